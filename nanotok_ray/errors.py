@@ -1,0 +1,69 @@
+"""Every exception that nanotok_ray raises on purpose.
+
+Each class subclasses `NanotokError` and the builtin that a caller would expect, carries one
+message and nothing else, and therefore survives pickling through Ray unchanged. Knows nothing of
+where it is raised; the Rust bindings raise these same classes.
+"""
+
+
+class NanotokError(Exception):
+    """The root of all errors raised by nanotok_ray."""
+
+
+class RecipeError(NanotokError, ValueError):
+    """A recipe, an override or a command-line value is wrong."""
+
+
+class PatternError(NanotokError, ValueError):
+    """A split pattern is not a regular expression the core can compile."""
+
+
+class SplitError(NanotokError, ValueError):
+    """A document cannot be split: the regex engine gave up, or a gap was found and gaps are refused."""
+
+
+class TokenizerError(NanotokError, ValueError):
+    """A tokenizer, its files or its arguments are wrong."""
+
+
+class VocabularySizeError(TokenizerError, AssertionError):
+    """The vocabulary has no room for 256 bytes and the special tokens.
+
+    Also an AssertionError, because that is what nanochat raises here.
+    """
+
+
+class CountOverflowError(NanotokError, OverflowError):
+    """A count would pass 2**64 - 1."""
+
+
+class SourceError(NanotokError, ValueError):
+    """An input is missing, unreadable, or not what the recipe says it is."""
+
+
+class PlanError(NanotokError, ValueError):
+    """The plan cannot be made, or contradicts the one that was frozen before."""
+
+
+class QuarantineLimitError(NanotokError, ValueError):
+    """More documents were quarantined than the recipe allows."""
+
+
+class CorruptOutputError(NanotokError, ValueError):
+    """A file on disk is not what its record or the manifest says."""
+
+
+class IncompleteOutputError(NanotokError, FileNotFoundError):
+    """The output has no manifest: it is not finished, or it is not an output folder."""
+
+
+class VerificationError(NanotokError, ValueError):
+    """Verification found the output wrong."""
+
+
+class SliceError(NanotokError, RuntimeError):
+    """One or more slices failed for good."""
+
+
+class TransientIOError(NanotokError, OSError):
+    """Storage failed in a way that may pass: the task is worth another try."""
