@@ -1,0 +1,180 @@
+"""Types of the compiled core (source: `rust/`).
+
+A batch of documents crosses as two arrays: `data` (all bytes back to back) and `offsets`
+(n + 1 positions in `data`, never falling, the first not necessarily 0). Every call that loops
+over documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+SortedRun: TypeAlias = tuple[
+    NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]
+]
+"""Hashes, bytes of the spans, their offsets, counts: sorted by (hash64, span)."""
+
+UNICODE_VERSION: str
+"""Version of the Unicode tables behind every pattern, as "16.0.0"."""
+
+def hash64(data: bytes) -> int:
+    """Return xxh3_64 of `data` with seed 0."""
+
+def hash_documents(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the hash64 of each document."""
+
+def count_occurrences(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], needles: list[str]
+) -> int:
+    """Return how often any needle occurs in the documents: leftmost, longest, never overlapping.
+
+    Raises:
+        TokenizerError: A needle is empty.
+    """
+
+class Splitter:
+    """Cuts documents into spans."""
+
+    def __new__(cls, pattern: str) -> Splitter:
+        """Compile `pattern`.
+
+        Raises:
+            PatternError: It is not a regular expression the core can compile.
+        """
+
+    @property
+    def pattern(self) -> str:
+        """The pattern as it was given."""
+
+    def split(self, document: bytes) -> list[bytes]:
+        """Return the spans; joined they are the document.
+
+        Text that the pattern does not match becomes spans of its own (maximal gaps). Maximal
+        valid UTF-8 is split by the pattern; each invalid byte is a span.
+
+        Raises:
+            SplitError: The regex engine gave up.
+        """
+
+    def count_gaps(self, document: bytes) -> int:
+        """Return how many maximal gaps the pattern leaves in the valid text.
+
+        Raises:
+            SplitError: The regex engine gave up.
+        """
+
+class SpanCounts:
+    """How often each span occurs in the documents seen so far."""
+
+    def __new__(cls, pattern: str, *, gaps: Literal["spans", "error"] = "spans") -> SpanCounts:
+        """Start empty.
+
+        Raises:
+            PatternError: `pattern` is not a regular expression the core can compile.
+            TokenizerError: `gaps` is neither "spans" nor "error".
+        """
+
+    def update(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], *, threads: int = 1
+    ) -> None:
+        """Count the spans of each document; after an error nothing of the call is counted.
+
+        Raises:
+            SplitError: A document cannot be split (names its number and the byte offset).
+            CountOverflowError: A count would pass 2**64 - 1.
+        """
+
+    def num_distinct(self) -> int:
+        """Return how many different spans there are."""
+
+    def total(self) -> int:
+        """Return how many spans were counted."""
+
+    def num_gaps(self) -> int:
+        """Return how many of them the pattern did not match (invalid bytes left out)."""
+
+    def sorted_run(self) -> SortedRun:
+        """Return all spans with their counts, sorted by (hash64, span)."""
+
+def merge_runs(runs: list[SortedRun]) -> SortedRun:
+    """Return the sum of sorted runs as one sorted run.
+
+    Raises:
+        TokenizerError: A run is not sorted, or its arrays do not fit together.
+        CountOverflowError: A count would pass 2**64 - 1.
+    """
+
+def learn(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    counts: NDArray[np.uint64],
+    *,
+    num_merges: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Learn merges from spans and their counts: `(m, 2)` pairs of ids and each pair's count.
+
+    The pair with the highest count is merged first; among equals the smallest (left, right).
+    `m < num_merges` when no pair is left. A span may occur more than once: its counts add.
+    `on_progress(done, total)` is called about every 1%; what it raises ends the call.
+
+    Raises:
+        TokenizerError: The arrays do not fit together, or there are too many spans.
+        CountOverflowError: A pair's count would pass 2**64 - 1.
+    """
+
+class Encoder:
+    """Turns documents into token ids: 0..255 are bytes, 256 + k is merge k."""
+
+    def __new__(
+        cls, pattern: str, merges: NDArray[np.uint32], *, gaps: Literal["spans", "error"] = "spans"
+    ) -> Encoder:
+        """Build the tables for merges of shape `(m, 2)`.
+
+        Raises:
+            PatternError: `pattern` is not a regular expression the core can compile.
+            TokenizerError: A merge names an id that does not exist yet, or a pair comes twice.
+        """
+
+    def encode(self, document: bytes) -> NDArray[np.uint32]:
+        """Return the ids of one document.
+
+        Raises:
+            SplitError: The regex engine gave up, or there is a gap and gaps are refused.
+        """
+
+    def encode_batch(
+        self,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        *,
+        threads: int = 1,
+        wide: bool = False,
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+        """Return all ids back to back, uint16 (uint32 if `wide`), and n + 1 offsets.
+
+        Raises:
+            TokenizerError: `wide` is False and there are more than 65,536 ids.
+            SplitError: A document cannot be split (names its number and the byte offset).
+        """
+
+    def num_tokens(self) -> int:
+        """Return 256 + the number of merges."""
+
+    def token_bytes(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the bytes of every id back to back, and their offsets."""
+
+    def duplicate_tokens(self) -> list[tuple[int, int]]:
+        """Return (lowest id, other id) wherever two ids stand for the same bytes.
+
+        Such a tokenizer cannot be written as a file keyed by token bytes.
+        """
+
+    def decode(self, ids: NDArray[np.uint32]) -> bytes:
+        """Return the bytes of `ids`.
+
+        Raises:
+            KeyError: An id is not a token.
+        """
