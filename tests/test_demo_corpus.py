@@ -1,0 +1,144 @@
+"""The demo's corpus: what becomes of a small tree of sources, and of the real library."""
+
+import ast
+import json
+import sysconfig
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs import demo_corpus
+
+SHAPES = '''"""Shapes of things."""
+
+def area(side):
+    """Area of a square.
+
+    >>> side = 3
+    >>> area(side)
+    9
+    >>> area("x")
+    Traceback (most recent call last):
+      ...
+    TypeError: not a number
+    """
+'''
+
+
+@pytest.fixture
+def library(tmp_path):
+    """A library of two modules, a package of somebody else, a test, and test data."""
+    files = {
+        "shapes.py": SHAPES,
+        "pack/__init__.py": 'class C:\n    "A class."\n',
+        "test/test_pack.py": 'examples = """\n>>> 1 + 1\n2\n"""\n',
+        "test/test_plain.py": '"""Nothing to run."""\n',
+        "test/bad_syntax.py": ">>> def (\n",
+        "site-packages/other.py": '"""Not ours."""\n',
+    }
+    for name, text in files.items():
+        path = tmp_path / "library" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "library" / "latin.py").write_bytes(b"# caf\xe9\n")
+    return tmp_path / "library"
+
+
+def make_module(text, name="m"):
+    return demo_corpus.Module(name=name, text=text, tree=ast.parse(text), is_test=False)
+
+
+def texts_of(folder):
+    return [text for path in sorted(folder.iterdir()) for text in pq.read_table(path)["text"]]
+
+
+def test_modules_become_documents_in_the_order_of_their_paths(library):
+    corpus = demo_corpus.collect(library)
+    assert corpus.code == ['class C:\n    "A class."\n', SHAPES]
+
+
+def test_a_docstring_becomes_a_document_under_its_dotted_name(library):
+    docs = demo_corpus.collect(library).docs
+    assert docs[:2] == ["pack.C\n\nA class.", "shapes\n\nShapes of things."]
+    assert docs[2].startswith("shapes.area\n\nArea of a square.")
+    assert len(docs) == 3
+
+
+def test_tests_give_conversations_and_nothing_else(library):
+    conversations = demo_corpus.collect(library).doctests
+    first, second = (messages[0]["content"] for messages in conversations)
+    assert first.startswith("The documentation of shapes.area says: Area of a square.\n\n")
+    assert first.endswith("What does this give?\n\nside = 3\narea(side)")
+    assert second == "The documentation of test.test_pack has examples. What does 1 + 1 give?"
+
+
+def test_a_conversation_alternates_and_keeps_the_session_in_order(library):
+    messages = demo_corpus.collect(library).doctests[0]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 2
+    assert messages[1]["content"] == [
+        {"type": "text", "text": "Let me run it."},
+        {"type": "python", "text": "side = 3\narea(side)"},
+        {"type": "python_output", "text": "9"},
+        {"type": "text", "text": "It gives 9"},
+    ]
+    assert messages[3]["content"][3]["text"] == "It raises TypeError: not a number"
+
+
+def test_output_of_several_lines_is_not_repeated_in_the_answer():
+    messages = demo_corpus.conversation("m", ">>> show()\na\nb\n")
+    assert messages[1]["content"][2]["text"] == "a\nb"
+    assert messages[1]["content"][3]["text"] == "It prints these 2 lines."
+
+
+@pytest.mark.parametrize("docstring", ["No example", ">>> x = 1", ">>>broken\n"])
+def test_a_docstring_without_output_gives_no_conversation(docstring):
+    assert demo_corpus.conversation("m", docstring) == []
+
+
+def test_a_long_session_is_cut_after_whole_turns():
+    docstring = "".join(f">>> {i}\n{i}\n" for i in range(100))
+    messages = demo_corpus.conversation("m", docstring)
+    assert len(messages) == 2 * demo_corpus.MAX_TURNS
+    assert messages[-1]["role"] == "assistant"
+
+
+def test_a_lone_surrogate_is_replaced_because_a_file_could_not_hold_it():
+    assert demo_corpus.docstrings(make_module('"\\ud800!"')) == [("m", "?!")]
+
+
+def test_files_hold_the_corpus_and_are_the_same_every_time(library, tmp_path):
+    corpus = demo_corpus.collect(library)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        demo_corpus.write_corpus(corpus, out_dir=folder)
+    names = sorted(path.relative_to(first) for path in first.rglob("*.*"))
+    assert [path.as_posix() for path in names] == [
+        "code/shard_00000.parquet",
+        "docs/shard_00000.parquet",
+        "doctests/chats_00000.jsonl",
+    ]
+    assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
+    assert [text.as_py() for text in texts_of(first / "code")] == corpus.code
+    lines = (first / "doctests" / "chats_00000.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == corpus.doctests
+
+
+def test_shards_are_cut_into_small_row_groups(tmp_path):
+    demo_corpus.write_parquet(["x"] * 150, folder=tmp_path, documents_per_shard=100)
+    shards = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
+    assert [shard.metadata.num_rows for shard in shards] == [100, 50]
+    assert [shard.num_row_groups for shard in shards] == [2, 1]
+
+
+def test_a_smaller_corpus_leaves_no_file_of_the_larger_one(tmp_path):
+    demo_corpus.write_parquet(["x"] * 3, folder=tmp_path, documents_per_shard=1)
+    demo_corpus.write_parquet(["x"], folder=tmp_path, documents_per_shard=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["shard_00000.parquet"]
+
+
+def test_the_command_writes_a_part_of_the_real_library(tmp_path, capsys):
+    library = Path(sysconfig.get_path("stdlib")) / "json"
+    demo_corpus.main([str(tmp_path), "--library", str(library)])
+    assert len(texts_of(tmp_path / "code")) == len(list(library.glob("*.py")))
+    assert "doctests: 2 conversations" in capsys.readouterr().out
