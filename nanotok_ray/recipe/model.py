@@ -1,0 +1,173 @@
+"""What a recipe says, as frozen values, and what those values may be.
+
+Takes plain values of the right types; gives dataclasses that are valid or do not exist. Does not
+know TOML, the command line, environment variables, or whether any input exists.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe.checks import DERIVED, check_choice, check_distinct, check_range
+from nanotok_ray.recipe.source import SourceRecipe
+
+NANOCHAT_SPECIAL_TOKENS: Final = (
+    "<|bos|>",
+    "<|user_start|>",
+    "<|user_end|>",
+    "<|assistant_start|>",
+    "<|assistant_end|>",
+    "<|python_start|>",
+    "<|python_end|>",
+    "<|output_start|>",
+    "<|output_end|>",
+)
+"""The special tokens of nanochat, in the order of their ids."""
+
+GAPS_RULES: Final = ("spans", "error")
+
+_NUM_BYTES = 256
+_MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
+_MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizerRecipe:
+    """What to learn, or the folder of a tokenizer that exists.
+
+    >>> TokenizerRecipe().num_merges
+    32503
+    """
+
+    vocab_size: int = 32768
+    """Number of ids: 256 bytes, merges and special tokens together."""
+    pattern: str = "nanochat"
+    """The split pattern: a name or a regular expression."""
+    special_tokens: tuple[str, ...] = NANOCHAT_SPECIAL_TOKENS
+    """Names of the special tokens in the order of their ids, which come last."""
+    gaps: str = "spans"
+    """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
+    path: str | None = None
+    """Folder of an existing tokenizer: nothing is learned, of the keys above only gaps is used."""
+
+    def __post_init__(self) -> None:
+        check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
+        if not self.pattern:
+            raise RecipeError(
+                "tokenizer.pattern is empty; give the name of a pattern or a regular expression"
+            )
+        if self.path == "":
+            raise RecipeError(
+                "tokenizer.path is empty; name a tokenizer folder, or leave it out to learn one"
+            )
+        check_distinct("tokenizer.special_tokens", self.special_tokens)
+        smallest = _NUM_BYTES + len(self.special_tokens)
+        if self.vocab_size < smallest:
+            raise RecipeError(
+                f"tokenizer.vocab_size = {self.vocab_size} has no room for 256 bytes and "
+                f"{len(self.special_tokens)} special tokens; use at least {smallest}"
+            )
+        check_range("tokenizer.vocab_size", self.vocab_size, least=smallest, most=_MAX_VOCAB_SIZE)
+
+    @property
+    def num_merges(self) -> int:
+        """How many merges to learn."""
+        return self.vocab_size - _NUM_BYTES - len(self.special_tokens)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputRecipe:
+    """Where the results go."""
+
+    path: str
+    """Folder of the output, local or a URL."""
+    work: str = DERIVED
+    """Folder of count files, which later runs use again. Default: `work` in the output."""
+
+    def __post_init__(self) -> None:
+        for name in ("path", "work"):
+            if getattr(self, name) == "":
+                raise RecipeError(f"output.{name} is empty; name a folder")
+        if self.work is DERIVED:
+            object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimitsRecipe:
+    """Sizes and limits."""
+
+    slice_bytes: int = 256 * 2**20
+    """Target of decoded bytes in one slice."""
+    max_shard_tokens: int = 2**30 - 1
+    """Most tokens in one shard; a longer document still stays whole."""
+    max_tokens: int | None = None
+    """Conversations are cut to this many tokens; None: never."""
+    doc_cap: int | None = None
+    """Counting reads this many code points of each document; None: all."""
+    max_chars: int | None = None
+    """Counting stops after this many code points of the corpus; None: never."""
+    max_quarantined_share: float = 0.001
+    """The job fails when a larger share of the documents is quarantined."""
+
+    def __post_init__(self) -> None:
+        check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
+        check_range(
+            "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
+        )
+        for name in ("max_tokens", "doc_cap", "max_chars"):
+            value = getattr(self, name)
+            if value is not None:
+                check_range(f"limits.{name}", value, least=1, most=2**63 - 1)
+        if not 0 <= self.max_quarantined_share <= 1:
+            raise RecipeError(
+                f"limits.max_quarantined_share = {self.max_quarantined_share} is no share; "
+                "use a number from 0 to 1, as 0.001"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """All of one job: its sources in order, what to learn, where to write, within which limits."""
+
+    sources: tuple[SourceRecipe, ...]
+    output: OutputRecipe
+    tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
+    limits: LimitsRecipe = field(default_factory=LimitsRecipe)
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise RecipeError("the recipe has no source; add at least one [[source]] table")
+        check_distinct("source.name", tuple(source.name for source in self.sources))
+        if self.tokenizer.path is not None:
+            return
+        if not any(source.count for source in self.sources):
+            raise RecipeError(
+                "no source has count = true, so there is nothing to learn a tokenizer from; set it "
+                "for one source, or name an existing tokenizer in tokenizer.path"
+            )
+        for source in self.sources:
+            self._check_special_tokens(source)
+
+    def _check_special_tokens(self, source: SourceRecipe) -> None:
+        known = self.tokenizer.special_tokens
+        for key, names in (("prepend", source.prepend), ("append", source.append)):
+            for name in names:
+                if name not in known:
+                    raise RecipeError(
+                        f"source.{source.name}.{key} has {name!r}, which is not among "
+                        f"tokenizer.special_tokens {list(known)}; add it there, or set {key} = []"
+                    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give every resolved value under the keys of the TOML file, in a fixed order."""
+        tables = asdict(self)
+        return {
+            "source": [_plain(table) for table in tables["sources"]],
+            "tokenizer": _plain(tables["tokenizer"]),
+            "output": _plain(tables["output"]),
+            "limits": _plain(tables["limits"]),
+        }
+
+
+def _plain(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

@@ -1,0 +1,216 @@
+"""From TOML text to a checked recipe.
+
+Takes the text of a recipe, overrides and the process's environment; gives a `Recipe`. Checks that
+every key is known and every value has its type; what the values may be is said in `model`.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe.expand import absolute_path, expand_variables
+from nanotok_ray.recipe.model import (
+    LimitsRecipe,
+    OutputRecipe,
+    Recipe,
+    TokenizerRecipe,
+)
+from nanotok_ray.recipe.override import apply_override
+from nanotok_ray.recipe.sizes import parse_size
+from nanotok_ray.recipe.source import SourceRecipe
+
+_Reader = Callable[[Any, str], Any]
+"""Takes a value of the recipe and the name of its key; gives the value with its type, or raises."""
+
+
+def load_recipe(path: str, *, overrides: Sequence[str] = ()) -> Recipe:
+    """Read, override and check the recipe in a local TOML file.
+
+    Raises:
+        RecipeError: the file cannot be read, or what it says is wrong.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read the recipe {path}: {error.strerror}; give the path of a local TOML file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    return parse_recipe(text, overrides=overrides, name=path)
+
+
+def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recipe") -> Recipe:
+    """Check the TOML text of a recipe; `name` is what errors call it.
+
+    Raises:
+        RecipeError: the text is not TOML, or what it says is wrong.
+
+    >>> recipe = parse_recipe('''
+    ... [[source]]
+    ... name = "web"
+    ... kind = "text"
+    ... paths = ["/data/web/*.parquet"]
+    ... [output]
+    ... path = "/data/out"
+    ... ''', overrides=["limits.slice_bytes=64MiB"])
+    >>> recipe.sources[0].split, recipe.limits.slice_bytes, recipe.output.work
+    ('last-file', 67108864, '/data/out/work')
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{name} is not TOML: {error}") from error
+    try:
+        for override in overrides:
+            apply_override(tables, override)
+        return build_recipe(tables, environment=os.environ)
+    except RecipeError as error:
+        raise RecipeError(f"{name}: {error}") from error.__cause__
+
+
+def build_recipe(tables: Mapping[str, Any], *, environment: Mapping[str, str]) -> Recipe:
+    """Check the tables of a recipe; the inverse of `Recipe.to_dict`.
+
+    Raises:
+        RecipeError: a key is unknown or missing, or a value is wrong.
+    """
+    _check_keys(tables, known=_TABLES, name="")
+    sources = tables.get("source", [])
+    if not isinstance(sources, list) or not all(isinstance(item, dict) for item in sources):
+        raise RecipeError("source is not a list of tables; begin each source with [[source]]")
+    return Recipe(
+        sources=tuple(_source(table, environment=environment) for table in sources),
+        tokenizer=TokenizerRecipe(**_fields(tables, "tokenizer", _TOKENIZER, environment)),
+        output=OutputRecipe(**_fields(tables, "output", _OUTPUT, environment)),
+        limits=LimitsRecipe(**_fields(tables, "limits", _LIMITS, environment)),
+    )
+
+
+def _source(table: dict[str, Any], *, environment: Mapping[str, str]) -> SourceRecipe:
+    name = table.get("name")
+    key = f"source.{name}" if isinstance(name, str) and name else "source"
+    return SourceRecipe(**_read_table(table, key, _SOURCE, environment))
+
+
+def _fields(
+    tables: Mapping[str, Any],
+    name: str,
+    readers: Mapping[str, _Reader],
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise RecipeError(f"{name} = {table!r} is not a table; write [{name}] above its keys")
+    return _read_table(table, name, readers, environment)
+
+
+def _read_table(
+    table: Mapping[str, Any],
+    name: str,
+    readers: Mapping[str, _Reader],
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    _check_keys(table, known=readers, name=name)
+    for required in _REQUIRED.get(name.partition(".")[0], ()):
+        if required not in table:
+            raise RecipeError(f"{name}.{required} is missing; add a line {required} = ...")
+    return {
+        key: readers[key](
+            expand_variables(value, key=f"{name}.{key}", environment=environment),
+            f"{name}.{key}",
+        )
+        for key, value in table.items()
+    }
+
+
+def _check_keys(table: Iterable[str], *, known: Iterable[str], name: str) -> None:
+    known = list(known)
+    for key in table:
+        if key in known:
+            continue
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
+        where = f"in [{name}]" if name else "at the top level"
+        raise RecipeError(f"unknown key {key!r} {where}; {hint}")
+
+
+def _string(value: object, key: str) -> str:
+    if not isinstance(value, str):
+        raise RecipeError(f"{key} = {value!r} is not a string; put it in quotes")
+    return value
+
+
+def _strings(value: object, key: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise RecipeError(f'{key} = {value!r} is not a list of strings; write ["first", "second"]')
+    return tuple(value)
+
+
+def _boolean(value: object, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise RecipeError(f"{key} = {value!r} is neither true nor false")
+    return value
+
+
+def _number(value: object, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RecipeError(f"{key} = {value!r} is not a number")
+    return float(value)
+
+
+def _size(value: object, key: str) -> int:
+    return parse_size(value, key=key)
+
+
+def _path(value: object, key: str) -> str:
+    return absolute_path(_string(value, key))
+
+
+def _paths(value: object, key: str) -> tuple[str, ...]:
+    return tuple(absolute_path(path) for path in _strings(value, key))
+
+
+def _optional(reader: _Reader) -> _Reader:
+    """Let None through (a recipe built from `to_dict`), and "none", since TOML has no null."""
+    return lambda value, key: None if value is None or value == "none" else reader(value, key)
+
+
+_SOURCE: dict[str, _Reader] = {
+    "name": _string,
+    "kind": _string,
+    "paths": _paths,
+    "format": _optional(_string),
+    "column": _string,
+    "split": _string,
+    "count": _boolean,
+    "prepend": _strings,
+    "append": _strings,
+}
+_TOKENIZER: dict[str, _Reader] = {
+    "vocab_size": _size,
+    "pattern": _string,
+    "special_tokens": _strings,
+    "gaps": _string,
+    "path": _optional(_path),
+}
+_OUTPUT: dict[str, _Reader] = {"path": _path, "work": _path}
+_LIMITS: dict[str, _Reader] = {
+    "slice_bytes": _size,
+    "max_shard_tokens": _size,
+    "max_tokens": _optional(_size),
+    "doc_cap": _optional(_size),
+    "max_chars": _optional(_size),
+    "max_quarantined_share": _number,
+}
+_TABLES = ("source", "tokenizer", "output", "limits")
+_REQUIRED: dict[str, tuple[str, ...]] = {
+    "source": ("name", "kind", "paths"),
+    "output": ("path",),
+}

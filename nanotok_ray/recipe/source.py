@@ -1,0 +1,122 @@
+"""One source of a recipe: what its values may be, and their defaults by kind.
+
+Takes plain values of the right types; gives a valid `SourceRecipe` or an error. Does not know
+whether the files exist or what they hold.
+"""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe.checks import DERIVED, check_choice
+
+KINDS: Final = ("text", "chat")
+FORMATS: Final = ("parquet", "jsonl", "lines", "document")
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceRecipe:
+    """Named input files of one kind.
+
+    >>> source = SourceRecipe(name="web", kind="text", paths=("/data/web",))
+    >>> source.split, source.count, source.prepend, source.column
+    ('last-file', True, ('<|bos|>',), 'text')
+    """
+
+    name: str
+    """Also the name of its folder in the output."""
+    kind: str
+    """`text` or `chat`."""
+    paths: tuple[str, ...]
+    """Globs, files and folders, local or URLs."""
+    format: str | None = None
+    """`parquet`, `jsonl`, `lines` (a document a line), `document` (one a file); None: by suffix."""
+    column: str = DERIVED
+    """Parquet column or JSON field of the text; empty where there is none. Default: text."""
+    split: str = DERIVED
+    """`last-file` (default for text), `train` (default for chat), `val`, or `share:0.01`."""
+    count: bool = DERIVED
+    """Whether the tokenizer is learned from it. Default: text yes, chat no."""
+    prepend: tuple[str, ...] = DERIVED
+    """Special tokens put before each document. Default: `<|bos|>` for text, none for chat."""
+    append: tuple[str, ...] = ()
+    """Special tokens put after each document."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise RecipeError(
+                f"source.name = {self.name!r} cannot name a folder; use 1 to 100 letters, digits, "
+                "'_', '-' or '.', the first a letter, a digit or '_'"
+            )
+        check_choice(self._key("kind"), self.kind, KINDS)
+        if self.format is not None:
+            check_choice(self._key("format"), self.format, FORMATS)
+        if not self.paths or not all(self.paths):
+            raise RecipeError(
+                f"{self._key('paths')} is empty; name at least one file, folder or glob"
+            )
+        if self.kind == "chat":
+            self._check_chat()
+        elif self.format in {"lines", "document"} and self.column:
+            raise RecipeError(
+                f"{self._key('column')} = {self.column!r}, but the format {self.format!r} has no "
+                "columns; leave it out"
+            )
+        self._fill_in_defaults()
+        self._check_split()
+
+    @property
+    def share(self) -> str | None:
+        """The share of documents that go to val by their hash, as it was written, or None."""
+        return self.split.partition(":")[2] or None
+
+    def _key(self, field_name: str) -> str:
+        return f"source.{self.name}.{field_name}"
+
+    def _check_chat(self) -> None:
+        if self.format not in {None, "jsonl"}:
+            raise RecipeError(
+                f"{self._key('format')} = {self.format!r}, but a chat source is read from JSON "
+                'lines; use format = "jsonl"'
+            )
+        for name in ("column", "prepend", "append"):
+            if getattr(self, name):
+                raise RecipeError(
+                    f"{self._key(name)} = {getattr(self, name)!r} has no use for a chat source, "
+                    "whose rendering fixes it; leave it out"
+                )
+
+    def _fill_in_defaults(self) -> None:
+        is_text = self.kind == "text"
+        has_column = is_text and self.format not in {"lines", "document"}
+        defaults = {
+            "column": "text" if has_column else "",
+            "split": "last-file" if is_text else "train",
+            "count": is_text,
+            "prepend": ("<|bos|>",) if is_text else (),
+        }
+        for name, default in defaults.items():
+            if getattr(self, name) is DERIVED:
+                object.__setattr__(self, name, default)
+        if has_column and not self.column:
+            raise RecipeError(
+                f"{self._key('column')} is empty; name the column or JSON field of the text"
+            )
+
+    def _check_split(self) -> None:
+        if self.split in {"last-file", "train", "val"}:
+            return
+        rule, _, share = self.split.partition(":")
+        try:
+            valid = rule == "share" and 0 < Decimal(share) < 1
+        except InvalidOperation:
+            valid = False
+        if not valid:
+            raise RecipeError(
+                f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val' and "
+                "'share:S' with 0 < S < 1, as in 'share:0.01'"
+            )
