@@ -1,0 +1,90 @@
+# The verbs of this project. CI runs `make check`; `make demo` shows the whole of it in minutes.
+# Everything is made under .venv, build, dist and rust/target; a second run does only what changed.
+
+PYTHON ?= python3.11
+DEMO ?= build/demo
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements/lock.txt
+INSTALLED := $(VENV)/.installed
+CORE := nanotok_ray/_core.abi3.so
+MANIFEST := --manifest-path rust/Cargo.toml
+LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
+RUST_SOURCES := $(shell find rust -path rust/target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
+
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+export NANOTOK_DEMO_DIR := $(DEMO)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup build demo test test-python test-rust lint types layers format wheel lock check clean
+
+help:  ## Say what each verb does
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+setup: $(INSTALLED) build  ## Make .venv with the locked packages and the compiled core
+
+build: $(CORE)  ## Compile the Rust core (release) and install it into .venv
+
+demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library, write shards, verify, look inside
+	$(BIN)/python -m jobs.prepare jobs/recipes/demo.toml
+	$(BIN)/nanotok verify $(DEMO)/out
+	$(BIN)/nanotok inspect $(DEMO)/out --source docs --doc 0
+	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 0
+
+test: test-rust test-python  ## Run every test, Rust and Python
+
+test-python: build  ## Run the Python tests: without Ray in two processes, then those with Ray
+	$(BIN)/pytest -m "not ray" -n 2 --dist loadgroup --durations 10
+	$(BIN)/pytest -m ray --durations 10
+
+test-rust: $(INSTALLED)  ## Run the Rust tests
+	cargo test $(MANIFEST) --locked --quiet
+
+lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	cargo fmt $(MANIFEST) --check
+	cargo clippy $(MANIFEST) --locked --quiet --workspace --all-targets -- -D warnings
+
+types: build  ## Check types, and the stub of the core against the compiled core
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml nanotok_ray._core
+
+layers: $(INSTALLED)  ## Check that imports go downward only
+	$(BIN)/lint-imports --no-logo
+
+format: $(INSTALLED)  ## Rewrite the sources in the one style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cargo fmt $(MANIFEST)
+
+wheel: $(INSTALLED)  ## Build the wheel into dist/
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --out dist
+
+lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
+	$(BIN)/pip install --quiet uv==0.13.8
+	$(LOCKER) --extra dev $(LOCK_FLAGS) --output-file $(LOCK)
+	$(LOCKER) --constraint $(LOCK) --output-file requirements/runtime.txt
+
+check: lint types layers test  ## Everything that CI does
+
+clean:  ## Remove what was built; .venv stays
+	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(INSTALLED): $(LOCK)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK)
+	touch $@
+
+$(CORE): $(INSTALLED) $(RUST_SOURCES) pyproject.toml
+	$(BIN)/maturin develop --release --locked --quiet
+	touch $@
+
+$(DEMO)/corpus/.made: $(INSTALLED) jobs/demo_corpus.py
+	$(BIN)/python -m jobs.demo_corpus $(DEMO)/corpus
+	touch $@
