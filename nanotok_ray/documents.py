@@ -1,0 +1,170 @@
+"""A batch of documents as two arrays: all bytes back to back, and where each document starts.
+
+Takes strings, bytes or an Arrow array and gives what the core reads. Does not know where the
+documents come from, nor whether their bytes are valid UTF-8.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OFFSET_TYPES: dict[str, np.dtype[np.int32] | np.dtype[np.int64]] = {
+    "string": np.dtype(np.int32),
+    "binary": np.dtype(np.int32),
+    "large_string": np.dtype(np.int64),
+    "large_binary": np.dtype(np.int64),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Documents:
+    """Documents back to back in one buffer.
+
+    >>> documents = Documents.from_strings(["ab", "", "c"])
+    >>> len(documents), documents[0], documents.num_bytes
+    (3, b'ab', 3)
+    """
+
+    data: NDArray[np.uint8]
+    """The bytes of all documents, perhaps with others before and after them."""
+    offsets: NDArray[np.int64]
+    """n + 1 positions in `data`, never falling; the first need not be 0."""
+
+    @classmethod
+    def from_strings(cls, texts: Sequence[str]) -> Self:
+        """Hold strings as UTF-8, lone surrogates replaced as `to_utf8` does.
+
+        Raises:
+            TypeError: One of them is not a str.
+        """
+        return cls.from_bytes([to_utf8(text) for text in texts])
+
+    @classmethod
+    def from_bytes(cls, documents: Sequence[bytes]) -> Self:
+        """Hold byte strings as they are."""
+        data = np.frombuffer(b"".join(documents), dtype=np.uint8)
+        lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
+        return cls(data=data, offsets=_offsets_of(lengths))
+
+    @classmethod
+    def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> Self:
+        """Hold a pyarrow string or binary array without copying its bytes.
+
+        Only an array of several chunks is copied, into one.
+
+        Raises:
+            SourceError: It holds nulls, or something else than strings.
+        """
+        array = _one_chunk(array)
+        kind = str(getattr(array, "type", type(array)))
+        if kind not in _OFFSET_TYPES:
+            raise SourceError(f"expected an Arrow array of type large_string or string, got {kind}")
+        if array.null_count:
+            raise SourceError(f"the Arrow array holds {array.null_count} nulls: drop them first")
+        _, starts, data = array.buffers()
+        if not len(array) or starts is None:
+            return cls.from_bytes([])
+        offsets = np.frombuffer(starts, dtype=_OFFSET_TYPES[kind])
+        own = offsets[array.offset : array.offset + len(array) + 1]
+        if data is None:
+            data = b""
+        return cls(
+            data=np.frombuffer(data, dtype=np.uint8), offsets=np.asarray(own, dtype=np.int64)
+        )
+
+    def to_arrow(self) -> "pa.Array":
+        """Give the same documents as a pyarrow large_string array, without copying the bytes."""
+        import pyarrow as pa  # noqa: PLC0415 - most users of this module do not need it
+
+        offsets = np.ascontiguousarray(self.offsets)
+        data = np.ascontiguousarray(self.data)
+        return pa.LargeStringArray.from_buffers(
+            len(self), pa.py_buffer(offsets), pa.py_buffer(data)
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of all documents together."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+    def take(self, indices: Sequence[int] | NDArray[np.int64]) -> "Documents":
+        """Give a copy of the chosen documents, in the order asked for.
+
+        >>> list(Documents.from_strings(["a", "b", "c"]).take([2, 0]))
+        [b'c', b'a']
+        """
+        return Documents.from_bytes([self[int(index)] for index in indices])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> bytes:
+        if not 0 <= index < len(self):
+            raise IndexError(f"document {index} of {len(self)}")
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[index] for index in range(len(self)))
+
+
+def as_documents(texts: "Sequence[str] | Documents | pa.Array | pa.ChunkedArray") -> Documents:
+    """Hold a list of texts or an Arrow array; give Documents back as they are.
+
+    Raises:
+        TypeError: One of the texts is not a str.
+        SourceError: The array holds nulls, or something else than strings.
+    """
+    if isinstance(texts, Documents):
+        return texts
+    if isinstance(texts, list | tuple):
+        return Documents.from_strings(texts)
+    return Documents.from_arrow(texts)
+
+
+def to_utf8(text: str) -> bytes:
+    r"""Encode a text; a surrogate pair is its character, a lone surrogate U+FFFD.
+
+    Python strings can hold surrogates (JSON escapes make them) and UTF-8 cannot. The rule is
+    tiktoken's.
+
+    >>> to_utf8("\ud83d\ude42") == "🙂".encode(), to_utf8("a\ud83d").decode()
+    (True, 'a�')
+
+    Raises:
+        TypeError: It is not a str.
+    """
+    try:
+        return str.encode(text)
+    except TypeError:
+        raise TypeError(f"{_kind(text)} is not an instance of 'str'") from None
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _kind(value: object) -> str:
+    return "'None'" if value is None else f"{type(value).__name__!r} object"
+
+
+def _offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _one_chunk(array: "pa.Array | pa.ChunkedArray") -> "pa.Array":
+    if not hasattr(array, "chunks"):
+        return array
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    joined = array.combine_chunks()
+    if hasattr(joined, "chunks"):
+        raise SourceError(f"{array.nbytes} bytes do not fit one {array.type}: cast to large_string")
+    return joined

@@ -1,0 +1,67 @@
+"""Split patterns by name, and cutting a text with one.
+
+Takes a name or a regular expression and gives the regular expression; does not compile it. A
+pattern is what the core's regex engine reads: Unicode classes, look-ahead, possessive quantifiers.
+"""
+
+import re
+
+from nanotok_ray import _core
+from nanotok_ray.documents import to_utf8
+from nanotok_ray.errors import PatternError
+
+_CONTRACTION = r"'(?i:[sdmt]|ll|ve|re)"
+_LETTERS = r"[^\r\n\p{L}\p{N}]?+\p{L}+"
+_SIGNS = r" ?[^\s\p{L}\p{N}]++[\r\n]*"
+_SPACES = r"\s*[\r\n]|\s+(?!\S)|\s+"
+
+PATTERNS = {
+    "nanochat": rf"{_CONTRACTION}|{_LETTERS}|\p{{N}}{{1,2}}|{_SIGNS}|{_SPACES}",
+    "gpt4": rf"{_CONTRACTION}|{_LETTERS}|\p{{N}}{{1,3}}|{_SIGNS}|{_SPACES}",
+    "cl100k": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+        r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    ),
+    "r50k": (r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"),
+}
+"""nanochat: at most two digits in a span. gpt4: three, what rustbpe takes when it is given none.
+cl100k and r50k: as tiktoken has them; cl100k treats spaces at the end unlike gpt4."""
+
+SPLIT_PATTERN = PATTERNS["nanochat"]
+"""The pattern that nanochat gives to rustbpe."""
+
+
+def resolve_pattern(pattern: str) -> str:
+    r"""Give the regular expression for a name, or the expression itself.
+
+    A bare word that is no name is refused: it is a misspelt name far more often than a pattern.
+
+    >>> resolve_pattern(r"\w+|\W+")
+    '\\w+|\\W+'
+
+    Raises:
+        PatternError: It is a bare word and not one of the names, or empty.
+    """
+    if pattern in PATTERNS:
+        return PATTERNS[pattern]
+    if re.fullmatch(r"[\w-]*", pattern):
+        names = ", ".join(PATTERNS)
+        raise PatternError(
+            f"no split pattern is called {pattern!r}: use one of {names}, or a regular "
+            f"expression (for this very word: '(?:{pattern})')"
+        )
+    return pattern
+
+
+def split(text: str, *, pattern: str = SPLIT_PATTERN) -> list[str]:
+    """Cut a text into its spans; joined they are the text.
+
+    >>> split("it's 12345")
+    ['it', "'s", ' ', '12', '34', '5']
+
+    Raises:
+        PatternError: The pattern cannot be compiled.
+        SplitError: The regex engine gave up.
+    """
+    spans = _core.Splitter(resolve_pattern(pattern)).split(to_utf8(text))
+    return [span.decode() for span in spans]

@@ -1,0 +1,21 @@
+"""The tokenizer: pattern, merges and special tokens; encodes, decodes, renders; a folder on disk.
+
+model: the value. readable: its own file, which names it. nanochat_files, tiktoken_file,
+huggingface_file: the files of others. training: from texts. folder: all files together.
+"""
+
+from nanotok_ray.chat import SPECIAL_TOKENS
+from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
+
+__all__ = [
+    "SPECIAL_TOKENS",
+    "SPLIT_PATTERN",
+    "Model",
+    "RustBPETokenizer",
+    "Tokenizer",
+    "get_token_bytes",
+    "get_tokenizer",
+]

@@ -1,0 +1,65 @@
+"""A tokenizer's folder: the readable file, nanochat's two, `.tiktoken` and tokenizer.json.
+
+Each file is written whole or not at all, the readable one last: it alone is read back, so a folder
+that has it is complete. The folder may be a path or a URL.
+"""
+
+import os
+from pathlib import Path
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.nanochat_files import to_pickle, to_token_bytes
+from nanotok_ray.tokenizer.readable import from_readable, to_readable
+from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
+
+READABLE = "tokenizer.txt"
+_PICKLE = "tokenizer.pkl"
+
+_WRITERS = {
+    _PICKLE: to_pickle,
+    "token_bytes.pt": to_token_bytes,
+    "tokenizer.tiktoken": to_tiktoken_file,
+    "tokenizer.json": to_huggingface_file,
+    READABLE: to_readable,
+}
+
+
+def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
+    """Write all files; nothing is written if one of them cannot hold the tokenizer.
+
+    Raises:
+        TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+    """
+    contents = {name: write(model) for name, write in _WRITERS.items()}
+    target = Folder(os.fspath(folder))
+    for name, data in contents.items():
+        target.write_whole(name, data)
+
+
+def load_model(folder: str | os.PathLike[str]) -> Model:
+    """Read the readable file.
+
+    Raises:
+        TokenizerError: There is none, or it is damaged; the message says what to do.
+    """
+    source = Folder(os.fspath(folder))
+    if source.exists(READABLE):
+        return from_readable(source.read_bytes(READABLE), name=source.join(READABLE))
+    if source.exists(_PICKLE):
+        raise TokenizerError(
+            f"{folder} holds {_PICKLE} but no {READABLE}: it was not saved by nanotok_ray, and "
+            "a pickle can run code, so it is not read; learn the tokenizer again with nanotok_ray"
+        )
+    raise TokenizerError(
+        f"no tokenizer in {folder} ({READABLE} is missing): learn one and save it there, or set "
+        "NANOCHAT_BASE_DIR to the folder above the one that holds it"
+    )
+
+
+def default_folder() -> str:
+    """Give the folder that nanochat uses: $NANOCHAT_BASE_DIR/tokenizer."""
+    base = os.environ.get("NANOCHAT_BASE_DIR") or str(Path.home() / ".cache" / "nanochat")
+    return f"{base.rstrip('/')}/tokenizer"

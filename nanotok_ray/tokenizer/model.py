@@ -1,0 +1,164 @@
+"""What a tokenizer is, as a value: pattern, merges and special tokens.
+
+Ids 0..255 are the bytes, 256 + k is merge k, special tokens have ids of their own above. Checks
+itself when it is made, so that everything else may rely on it. Knows no files and encodes nothing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.errors import TokenizerError
+
+NUM_BYTES = 256
+MAX_ID = 2**31 - 1
+"""Foreign formats hold ids as int32."""
+MAX_VOCABULARY_BYTES = 2**31 - 1
+"""Bytes of all tokens together: merges that double each other reach any length in a few lines."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    r"""A tokenizer as a value.
+
+    >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98),),
+    ...               special_tokens={"<|bos|>": 257})
+    >>> model.num_ids, model.token(256)
+    (258, b'ab')
+
+    Raises:
+        TokenizerError: A merge or a special token is impossible; the message says which and why.
+    """
+
+    pattern: str
+    """The regular expression that cuts texts into spans."""
+    unicode_version: str
+    """Version of the Unicode tables behind the pattern."""
+    merges: tuple[tuple[int, int], ...]
+    """The pair of each merge, in order of priority."""
+    special_tokens: Mapping[str, int] = field(hash=False)
+    """Id of each special token by name, in order of ids."""
+    tokens: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
+    """The bytes of every id that is not a special token."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\d+\.\d+\.\d+", self.unicode_version, re.ASCII):
+            raise TokenizerError(f"{self.unicode_version!r} is no Unicode version like '16.0.0'")
+        _check_text(self.pattern, what="the pattern")
+        _check_merges(self.merges)
+        _check_special_tokens(self.special_tokens, lowest=NUM_BYTES + len(self.merges))
+        object.__setattr__(self, "special_tokens", dict(self.special_tokens))
+        object.__setattr__(self, "tokens", _tokens(self.merges))
+
+    @property
+    def num_ids(self) -> int:
+        """The highest id + 1, special tokens included: the size of an embedding."""
+        return max(self.special_tokens.values(), default=len(self.tokens) - 1) + 1
+
+    @property
+    def id_dtype(self) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
+        """The narrowest of uint16 and uint32 that holds every id, special tokens included."""
+        return np.dtype(np.uint16) if self.num_ids <= 2**16 else np.dtype(np.uint32)
+
+    @property
+    def id_bytes(self) -> int:
+        """Bytes of an id in memory and on disk: 2 or 4."""
+        return self.id_dtype.itemsize
+
+    @property
+    def merge_array(self) -> NDArray[np.uint32]:
+        """The merges as the core takes them, of shape (m, 2)."""
+        return np.array(self.merges, dtype=np.uint32).reshape(len(self.merges), 2)
+
+    def token(self, number: int) -> bytes:
+        """Give the bytes of an id that is not a special token."""
+        return self.tokens[number]
+
+    def token_lengths(self) -> NDArray[np.int32]:
+        """Give the number of bytes of each id; 0 for special tokens."""
+        lengths = np.zeros(self.num_ids, dtype=np.int32)
+        lengths[: len(self.tokens)] = [len(token) for token in self.tokens]
+        return lengths
+
+    def ranks(self) -> dict[bytes, int]:
+        """Give the id of each token by its bytes, as foreign formats hold merges.
+
+        Raises:
+            TokenizerError: Two ids stand for the same bytes.
+        """
+        ranks: dict[bytes, int] = {}
+        for number, token in enumerate(self.tokens):
+            if ranks.setdefault(token, number) != number:
+                raise TokenizerError(
+                    f"ids {ranks[token]} and {number} both stand for {token!r}: formats keyed by "
+                    "the bytes of tokens cannot hold this tokenizer"
+                )
+        return ranks
+
+
+def _check_text(text: str, *, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(f"{what} {text!r} holds a lone surrogate") from error
+
+
+def _check_merges(merges: Sequence[tuple[int, int]]) -> None:
+    seen: dict[tuple[int, int], int] = {}
+    for number, pair in enumerate(merges):
+        if not all(0 <= each < NUM_BYTES + number for each in pair):
+            raise TokenizerError(
+                f"merge {number} of {pair} must join two ids below {NUM_BYTES + number}"
+            )
+        if seen.setdefault(pair, number) != number:
+            raise TokenizerError(f"merge {number} repeats merge {seen[pair]}: {pair}")
+
+
+def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> None:
+    for name, number in special_tokens.items():
+        _check_text(name, what="the special token")
+        if not name:
+            raise TokenizerError("a special token has an empty name")
+        if not lowest <= number <= MAX_ID:
+            raise TokenizerError(
+                f"the special token {name!r} has id {number}: {lowest} to {MAX_ID} are free"
+            )
+    for (first, low), (second, high) in pairwise(special_tokens.items()):
+        if low >= high:
+            raise TokenizerError(
+                f"special tokens must be in order of ids: {first!r} {low}, {second!r} {high}"
+            )
+
+
+def _tokens(merges: Sequence[tuple[int, int]]) -> tuple[bytes, ...]:
+    tokens = [bytes([value]) for value in range(NUM_BYTES)]
+    total = NUM_BYTES
+    for number, (left, right) in enumerate(merges):
+        total += len(tokens[left]) + len(tokens[right])
+        if total > MAX_VOCABULARY_BYTES:
+            raise TokenizerError(
+                f"the tokens up to merge {number} are longer than {MAX_VOCABULARY_BYTES} bytes"
+            )
+        tokens.append(tokens[left] + tokens[right])
+    return tuple(tokens)
+
+
+def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str, int]:
+    """Give special tokens the ids that follow the last merge.
+
+    >>> number_special_tokens(["<|bos|>", "<|end|>"], num_merges=3)
+    {'<|bos|>': 259, '<|end|>': 260}
+
+    Raises:
+        TokenizerError: A name comes twice.
+    """
+    numbers: Iterator[int] = iter(range(NUM_BYTES + num_merges, MAX_ID + 1))
+    numbered = dict(zip(names, numbers, strict=False))
+    if len(numbered) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TokenizerError(f"the special token {twice!r} is given twice")
+    return numbered

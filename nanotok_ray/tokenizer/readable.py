@@ -1,0 +1,139 @@
+r"""The readable tokenizer file: all of a tokenizer as lines of ASCII.
+
+    nanotok-tokenizer 1
+    unicode 16.0.0
+    pattern "'(?i:[sdmt]|ll|ve|re)|..."
+    special_tokens 9
+    556 "<|bos|>"
+    ...
+    merges 300
+    32 32
+    116 104
+    ...
+
+Pattern and names are JSON strings with every non-ASCII character escaped; special tokens come in
+order of ids; a merge is `left right`, its position its priority; every line ends with \n. One
+tokenizer has exactly one such file, and the sha256 of its bytes names the tokenizer everywhere.
+Knows nothing of folders.
+"""
+
+import hashlib
+import json
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.model import Model
+
+FIRST_LINE = "nanotok-tokenizer 1"
+
+
+def to_readable(model: Model) -> bytes:
+    """Give the file of a model."""
+    lines = [
+        FIRST_LINE,
+        f"unicode {model.unicode_version}",
+        f"pattern {json.dumps(model.pattern)}",
+        f"special_tokens {len(model.special_tokens)}",
+        *(f"{number} {json.dumps(name)}" for name, number in model.special_tokens.items()),
+        f"merges {len(model.merges)}",
+        *(f"{left} {right}" for left, right in model.merges),
+    ]
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+def sha256_of(model: Model) -> str:
+    """Give the name of a tokenizer: sha256 of its readable file, in hex."""
+    return hashlib.sha256(to_readable(model)).hexdigest()
+
+
+def from_readable(data: bytes, *, name: str) -> Model:
+    """Read a file back; only the very bytes that `to_readable` gives are accepted.
+
+    Raises:
+        TokenizerError: They are not; the message names the file and the line.
+    """
+    lines = _Lines(data, name=name)
+    lines.expect(FIRST_LINE)
+    unicode_version = lines.value_of("unicode")
+    pattern = lines.text(lines.value_of("pattern"))
+    special_tokens: dict[str, int] = {}
+    for _ in range(lines.number(lines.value_of("special_tokens"))):
+        number, _, text = lines.next().partition(" ")
+        special_tokens[lines.text(text)] = lines.number(number)
+    merges = []
+    for _ in range(lines.number(lines.value_of("merges"))):
+        left, _, right = lines.next().partition(" ")
+        merges.append((lines.number(left), lines.number(right)))
+    try:
+        model = Model(
+            pattern=pattern,
+            unicode_version=unicode_version,
+            merges=tuple(merges),
+            special_tokens=special_tokens,
+        )
+    except TokenizerError as error:
+        raise TokenizerError(f"{name}: {error}") from error
+    lines.check_same(to_readable(model))
+    return model
+
+
+class _Lines:
+    """The lines of a file, and where reading is, for the messages."""
+
+    def __init__(self, data: bytes, *, name: str) -> None:
+        self._data = data
+        self._lines = data.split(b"\n")
+        self._name = name
+        self._position = 0
+
+    def next(self) -> str:
+        """Give the next line."""
+        self._position += 1
+        if self._position > len(self._lines) - 1:
+            raise self._error("the file ends too early")
+        try:
+            return self._lines[self._position - 1].decode("ascii")
+        except UnicodeDecodeError as error:
+            raise self._error("not ASCII") from error
+
+    def expect(self, line: str) -> None:
+        """Read a line that must be this one."""
+        found = self.next()
+        if found != line:
+            raise self._error(f"expected {line!r}, found {found[:80]!r}")
+
+    def value_of(self, key: str) -> str:
+        """Read a line of the form `key value`."""
+        found, _, value = self.next().partition(" ")
+        if found != key or not value:
+            raise self._error(f"expected '{key} ...', found {found[:80]!r}")
+        return value
+
+    def number(self, text: str) -> int:
+        """Read a number in the current line."""
+        if not (text.isdecimal() and len(text) <= len(str(2**32))):
+            raise self._error(f"expected a number, found {text[:80]!r}")
+        return int(text)
+
+    def text(self, text: str) -> str:
+        """Read a JSON string in the current line."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._error(f"expected a JSON string: {error}") from error
+        if not isinstance(value, str):
+            raise self._error(f"expected a JSON string, found {text[:80]!r}")
+        return value
+
+    def check_same(self, canonical: bytes) -> None:
+        """Refuse a file that says the same in other bytes: its sha256 would not name it."""
+        if self._data == canonical:
+            return
+        wanted = canonical.split(b"\n")
+        pairs = enumerate(zip(self._lines, wanted, strict=False))
+        at = next((at for at, (own, other) in pairs if own != other), len(wanted))
+        self._position = at + 1
+        expected = wanted[at].decode("ascii")[:80] if at < len(wanted) else "the end of the file"
+        raise self._error(f"expected {expected!r}")
+
+    def _error(self, problem: str) -> TokenizerError:
+        return TokenizerError(f"{self._name}, line {self._position}: {problem}")

@@ -1,0 +1,347 @@
+"""The tokenizer that people use, with the methods of nanochat's RustBPETokenizer.
+
+Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
+rendering of conversations alone. Imports neither ray nor, before a method needs them, tiktoken or
+torch.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray import _core, chat
+from nanotok_ray.documents import Documents, as_documents, to_utf8
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.tokenizer.folder import load_model, save_model
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
+from nanotok_ray.tokenizer.readable import sha256_of
+from nanotok_ray.tokenizer.training import learn_model
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import tiktoken
+
+MAX_TOKENS = 2048
+"""Where nanochat cuts a conversation unless told otherwise."""
+
+Gaps = Literal["spans", "error"]
+
+_GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
+
+
+class Tokenizer:
+    """Encodes and decodes with one model.
+
+    >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+    >>> tokenizer.encode("hello!", prepend="<|bos|>")
+    [258, 104, 257, 108, 111, 33]
+    >>> tokenizer.decode([258, 104, 257, 108, 111, 33])
+    '<|bos|>hello!'
+    """
+
+    def __init__(self, model: Model) -> None:
+        """Build the core's tables.
+
+        Raises:
+            PatternError: The pattern cannot be compiled.
+            TokenizerError: The model was made with other Unicode tables than this build has.
+        """
+        if model.unicode_version != _core.UNICODE_VERSION:
+            raise TokenizerError(
+                f"the tokenizer was made with Unicode {model.unicode_version} and this build has "
+                f"{_core.UNICODE_VERSION}, so it would cut texts differently: install the "
+                "nanotok_ray that made it"
+            )
+        self.model = model
+        self._encoder = _core.Encoder(model.pattern, model.merge_array)
+
+    @classmethod
+    def train_from_iterator(
+        cls,
+        iterator: Iterable[str],
+        vocab_size: int,
+        *,
+        threads: int | None = None,
+        pattern: str = SPLIT_PATTERN,
+        special_tokens: Sequence[str] = chat.SPECIAL_TOKENS,
+    ) -> Self:
+        """Learn from texts; `vocab_size` includes the special tokens.
+
+        The vocabulary is smaller if no pair is left to merge (logged as a warning). `threads`:
+        None takes all cores, and one inside a Ray worker; the result never depends on it.
+
+        Raises:
+            VocabularySizeError: There is no room for 256 bytes and the special tokens.
+            PatternError: The pattern cannot be compiled.
+            TokenizerError: `iterator` is one string.
+            TypeError: One of the texts is not a str.
+        """
+        model = learn_model(
+            iterator,
+            vocab_size=vocab_size,
+            pattern=pattern,
+            special_tokens=special_tokens,
+            threads=threads,
+        )
+        return cls(model)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
+
+        Raises:
+            TokenizerError: There is none, or it is damaged; the message says what to do.
+        """
+        return cls(load_model(folder))
+
+    from_directory = load
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write tokenizer.txt, tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json.
+
+        Raises:
+            TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+        """
+        save_model(self.model, folder)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that cuts texts into spans."""
+        return self.model.pattern
+
+    @property
+    def merges(self) -> list[tuple[int, int]]:
+        """The pair of each merge, in order; merge k makes id 256 + k."""
+        return list(self.model.merges)
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Id of each special token by name."""
+        return dict(self.model.special_tokens)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The name of this tokenizer: sha256 of its readable file, in hex."""
+        return sha256_of(self.model)
+
+    def get_vocab_size(self) -> int:
+        """Give the highest id + 1, special tokens included."""
+        return self.model.num_ids
+
+    def get_special_tokens(self) -> set[str]:
+        """Give the names of the special tokens."""
+        return set(self.model.special_tokens)
+
+    def get_bos_token_id(self) -> int:
+        """Give the id that every document starts with."""
+        return self.encode_special("<|bos|>")
+
+    def token_bytes(self) -> NDArray[np.int32]:
+        """Give the number of bytes of each id, 0 for special tokens: what token_bytes.pt holds."""
+        return self.model.token_lengths()
+
+    def to_tiktoken(self) -> "tiktoken.Encoding":
+        """Give the same tokenizer as tiktoken's class (which must be installed).
+
+        Raises:
+            TokenizerError: Two ids stand for the same bytes.
+        """
+        import tiktoken  # noqa: PLC0415 - a peer, not a dependency
+
+        return tiktoken.Encoding(
+            ENCODING_NAME,
+            pat_str=self.pattern,
+            mergeable_ranks=self.model.ranks(),
+            special_tokens=self.special_tokens,
+        )
+
+    def encode(
+        self,
+        text: str | list[str],
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        num_threads: int = 8,
+    ) -> Any:  # noqa: ANN401 - as nanochat: list[int] for a text, list[list[int]] for a list
+        """Give the ids of a text, or one list of ids for each of a list of texts.
+
+        `prepend` and `append` are ids or names of special tokens; names in `text` stay text.
+
+        Raises:
+            KeyError: `prepend` or `append` is not a token.
+            ValueError: `text` is neither a str nor a list.
+            TypeError: One of a list of texts is not a str.
+            SplitError: The regex engine gave up on a text.
+        """
+        before = [] if prepend is None else [self._number(prepend)]
+        after = [] if append is None else [self._number(append)]
+        if isinstance(text, str):
+            return [*before, *self._encoder.encode(to_utf8(text)).tolist(), *after]
+        if not isinstance(text, list):
+            raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - nanochat's
+        ids, offsets = self.encode_batch(text, threads=num_threads)
+        flat, bounds = ids.tolist(), offsets.tolist()
+        return [[*before, *flat[start:stop], *after] for start, stop in pairwise(bounds)]
+
+    __call__ = encode
+
+    def encode_batch(
+        self, texts: "Sequence[str] | Documents | pa.Array | pa.ChunkedArray", *, threads: int = 1
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+        """Give all ids back to back, and n + 1 offsets; texts in an Arrow array are not copied.
+
+        The ids are uint16 if every id of the tokenizer, special tokens included, fits, else uint32.
+
+        >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
+        >>> ids, offsets = tokenizer.encode_batch(["ab", "", "c"])
+        >>> ids.tolist(), offsets.tolist()
+        ([97, 98, 99], [0, 2, 2, 3])
+
+        Raises:
+            TypeError: One of the texts is not a str.
+            SplitError: The regex engine gave up on a text.
+        """
+        return self.encode_documents(as_documents(texts), threads=threads)
+
+    def encode_documents(
+        self, documents: Documents, *, threads: int = 1, gaps: Gaps = "spans"
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+        """Give all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
+
+        Text that the pattern does not match is a span of its own, or refused with `gaps="error"`.
+
+        Raises:
+            SplitError: The regex engine gave up on a document, or it has a gap and must not.
+        """
+        wide = self.model.id_bytes > np.dtype(np.uint16).itemsize
+        encoder = self._encoder if gaps == "spans" else self._strict_encoder
+        return encoder.encode_batch(documents.data, documents.offsets, threads=threads, wide=wide)
+
+    def encode_special(self, text: str) -> int:
+        """Give the id of a special token, or of a text that is exactly one token.
+
+        Raises:
+            KeyError: It is neither.
+        """
+        number = self.model.special_tokens.get(text)
+        if number is None:
+            number = self._numbers.get(to_utf8(text))
+        if number is None:
+            raise KeyError(to_utf8(text))
+        return number
+
+    def decode(self, ids: Iterable[int] | NDArray[np.integer]) -> str:
+        """Give the text of ids; special tokens by name, invalid UTF-8 as U+FFFD.
+
+        Raises:
+            KeyError: An id is not a token.
+        """
+        return self.decode_bytes(ids).decode(errors="replace")
+
+    def decode_bytes(self, ids: Iterable[int] | NDArray[np.integer]) -> bytes:
+        """Give the bytes of ids; special tokens by name.
+
+        Raises:
+            KeyError: An id is not a token.
+        """
+        if isinstance(ids, np.ndarray):
+            ids = ids.tolist()
+        try:
+            return b"".join([self._spelling[number] for number in ids])
+        except KeyError as error:
+            raise KeyError(f"Invalid token for decoding: {error.args[0]}") from None
+
+    def decode_single_token_bytes(self, token_id: int) -> bytes:
+        """Give the bytes of an id; the name of a special token.
+
+        Raises:
+            KeyError: The id is not a token.
+        """
+        try:
+            return self._spelling[token_id]
+        except KeyError:
+            raise KeyError(str(token_id)) from None
+
+    def id_to_token(self, token_id: int) -> str:
+        """Give the text of one id.
+
+        Raises:
+            KeyError: The id is not a token.
+        """
+        return self.decode([token_id])
+
+    def render_conversation(
+        self, conversation: chat.Conversation, max_tokens: int | None = MAX_TOKENS
+    ) -> tuple[list[int], list[int]]:
+        """Give the ids of a conversation and their mask: 1 where the assistant learns.
+
+        Raises:
+            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        """
+        return chat.render(self.encode, self.encode_special, conversation, max_tokens=max_tokens)
+
+    def render_for_completion(self, conversation: chat.Conversation) -> list[int]:
+        """Give the ids that ask for the last message, which must be the assistant's.
+
+        Raises:
+            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        """
+        return chat.render_for_completion(
+            self.encode, self.encode_special, conversation, max_tokens=MAX_TOKENS
+        )
+
+    def visualize_tokenization(
+        self, ids: Sequence[int], mask: Sequence[int], with_token_id: bool = False
+    ) -> str:
+        """Show ids on a terminal: green where the mask is 1, else red."""
+        shown = []
+        for number, flag in zip(ids, mask, strict=False):
+            colour = _GREEN if flag == 1 else _RED
+            shown.append(f"{colour}{self.decode([number])}{_RESET}")
+            if with_token_id:
+                shown.append(f"{_GRAY}({number}){_RESET}")
+        return "|".join(shown)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self.model == other.model
+
+    def __hash__(self) -> int:
+        return hash(self.model)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Model]]:
+        return type(self), (self.model,)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges)} merges, "
+            f"{len(self.model.special_tokens)} special tokens, {self.get_vocab_size()} ids>"
+        )
+
+    @cached_property
+    def _strict_encoder(self) -> _core.Encoder:
+        """The encoder that refuses gaps; tables of its own, so made only where asked for."""
+        return _core.Encoder(self.model.pattern, self.model.merge_array, gaps="error")
+
+    @cached_property
+    def _numbers(self) -> Mapping[bytes, int]:
+        """Id of each token by its bytes, the lowest where two have the same."""
+        return {token: number for number, token in reversed([*enumerate(self.model.tokens)])}
+
+    @cached_property
+    def _spelling(self) -> Mapping[int, bytes]:
+        """Bytes of every id; a special token's are its name."""
+        names = {number: name.encode() for name, number in self.model.special_tokens.items()}
+        return dict(enumerate(self.model.tokens)) | names
+
+    def _number(self, token: int | str) -> int:
+        return token if isinstance(token, int) else self.encode_special(token)
+
+
+RustBPETokenizer = Tokenizer
+"""nanochat's name for it."""
