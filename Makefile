@@ -82,7 +82,7 @@ $(INSTALLED): $(LOCK)
 	touch $@
 
 $(CORE): $(INSTALLED) $(RUST_SOURCES) pyproject.toml
-	$(BIN)/maturin develop --release --locked --quiet
+	MATURIN_PEP517_ARGS=--locked $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 $(DEMO)/corpus/.made: $(INSTALLED) jobs/demo_corpus.py
