@@ -1,0 +1,63 @@
+//! Numpy arrays as slices, and vectors as numpy arrays.
+
+use nanotok_bpe::{Documents, GapRule, Merge, Splitter};
+use numpy::{
+    Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+
+use crate::errors::{bad_argument, to_python};
+
+pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
+
+/// The elements of a contiguous array.
+pub(crate) fn slice<'a, T: Element>(
+    array: &'a PyReadonlyArray1<'_, T>,
+    name: &str,
+) -> PyResult<&'a [T]> {
+    array
+        .as_slice()
+        .map_err(|_| bad_argument(format!("{name} must be a contiguous, aligned array")))
+}
+
+/// A batch of documents from its two arrays.
+pub(crate) fn documents<'a>(
+    data: &'a PyReadonlyArray1<'_, u8>,
+    offsets: &'a PyReadonlyArray1<'_, i64>,
+) -> PyResult<Documents<'a>> {
+    Documents::new(slice(data, "data")?, slice(offsets, "offsets")?)
+        .map_err(|error| to_python(&error))
+}
+
+/// Merges from an array of shape (m, 2).
+pub(crate) fn merges(array: &PyReadonlyArray2<'_, u32>) -> PyResult<Vec<Merge>> {
+    let rows = array.as_slice().ok().filter(|_| array.shape()[1] == 2 && array.is_c_contiguous());
+    let rows = rows.ok_or_else(|| {
+        bad_argument(format!("merges must be a C-contiguous (m, 2) array, not {:?}", array.shape()))
+    })?;
+    Ok(rows.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
+/// Merges as an array of shape (m, 2).
+pub(crate) fn merges_array<'py>(
+    py: Python<'py>,
+    merges: &[Merge],
+) -> PyResult<Bound<'py, PyArray2<u32>>> {
+    let ids: Vec<u32> = merges.iter().flat_map(|&(left, right)| [left, right]).collect();
+    ids.into_pyarray(py).reshape([merges.len(), 2])
+}
+
+/// A compiled pattern; `gaps` is "spans" or "error".
+pub(crate) fn splitter(py: Python<'_>, pattern: &str, gaps: &str) -> PyResult<Splitter> {
+    let rule = match gaps {
+        "spans" => GapRule::Spans,
+        "error" => GapRule::Refuse,
+        _ => {
+            return Err(bad_argument(format!(
+                "gaps is {gaps:?}: it must be \"spans\" or \"error\""
+            )));
+        }
+    };
+    py.detach(|| Splitter::new(pattern, rule)).map_err(|error| to_python(&error))
+}

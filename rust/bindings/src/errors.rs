@@ -1,0 +1,30 @@
+//! The one place where errors of the core become exceptions of `nanotok_ray.errors`.
+
+use nanotok_bpe::Error;
+use pyo3::PyErr;
+use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
+
+pyo3::import_exception!(nanotok_ray.errors, CountOverflowError);
+pyo3::import_exception!(nanotok_ray.errors, PatternError);
+pyo3::import_exception!(nanotok_ray.errors, SplitError);
+pyo3::import_exception!(nanotok_ray.errors, TokenizerError);
+
+/// The exception for `error`; its only argument is the message.
+pub(crate) fn to_python(error: &Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::Pattern { .. } => PatternError::new_err(message),
+        Error::Split { .. } => SplitError::new_err(message),
+        Error::SpanCountOverflow | Error::PairCountOverflow { .. } => {
+            CountOverflowError::new_err(message)
+        }
+        Error::UnknownToken { .. } => PyKeyError::new_err(message),
+        Error::Stopped => PyKeyboardInterrupt::new_err(message),
+        _ => TokenizerError::new_err(message),
+    }
+}
+
+/// The exception for an argument that is not of the shape the core takes.
+pub(crate) fn bad_argument(message: String) -> PyErr {
+    TokenizerError::new_err(message)
+}

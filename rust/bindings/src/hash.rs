@@ -1,0 +1,37 @@
+//! `hash64`, `hash_documents` and `count_occurrences` for Python.
+
+use numpy::{IntoPyArray, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use crate::arrays::{Array, documents};
+use crate::errors::to_python;
+
+/// Return `xxh3_64` of `data` with seed 0.
+#[pyfunction]
+pub(crate) fn hash64(data: &[u8]) -> u64 {
+    nanotok_bpe::hash64(data)
+}
+
+/// Return the hash64 of each document.
+#[pyfunction]
+pub(crate) fn hash_documents<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Array<'py, u64>> {
+    let documents = documents(&data, &offsets)?;
+    Ok(py.detach(|| nanotok_bpe::hash_documents(documents)).into_pyarray(py))
+}
+
+/// Return how often any needle occurs in the documents: leftmost, longest, never overlapping.
+#[pyfunction]
+pub(crate) fn count_occurrences<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+    needles: Vec<String>,
+) -> PyResult<u64> {
+    let documents = documents(&data, &offsets)?;
+    py.detach(|| nanotok_bpe::count_occurrences(documents, &needles))
+        .map_err(|error| to_python(&error))
+}

@@ -1,0 +1,36 @@
+//! `nanotok_ray._core`: the core of `nanotok_ray` for Python.
+//!
+//! Conversion only: borrow arrays, release the GIL, call the core, hand its vectors to numpy without a
+//! copy, map its errors. No algorithm lives here.
+
+use pyo3::prelude::*;
+
+mod arrays;
+mod counts;
+mod encoder;
+mod errors;
+mod hash;
+mod merges;
+mod splitter;
+
+/// The compiled core of `nanotok_ray`: bytes and numpy arrays in, numpy arrays out.
+#[pymodule]
+mod _core {
+    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+
+    #[pymodule_export]
+    use super::counts::{SpanCounts, merge_runs};
+    #[pymodule_export]
+    use super::encoder::Encoder;
+    #[pymodule_export]
+    use super::hash::{count_occurrences, hash_documents, hash64};
+    #[pymodule_export]
+    use super::merges::learn;
+    #[pymodule_export]
+    use super::splitter::Splitter;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("UNICODE_VERSION", nanotok_bpe::UNICODE_VERSION)
+    }
+}

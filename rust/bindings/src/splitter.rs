@@ -1,0 +1,42 @@
+//! `Splitter` for Python.
+
+use nanotok_bpe::Kind;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::arrays::splitter;
+use crate::errors::to_python;
+
+/// Cuts documents into spans.
+#[pyclass(frozen, module = "nanotok_ray._core")]
+pub(crate) struct Splitter(nanotok_bpe::Splitter);
+
+#[pymethods]
+impl Splitter {
+    #[new]
+    fn new(py: Python<'_>, pattern: &str) -> PyResult<Self> {
+        splitter(py, pattern, "spans").map(Self)
+    }
+
+    /// The pattern as it was given.
+    #[getter]
+    fn pattern(&self) -> &str {
+        self.0.pattern()
+    }
+
+    /// Return the spans; joined they are the document.
+    fn split<'py>(&self, py: Python<'py>, document: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        let mut spans = Vec::new();
+        py.detach(|| self.0.split(document, |span, _| spans.push(span)))
+            .map_err(|error| to_python(&error))?;
+        PyList::new(py, spans.into_iter().map(|span| PyBytes::new(py, span)))
+    }
+
+    /// Return how many maximal gaps the pattern leaves in the valid text.
+    fn count_gaps(&self, py: Python<'_>, document: &[u8]) -> PyResult<u64> {
+        let mut gaps = 0;
+        py.detach(|| self.0.split(document, |_, kind| gaps += u64::from(kind == Kind::Gap)))
+            .map_err(|error| to_python(&error))?;
+        Ok(gaps)
+    }
+}

@@ -1,0 +1,139 @@
+//! A borrowed batch of documents (or spans): all bytes back to back, and where each one starts.
+//! Takes raw arrays, checks them once, gives slices. Does not know what the bytes mean.
+
+use std::ops::Range;
+
+use crate::Error;
+
+/// A checked batch of byte strings.
+#[derive(Debug, Clone, Copy)]
+pub struct Documents<'a> {
+    data: &'a [u8],
+    offsets: &'a [i64],
+}
+
+impl<'a> Documents<'a> {
+    /// Checks that `offsets` never fall and stay within `data`; the first need not be 0.
+    pub fn new(data: &'a [u8], offsets: &'a [i64]) -> Result<Self, Error> {
+        if offsets.is_empty() {
+            return Err(Error::NoOffsets);
+        }
+        let mut before = 0;
+        for (index, &offset) in offsets.iter().enumerate() {
+            let inside = usize::try_from(offset).is_ok_and(|offset| offset <= data.len());
+            if !inside {
+                return Err(Error::OffsetOutOfRange { index, offset, length: data.len() });
+            }
+            if offset < before {
+                return Err(Error::OffsetsFall { index });
+            }
+            before = offset;
+        }
+        Ok(Self { data, offsets })
+    }
+
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there is no document at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of document `index`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such document.
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        &self.data[self.position(index)..self.position(index + 1)]
+    }
+
+    /// Number of bytes in the documents `range`.
+    pub fn num_bytes(&self, range: &Range<usize>) -> usize {
+        self.position(range.end) - self.position(range.start)
+    }
+
+    /// At most `number` ranges of neighbouring documents, of about equally many bytes, that
+    /// together are the batch. A document is never cut; no range is empty.
+    pub fn blocks(&self, number: usize) -> Vec<Range<usize>> {
+        let number = number.clamp(1, self.len().max(1));
+        let first = self.position(0);
+        let total = self.position(self.len()) - first;
+        let mut blocks = Vec::with_capacity(number);
+        let mut start = 0;
+        for block in 1..=number {
+            let target = first + share(total, block, number);
+            let stop = if block == number {
+                self.len()
+            } else {
+                let count = self.offsets[1..].partition_point(|&end| as_position(end) <= target);
+                count.max(start)
+            };
+            if stop > start {
+                blocks.push(start..stop);
+                start = stop;
+            }
+        }
+        blocks
+    }
+
+    fn position(&self, index: usize) -> usize {
+        as_position(self.offsets[index])
+    }
+}
+
+/// `total * part / parts` without overflow.
+fn share(total: usize, part: usize, parts: usize) -> usize {
+    total / parts * part + total % parts * part / parts
+}
+
+fn as_position(offset: i64) -> usize {
+    usize::try_from(offset).expect("offsets were checked when the batch was made")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(length: usize, offsets: &[i64], expected: Result<usize, Error>) {
+        let data = vec![b'x'; length];
+        assert_eq!(Documents::new(&data, offsets).map(|documents| documents.len()), expected);
+    }
+
+    #[test]
+    fn offsets_are_checked() {
+        check(0, &[], Err(Error::NoOffsets));
+        check(0, &[0], Ok(0));
+        check(4, &[1, 1, 4], Ok(2));
+        check(4, &[0, 5], Err(Error::OffsetOutOfRange { index: 1, offset: 5, length: 4 }));
+        check(4, &[-1, 2], Err(Error::OffsetOutOfRange { index: 0, offset: -1, length: 4 }));
+        check(4, &[0, 3, 2], Err(Error::OffsetsFall { index: 2 }));
+        check(
+            4,
+            &[i64::MAX],
+            Err(Error::OffsetOutOfRange { index: 0, offset: i64::MAX, length: 4 }),
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_join_to_the_batch(lengths in prop::collection::vec(0i64..9, 0..40), n in 0usize..9) {
+            let mut offsets = vec![3];
+            for length in lengths {
+                offsets.push(offsets[offsets.len() - 1] + length);
+            }
+            let data = vec![0; as_position(offsets[offsets.len() - 1])];
+            let documents = Documents::new(&data, &offsets).unwrap();
+            let blocks = documents.blocks(n);
+            prop_assert!(blocks.len() <= n.max(1));
+            prop_assert!(blocks.iter().all(|block| block.start < block.end));
+            let joined: Vec<usize> = blocks.into_iter().flatten().collect();
+            prop_assert_eq!(joined, (0..documents.len()).collect::<Vec<_>>());
+        }
+    }
+}

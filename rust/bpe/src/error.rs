@@ -1,0 +1,235 @@
+//! The one error type of the core. Each variant holds the values a message needs; the message is
+//! written here once, and names the value and the limit. Knows nothing of Python's classes.
+
+use std::fmt;
+
+/// Everything that can go wrong in this crate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The pattern is not a regular expression the engine can compile.
+    Pattern {
+        /// What the regex engine said.
+        reason: String,
+    },
+    /// Offsets of a batch are empty: there must be one more than documents.
+    NoOffsets,
+    /// An offset lies outside the data.
+    OffsetOutOfRange {
+        /// Its position among the offsets.
+        index: usize,
+        /// The offset itself.
+        offset: i64,
+        /// Number of bytes in the data.
+        length: usize,
+    },
+    /// An offset is smaller than the one before it.
+    OffsetsFall {
+        /// Position of the smaller one.
+        index: usize,
+    },
+    /// A document cannot be split.
+    Split {
+        /// Number of the document in its batch.
+        document: usize,
+        /// Byte in the document where it happened.
+        offset: usize,
+        /// Why.
+        reason: GaveUp,
+    },
+    /// The count of a span, or the sum of all counts, would pass `u64::MAX`.
+    SpanCountOverflow,
+    /// The count of a pair would pass `u64::MAX`.
+    PairCountOverflow {
+        /// Left id.
+        left: u32,
+        /// Right id.
+        right: u32,
+    },
+    /// Two arrays that describe the same rows differ in length.
+    LengthsDiffer {
+        /// Number of spans.
+        spans: usize,
+        /// Name of the other array.
+        what: &'static str,
+        /// Its length.
+        length: usize,
+    },
+    /// A run is not sorted by (hash64, span).
+    RunUnsorted {
+        /// Number of the run.
+        run: usize,
+        /// First row that is smaller than the one before.
+        row: usize,
+    },
+    /// More spans, or a longer one, than 32-bit positions can address.
+    TooManySpans {
+        /// How many spans, or symbols in one span.
+        number: usize,
+    },
+    /// More merges than 32-bit ids can name.
+    TooManyMerges {
+        /// How many.
+        number: usize,
+    },
+    /// A merge names an id that does not exist before it.
+    UnknownMergePart {
+        /// Position of the merge.
+        merge: usize,
+        /// The id it names.
+        id: u32,
+    },
+    /// A pair is merged twice.
+    RepeatedMerge {
+        /// Position of the second one.
+        merge: usize,
+        /// Position of the first one.
+        first: usize,
+    },
+    /// The bytes of all ids together are too many.
+    VocabularyTooLarge {
+        /// Position of the merge that passes the limit.
+        merge: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The ids do not fit the width asked for.
+    TooManyTokens {
+        /// How many ids there are.
+        number: usize,
+        /// How many fit.
+        limit: usize,
+    },
+    /// An id that is not a token.
+    UnknownToken {
+        /// The id.
+        id: u32,
+    },
+    /// A text to look for is empty.
+    EmptyNeedle,
+    /// The texts to look for cannot be compiled into one searcher.
+    Needles {
+        /// What the searcher said.
+        reason: String,
+    },
+    /// The caller asked to stop.
+    Stopped,
+}
+
+/// Why a document could not be split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GaveUp {
+    /// The regex engine took more steps back than allowed.
+    Backtracking,
+    /// The regex engine needed more stack than it has.
+    Stack,
+    /// The pattern does not match here, and gaps are refused.
+    Gap,
+}
+
+impl fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Backtracking => "the regex engine passed its limit of backtracking steps",
+            Self::Stack => "the regex engine ran out of stack",
+            Self::Gap => "the pattern does not match the text here, and gaps are refused",
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern { .. } | Self::Split { .. } => self.fmt_split(f),
+            Self::NoOffsets
+            | Self::OffsetOutOfRange { .. }
+            | Self::OffsetsFall { .. }
+            | Self::LengthsDiffer { .. }
+            | Self::RunUnsorted { .. } => self.fmt_batch(f),
+            Self::SpanCountOverflow
+            | Self::PairCountOverflow { .. }
+            | Self::TooManySpans { .. }
+            | Self::TooManyMerges { .. } => self.fmt_limit(f),
+            Self::UnknownMergePart { .. }
+            | Self::RepeatedMerge { .. }
+            | Self::VocabularyTooLarge { .. }
+            | Self::TooManyTokens { .. }
+            | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
+            Self::EmptyNeedle => f.write_str("a text to look for is empty"),
+            Self::Needles { reason } => write!(f, "cannot search for these texts: {reason}"),
+            Self::Stopped => f.write_str("stopped by the caller"),
+        }
+    }
+}
+
+impl Error {
+    fn fmt_split(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern { reason } => write!(f, "cannot compile the split pattern: {reason}"),
+            Self::Split { document, offset, reason } => {
+                write!(f, "document {document} cannot be split at byte {offset}: {reason}")
+            }
+            _ => unreachable!("not an error about splitting"),
+        }
+    }
+
+    fn fmt_batch(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoOffsets => f.write_str("offsets are empty: n documents have n + 1 offsets"),
+            Self::OffsetOutOfRange { index, offset, length } => {
+                write!(f, "offset {index} is {offset}, outside the {length} bytes of data")
+            }
+            Self::OffsetsFall { index } => {
+                write!(f, "offset {index} is smaller than the one before it")
+            }
+            Self::LengthsDiffer { spans, what, length } => {
+                write!(f, "there are {spans} spans but {length} {what}")
+            }
+            Self::RunUnsorted { run, row } => {
+                write!(f, "run {run} is not sorted by (hash64, span): row {row} is out of order")
+            }
+            _ => unreachable!("not an error about arrays"),
+        }
+    }
+
+    fn fmt_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SpanCountOverflow => {
+                write!(f, "the count of a span would pass 2**64 - 1 ({})", u64::MAX)
+            }
+            Self::PairCountOverflow { left, right } => {
+                let limit = u64::MAX;
+                write!(f, "the count of pair ({left}, {right}) would pass 2**64 - 1 ({limit})")
+            }
+            Self::TooManySpans { number } => {
+                write!(f, "{number} spans, or symbols in one span: the limit is {}", u32::MAX)
+            }
+            Self::TooManyMerges { number } => {
+                write!(f, "{number} merges: the limit is {}", u32::MAX - 256)
+            }
+            _ => unreachable!("not an error about limits"),
+        }
+    }
+
+    fn fmt_vocabulary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownMergePart { merge, id } => {
+                let limit = 256 + merge;
+                write!(f, "merge {merge} uses id {id}, but only ids below {limit} exist before it")
+            }
+            Self::RepeatedMerge { merge, first } => {
+                write!(f, "merge {merge} merges the same pair as merge {first}")
+            }
+            Self::VocabularyTooLarge { merge, limit } => {
+                write!(f, "with merge {merge} the bytes of all ids together pass {limit}")
+            }
+            Self::TooManyTokens { number, limit } => {
+                write!(f, "{number} token ids do not fit: the limit is {limit}, ask for wide ids")
+            }
+            Self::UnknownToken { id } => write!(f, "Invalid token for decoding: {id}"),
+            _ => unreachable!("not an error about the vocabulary"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,39 @@
+//! The core of `nanotok_ray`: documents to spans, spans to counts, counts to merges, and documents
+//! to token ids.
+//!
+//! Everything here is a function of its arguments: bytes in, numbers out. Nothing knows Python,
+//! opens a file, logs, or starts a thread that outlives the call that asked for it. In the order
+//! the data flows:
+//!
+//! * [`Documents`] borrows a batch: bytes back to back and their offsets.
+//! * [`Splitter`] cuts a document into spans by a pattern; joined, they are the document.
+//! * [`SpanCounts`] counts spans; [`SortedRun`] is what it leaves behind, and [`merge_runs`] adds
+//!   such runs up.
+//! * [`learn`] turns spans and their counts into merges.
+//! * [`Encoder`] turns documents into ids by those merges.
+
+#![forbid(unsafe_code)]
+
+mod counts;
+mod documents;
+mod encode;
+mod error;
+mod hash;
+mod merges;
+mod pairs;
+mod runs;
+mod special;
+mod split;
+mod symbols;
+mod vocabulary;
+
+pub use counts::SpanCounts;
+pub use documents::Documents;
+pub use encode::{Encoder, TokenId};
+pub use error::{Error, GaveUp};
+pub use hash::{hash_documents, hash64};
+pub use merges::{Learned, Merge, learn};
+pub use runs::{RunView, SortedRun, merge_runs};
+pub use special::count_occurrences;
+pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
+pub use vocabulary::Vocabulary;

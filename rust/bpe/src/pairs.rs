@@ -1,0 +1,188 @@
+//! Pairs of neighbours: how often each occurs, in which spans, and which is the best. The learner's
+//! index. Takes symbols, keeps itself exact through every merge. Does not know when to stop.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::mem;
+
+use rustc_hash::FxHashMap;
+
+use crate::symbols::{Changes, Symbols};
+use crate::{Error, Merge};
+
+/// The pair to merge next, taken out of the index.
+#[derive(Debug)]
+pub(crate) struct Best {
+    pub(crate) pair: Merge,
+    pub(crate) count: u64,
+    spans: Vec<u32>,
+}
+
+/// All pairs with a count above zero.
+///
+/// The heap may hold counts that are too high, since those of old pairs fall; never too low ones.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    index: FxHashMap<Merge, u32>,
+    slots: Vec<Pair>,
+    heap: BinaryHeap<Candidate>,
+    born: Born,
+}
+
+/// A pair's exact count, and every span it occurs in (and some it has left), each once.
+#[derive(Debug, Default)]
+struct Pair {
+    count: u64,
+    spans: Vec<u32>,
+}
+
+/// Ordered by count, then by the smaller pair.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    count: u64,
+    pair: Reverse<Merge>,
+    slot: u32,
+}
+
+/// Neighbours of the id that is being made: no hashing while spans are rewritten.
+#[derive(Debug, Default)]
+struct Born {
+    left: Neighbours,
+    right: Neighbours,
+}
+
+#[derive(Debug, Default)]
+struct Neighbours {
+    by_id: Vec<Pair>,
+    touched: Vec<u32>,
+}
+
+impl Pairs {
+    /// Counts the pairs of bytes.
+    pub(crate) fn new(symbols: &Symbols) -> Result<Self, Error> {
+        let mut bytes: Vec<Pair> = Vec::new();
+        bytes.resize_with(1 << 16, Pair::default);
+        symbols.try_for_each(|span, ids, count| {
+            for (&left, &right) in ids.iter().zip(&ids[1..]) {
+                let added = bytes[(left << 8 | right) as usize].add(span, count);
+                added.ok_or(Error::PairCountOverflow { left, right })?;
+            }
+            Ok(())
+        })?;
+        let mut pairs = Self::default();
+        for (pair, key) in bytes.into_iter().zip(0..) {
+            pairs.insert((key >> 8, key & 0xff), pair);
+        }
+        (0..256).for_each(|_| pairs.born.add_id());
+        Ok(pairs)
+    }
+
+    /// Takes out the pair with the highest count, among equals the smallest.
+    pub(crate) fn pop_best(&mut self) -> Option<Best> {
+        loop {
+            let mut top = self.heap.peek_mut()?;
+            let found = &mut self.slots[top.slot as usize];
+            if found.count == 0 {
+                PeekMut::pop(top);
+            } else if found.count < top.count {
+                top.count = found.count;
+            } else {
+                let Pair { count, spans } = mem::take(found);
+                let Reverse(pair) = PeekMut::pop(top).pair;
+                self.index.remove(&pair);
+                return Some(Best { pair, count, spans });
+            }
+        }
+    }
+
+    /// Replaces the best pair by `new` in all its spans.
+    pub(crate) fn merge(&mut self, symbols: &mut Symbols, best: &Best, new: u32) {
+        let (a, b) = best.pair;
+        self.born.add_id();
+        for &span in &best.spans {
+            symbols.merge(span, best.pair, new, &mut self.born);
+        }
+        // Where (a, b) follows (a, b), the first is told that (n, a) was born, the second that it
+        // became (n, n).
+        let again = self.born.left.by_id[new as usize].count;
+        for (y, mut pair) in self.born.right.take() {
+            self.reduce((b, y), pair.count, best.pair);
+            if y == a {
+                pair.count -= again;
+            }
+            self.insert((new, y), pair);
+        }
+        for (x, pair) in self.born.left.take() {
+            if x != new {
+                self.reduce((x, a), pair.count, best.pair);
+            }
+            self.insert((x, new), pair);
+        }
+    }
+
+    fn insert(&mut self, key: Merge, pair: Pair) {
+        if pair.count == 0 {
+            return;
+        }
+        let slot = u32::try_from(self.slots.len()).expect("fewer pairs than memory for 2**32");
+        self.heap.push(Candidate { count: pair.count, pair: Reverse(key), slot });
+        self.index.insert(key, slot);
+        self.slots.push(pair);
+    }
+
+    fn reduce(&mut self, key: Merge, count: u64, best: Merge) {
+        if key == best {
+            return; // none is left of it in any case
+        }
+        let slot = self.index[&key] as usize;
+        self.slots[slot].count -= count;
+        if self.slots[slot].count == 0 {
+            self.slots[slot].spans = Vec::new();
+            self.index.remove(&key);
+        }
+    }
+}
+
+impl Pair {
+    fn add(&mut self, span: u32, count: u64) -> Option<()> {
+        self.count = self.count.checked_add(count)?;
+        if self.spans.last() != Some(&span) {
+            self.spans.push(span);
+        }
+        Some(())
+    }
+}
+
+impl Born {
+    fn add_id(&mut self) {
+        self.left.by_id.push(Pair::default());
+        self.right.by_id.push(Pair::default());
+    }
+}
+
+impl Changes for Born {
+    fn left(&mut self, x: u32, span: u32, count: u64) {
+        self.left.add(x, span, count);
+    }
+
+    fn right(&mut self, y: u32, span: u32, count: u64) {
+        self.right.add(y, span, count);
+    }
+}
+
+impl Neighbours {
+    fn add(&mut self, id: u32, span: u32, count: u64) {
+        let pair = &mut self.by_id[id as usize];
+        if pair.count == 0 {
+            self.touched.push(id);
+        }
+        pair.add(span, count)
+            .expect("a pair of the new id is no more frequent than what it is made of");
+    }
+
+    fn take(&mut self) -> Vec<(u32, Pair)> {
+        let touched = mem::take(&mut self.touched);
+        touched.into_iter().map(|id| (id, mem::take(&mut self.by_id[id as usize]))).collect()
+    }
+}

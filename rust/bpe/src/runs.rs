@@ -1,0 +1,106 @@
+//! Counts as sorted runs: what a count file holds. Takes runs sorted by (hash64, span), gives their sum
+//! as such a run. Knows neither patterns nor files.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::{Documents, Error};
+
+/// Spans with their counts, sorted by (hash64, span): four arrays, as they lie on disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SortedRun {
+    /// The hash64 of each span.
+    pub hashes: Vec<u64>,
+    /// The bytes of all spans back to back.
+    pub data: Vec<u8>,
+    /// Where each span starts in `data`, and where the last one ends.
+    pub offsets: Vec<i64>,
+    /// The count of each span.
+    pub counts: Vec<u64>,
+}
+
+impl SortedRun {
+    pub(crate) fn with_capacity(spans: usize, bytes: usize) -> Self {
+        let mut offsets = Vec::with_capacity(spans + 1);
+        offsets.push(0);
+        let (hashes, counts) = (Vec::with_capacity(spans), Vec::with_capacity(spans));
+        Self { hashes, data: Vec::with_capacity(bytes), offsets, counts }
+    }
+
+    pub(crate) fn push(&mut self, hash: u64, span: &[u8], count: u64) {
+        self.hashes.push(hash);
+        self.data.extend_from_slice(span);
+        self.offsets.push(i64::try_from(self.data.len()).expect("memory is below 2**63 bytes"));
+        self.counts.push(count);
+    }
+
+    /// The borrowed form, which [`merge_runs`] takes.
+    pub fn view(&self) -> RunView<'_> {
+        let spans = Documents::new(&self.data, &self.offsets).expect("offsets grow with the data");
+        RunView { hashes: &self.hashes, spans, counts: &self.counts }
+    }
+}
+
+/// A borrowed sorted run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunView<'a> {
+    hashes: &'a [u64],
+    spans: Documents<'a>,
+    counts: &'a [u64],
+}
+
+impl<'a> RunView<'a> {
+    /// Checks that there are as many hashes and counts as spans; the order is checked while merging.
+    pub fn new(hashes: &'a [u64], spans: Documents<'a>, counts: &'a [u64]) -> Result<Self, Error> {
+        for (what, length) in [("hashes", hashes.len()), ("counts", counts.len())] {
+            if length != spans.len() {
+                return Err(Error::LengthsDiffer { spans: spans.len(), what, length });
+            }
+        }
+        Ok(Self { hashes, spans, counts })
+    }
+
+    fn key(&self, row: usize) -> Option<(u64, &'a [u8])> {
+        (row < self.hashes.len()).then(|| (self.hashes[row], self.spans.get(row)))
+    }
+}
+
+/// The sum of sorted runs: one row per span, its counts added.
+///
+/// Time: n log k for n rows in k runs. Memory: the result.
+pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
+    let largest = runs.iter().max_by_key(|run| run.hashes.len());
+    let (rows, bytes) = largest
+        .map_or((0, 0), |run| (run.hashes.len(), run.spans.num_bytes(&(0..run.spans.len()))));
+    let mut merged = SortedRun::with_capacity(rows, bytes);
+    let mut heads: BinaryHeap<_> = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(number, run)| run.key(0).map(|key| Reverse((key, number, 0))))
+        .collect();
+    let mut last = None;
+    while let Some(mut head) = heads.peek_mut() {
+        let Reverse((key, number, row)) = *head;
+        let run = &runs[number];
+        if last == Some(key) {
+            add_to_last(&mut merged.counts, run.counts[row])?;
+        } else {
+            merged.push(key.0, key.1, run.counts[row]);
+            last = Some(key);
+        }
+        match run.key(row + 1) {
+            Some(next) if next < key => {
+                return Err(Error::RunUnsorted { run: number, row: row + 1 });
+            }
+            Some(next) => *head = Reverse((next, number, row + 1)),
+            None => drop(std::collections::binary_heap::PeekMut::pop(head)),
+        }
+    }
+    Ok(merged)
+}
+
+fn add_to_last(counts: &mut [u64], count: u64) -> Result<(), Error> {
+    let last = counts.last_mut().expect("a row was pushed before");
+    *last = last.checked_add(count).ok_or(Error::SpanCountOverflow)?;
+    Ok(())
+}

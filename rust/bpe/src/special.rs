@@ -1,0 +1,56 @@
+//! Counts how often some texts occur in documents: used to report special-token text that was seen
+//! (and stayed text). Knows no ids.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::{Documents, Error};
+
+/// Number of occurrences of any of `needles` in the documents: leftmost, the longest at a place,
+/// never overlapping, never across two documents. Linear in the bytes.
+pub fn count_occurrences<N: AsRef<[u8]>>(
+    documents: Documents<'_>,
+    needles: &[N],
+) -> Result<u64, Error> {
+    if needles.iter().any(|needle| needle.as_ref().is_empty()) {
+        return Err(Error::EmptyNeedle);
+    }
+    let searcher = AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(needles)
+        .map_err(|error| Error::Needles { reason: error.to_string() })?;
+    let found = (0..documents.len()).map(|i| searcher.find_iter(documents.get(i)).count() as u64);
+    Ok(found.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(needles: &[&str], text: &str, expected: u64) {
+        let offsets = [0, i64::try_from(text.len()).unwrap()];
+        let documents = Documents::new(text.as_bytes(), &offsets).unwrap();
+        assert_eq!(count_occurrences(documents, needles), Ok(expected), "{needles:?} in {text:?}");
+    }
+
+    #[test]
+    fn occurrences_are_leftmost_longest_and_never_overlap() {
+        check(&[], "abc", 0);
+        check(&["<|bos|>"], "", 0);
+        check(&["<|bos|>"], "<|bos|><|bos|> <|bos>", 2);
+        check(&["aa"], "aaaaa", 2);
+        check(&["a", "ab"], "abab", 2);
+        check(&["ab", "a"], "aab", 2);
+    }
+
+    #[test]
+    fn an_occurrence_does_not_cross_documents() {
+        let documents = Documents::new(b"abab", &[0, 1, 4]).unwrap();
+        assert_eq!(count_occurrences(documents, &["ab"]), Ok(1));
+    }
+
+    #[test]
+    fn an_empty_needle_is_refused() {
+        let documents = Documents::new(b"", &[0]).unwrap();
+        assert_eq!(count_occurrences(documents, &[""]), Err(Error::EmptyNeedle));
+    }
+}

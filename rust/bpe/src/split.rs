@@ -1,0 +1,155 @@
+//! Documents to spans, by a pattern. Takes any bytes, gives slices of them that join to the document.
+//! Does not count, and knows no ids.
+
+use crate::Error;
+use crate::error::GaveUp;
+
+/// Version of the Unicode tables that `\p{L}`, `\s` and case folding come from. Other tables cut
+/// other spans, so it belongs into the key of everything that is made with a pattern.
+pub const UNICODE_VERSION: &str = "16.0.0";
+
+/// Steps back that one search may take. A hostile pattern needs a bound (this one is seconds); a
+/// search for the next match in a long document may honestly take a few per byte.
+const BACKTRACK_LIMIT: usize = 200_000_000;
+
+/// What a span is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The pattern matched it.
+    Match,
+    /// Text between two matches, as long as possible.
+    Gap,
+    /// One byte that is not part of valid UTF-8.
+    InvalidByte,
+}
+
+/// What to do with text that the pattern does not match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GapRule {
+    /// It becomes spans of its own.
+    Spans,
+    /// It is an error.
+    Refuse,
+}
+
+/// A compiled pattern. A clone shares the program but not the memory a search works in: give each
+/// thread its own clone.
+#[derive(Debug, Clone)]
+pub struct Splitter {
+    regex: fancy_regex::Regex,
+    gaps: GapRule,
+}
+
+/// Where in a document splitting ended early, and why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stuck {
+    offset: usize,
+    reason: GaveUp,
+}
+
+impl Stuck {
+    pub(crate) fn in_document(self, document: usize) -> Error {
+        Error::Split { document, offset: self.offset, reason: self.reason }
+    }
+}
+
+impl Splitter {
+    /// Compiles `pattern`.
+    pub fn new(pattern: &str, gaps: GapRule) -> Result<Self, Error> {
+        let regex = fancy_regex::RegexBuilder::new(pattern)
+            .backtrack_limit(BACKTRACK_LIMIT)
+            .build()
+            .map_err(|error| Error::Pattern { reason: error.to_string() })?;
+        Ok(Self { regex, gaps })
+    }
+
+    /// The pattern as it was given.
+    pub fn pattern(&self) -> &str {
+        self.regex.as_str()
+    }
+
+    /// Calls `visit` with each span of `document`, from left to right. Spans are never empty.
+    ///
+    /// Each maximal run of valid UTF-8 is split by itself, as if the document were that run.
+    pub fn split<'d>(
+        &self,
+        document: &'d [u8],
+        visit: impl FnMut(&'d [u8], Kind),
+    ) -> Result<(), Error> {
+        self.visit(document, visit).map_err(|stuck| stuck.in_document(0))
+    }
+
+    pub(crate) fn visit<'d>(
+        &self,
+        document: &'d [u8],
+        mut visit: impl FnMut(&'d [u8], Kind),
+    ) -> Result<(), Stuck> {
+        let mut start = 0;
+        for chunk in document.utf8_chunks() {
+            self.visit_text(chunk.valid(), &mut visit)
+                .map_err(|stuck| Stuck { offset: start + stuck.offset, ..stuck })?;
+            chunk.invalid().chunks(1).for_each(|byte| visit(byte, Kind::InvalidByte));
+            start += chunk.valid().len() + chunk.invalid().len();
+        }
+        Ok(())
+    }
+
+    fn visit_text<'d>(
+        &self,
+        text: &'d str,
+        visit: &mut impl FnMut(&'d [u8], Kind),
+    ) -> Result<(), Stuck> {
+        let mut done = 0;
+        let mut position = 0;
+        while let Some((start, end)) = self.find(text, position)? {
+            if start == end {
+                position = next_character(text, end);
+                continue;
+            }
+            self.visit_gap(text, done, start, visit)?;
+            visit(&text.as_bytes()[start..end], Kind::Match);
+            done = end;
+            position = end;
+        }
+        self.visit_gap(text, done, text.len(), visit)
+    }
+
+    fn visit_gap<'d>(
+        &self,
+        text: &'d str,
+        start: usize,
+        end: usize,
+        visit: &mut impl FnMut(&'d [u8], Kind),
+    ) -> Result<(), Stuck> {
+        if start == end {
+            return Ok(());
+        }
+        if self.gaps == GapRule::Refuse {
+            return Err(Stuck { offset: start, reason: GaveUp::Gap });
+        }
+        visit(&text.as_bytes()[start..end], Kind::Gap);
+        Ok(())
+    }
+
+    fn find(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Stuck> {
+        if from > text.len() {
+            return Ok(None);
+        }
+        match self.regex.find_from_pos(text, from) {
+            Ok(found) => Ok(found.map(|found| (found.start(), found.end()))),
+            Err(error) => Err(Stuck { offset: from, reason: gave_up(&error) }),
+        }
+    }
+}
+
+/// Start of the character after the one at `position`: past the end at the end of the text.
+fn next_character(text: &str, position: usize) -> usize {
+    position + text[position..].chars().next().map_or(1, char::len_utf8)
+}
+
+fn gave_up(error: &fancy_regex::Error) -> GaveUp {
+    match error {
+        fancy_regex::Error::RuntimeError(fancy_regex::RuntimeError::StackOverflow) => GaveUp::Stack,
+        _ => GaveUp::Backtracking,
+    }
+}

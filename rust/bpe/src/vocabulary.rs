@@ -1,0 +1,88 @@
+//! What each id stands for: 0 to 255 are the bytes, 256 + k is what merge k makes. Takes merges, gives
+//! bytes of ids, and decodes. Does not know patterns, and has no special tokens.
+
+use rustc_hash::FxHashMap;
+
+use crate::{Error, Merge};
+
+/// Bytes of all ids together: far above any vocabulary that was learned, far below a machine's memory.
+/// Without a limit, n merges of the newest id with itself would ask for 2**n bytes.
+const MAX_BYTES: usize = 1 << 30;
+
+/// Bytes of every id, one after the other.
+#[derive(Debug, Clone)]
+pub struct Vocabulary {
+    data: Vec<u8>,
+    offsets: Vec<usize>,
+}
+
+impl Vocabulary {
+    /// Builds the bytes of every id: time and memory are their sum, which is at most 1 GiB.
+    pub fn new(merges: &[Merge]) -> Result<Self, Error> {
+        if u32::try_from(merges.len() + 256).is_err() {
+            return Err(Error::TooManyMerges { number: merges.len() });
+        }
+        let mut vocabulary = Self { data: (0..=255).collect(), offsets: (0..=256).collect() };
+        for (merge, &(left, right)) in merges.iter().enumerate() {
+            for id in [left, right] {
+                if id as usize >= 256 + merge {
+                    return Err(Error::UnknownMergePart { merge, id });
+                }
+            }
+            let (left, right) = (vocabulary.range(left), vocabulary.range(right));
+            if vocabulary.data.len() + left.len() + right.len() > MAX_BYTES {
+                return Err(Error::VocabularyTooLarge { merge, limit: MAX_BYTES });
+            }
+            vocabulary.data.extend_from_within(left);
+            vocabulary.data.extend_from_within(right);
+            vocabulary.offsets.push(vocabulary.data.len());
+        }
+        Ok(vocabulary)
+    }
+
+    /// Number of ids.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Never: there are always 256 ids.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Bytes of all ids back to back, and their n + 1 offsets.
+    pub fn parts(&self) -> (&[u8], &[usize]) {
+        (&self.data, &self.offsets)
+    }
+
+    /// Bytes of `id`, if it is one.
+    pub fn get(&self, id: u32) -> Option<&[u8]> {
+        ((id as usize) < self.len()).then(|| &self.data[self.range(id)])
+    }
+
+    /// Bytes of all `ids`, joined.
+    pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::with_capacity(ids.len() * 4);
+        for &id in ids {
+            bytes.extend_from_slice(self.get(id).ok_or(Error::UnknownToken { id })?);
+        }
+        Ok(bytes)
+    }
+
+    /// (lowest id, other id) wherever two ids stand for the same bytes, by the other id.
+    pub fn duplicates(&self) -> Vec<(u32, u32)> {
+        let mut first: FxHashMap<&[u8], u32> = FxHashMap::default();
+        let mut duplicates = Vec::new();
+        for (window, id) in self.offsets.windows(2).zip(0..) {
+            let lowest = *first.entry(&self.data[window[0]..window[1]]).or_insert(id);
+            if lowest != id {
+                duplicates.push((lowest, id));
+            }
+        }
+        duplicates
+    }
+
+    fn range(&self, id: u32) -> std::ops::Range<usize> {
+        self.offsets[id as usize]..self.offsets[id as usize + 1]
+    }
+}
