@@ -47,12 +47,12 @@ test-rust: $(INSTALLED)  ## Run the Rust tests
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	cargo fmt $(MANIFEST) --check
+	cargo fmt --all $(MANIFEST) --check
 	cargo clippy $(MANIFEST) --locked --quiet --workspace --all-targets -- -D warnings
 
 types: build  ## Check types, and the stub of the core against the compiled core
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml nanotok_ray._core
+	$(BIN)/python -m mypy.stubtest --ignore-disjoint-bases --mypy-config-file pyproject.toml nanotok_ray._core
 
 layers: $(INSTALLED)  ## Check that imports go downward only
 	$(BIN)/lint-imports --no-logo
@@ -60,7 +60,7 @@ layers: $(INSTALLED)  ## Check that imports go downward only
 format: $(INSTALLED)  ## Rewrite the sources in the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	cargo fmt $(MANIFEST)
+	cargo fmt --all $(MANIFEST)
 
 wheel: $(INSTALLED)  ## Build the wheel into dist/
 	rm -rf dist
