@@ -1,0 +1,20 @@
+"""Storage: files that are whole or absent, and inputs, on local disks and remote stores.
+
+Takes paths and URLs; gives bytes, sizes and file objects. Does not know what any file means.
+"""
+
+from nanotok_ray.storage.folder import Folder
+from nanotok_ray.storage.inputs import FoundFiles, InputFile, find_files, list_files, open_input
+from nanotok_ray.storage.local import WholeFile
+from nanotok_ray.storage.urls import is_local
+
+__all__ = [
+    "Folder",
+    "FoundFiles",
+    "InputFile",
+    "WholeFile",
+    "find_files",
+    "is_local",
+    "list_files",
+    "open_input",
+]

@@ -1,0 +1,111 @@
+"""A folder of files that are whole or absent, on a disk or a remote store.
+
+Takes the folder's path or URL and names inside it; gives bytes, sizes and hashes. Does not know
+what the files hold. Pickles as its URL.
+"""
+
+import hashlib
+from contextlib import AbstractContextManager
+
+from nanotok_ray.storage.inputs import open_input
+from nanotok_ray.storage.local import LocalStore, WholeFile
+from nanotok_ray.storage.remote import RemoteStore
+from nanotok_ray.storage.urls import check_name, is_temporary, local_path
+
+_BLOCK_BYTES = 4 << 20
+
+
+class Folder:
+    """Files under one path or URL; names may hold `/`, folders come into being as needed.
+
+    >>> folder = Folder("memory://example")
+    >>> with folder.create("web/part.bin") as file:
+    ...     file.write(b"abc")
+    >>> file.size, folder.list(), folder.read_bytes("web/part.bin")
+    (3, ['web/part.bin'], b'abc')
+    """
+
+    def __init__(self, url: str) -> None:
+        path = local_path(url)
+        self.url = url.rstrip("/") if path is None else path
+        """Absolute path or URL, without a slash at the end."""
+        self._store = RemoteStore(self.url) if path is None else LocalStore(path)
+
+    def join(self, name: str) -> str:
+        """Give the path or URL of a name."""
+        return f"{self.url.rstrip('/')}/{check_name(name)}"
+
+    def local_path(self, name: str) -> str | None:
+        """Give the path of a name on a local disk, None on a remote store."""
+        return local_path(self.join(name))
+
+    def read_bytes(self, name: str) -> bytes:
+        """Give all bytes of a file.
+
+        Raises:
+            FileNotFoundError: there is none.
+            TransientIOError: a remote store failed in a way that may pass (so do all methods).
+        """
+        return self._store.read_bytes(name)
+
+    def write_whole(self, name: str, data: bytes) -> None:
+        """Publish a file at once, in place of one that may be there."""
+        with self.create(name) as file:
+            file.write(data)
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Publish a file unless the name is taken, and tell whether it was published.
+
+        One step on local disks, S3 and GCS; elsewhere two writers may both succeed.
+        """
+        return self._store.write_new(name, data)
+
+    def create(self, name: str) -> AbstractContextManager[WholeFile]:
+        """Open a file for writing that is published when the block ends without an error.
+
+        Until then the name holds what it held before. On an error nothing is left behind, except on
+        remote stores that are not object stores, where the name may be gone.
+        """
+        return self._store.create(name)
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is a file of that name."""
+        return self.size(name) is not None
+
+    def size(self, name: str) -> int | None:
+        """Give the bytes of a file, None if there is none."""
+        return self._store.size(name)
+
+    def sha256(self, name: str) -> str:
+        """Give the hex sha256 of a file, read in blocks.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        digest = hashlib.sha256()
+        with open_input(self.join(name)) as file:
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def list_temporaries(self, prefix: str = "") -> list[str]:
+        """Give the sorted names of files being written, or left by a process that was killed."""
+        return sorted(filter(is_temporary, self._store.sizes(prefix)))
+
+    def list(self, prefix: str = "") -> list[str]:
+        """Give the sorted names of all files, at any depth, that begin with a prefix."""
+        return sorted(self.sizes(prefix))
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        """Give name and size of the files that `list` gives, for the cost of one listing."""
+        return {n: size for n, size in self._store.sizes(prefix).items() if not is_temporary(n)}
+
+    def remove(self, name: str) -> None:
+        """Remove a file; a missing one is fine."""
+        self._store.remove(name)
+
+    def __repr__(self) -> str:
+        return f"Folder({self.url!r})"
+
+    def __reduce__(self) -> tuple[type["Folder"], tuple[str]]:
+        return (Folder, (self.url,))

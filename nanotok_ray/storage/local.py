@@ -1,0 +1,146 @@
+"""Files on a local or mounted disk that appear whole or not at all.
+
+Takes names inside one folder; gives bytes, sizes, and writers that publish on a clean exit. Does
+not know remote stores or what the files hold. Errors of the operating system stay as they are.
+"""
+
+import hashlib
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nanotok_ray.storage.urls import check_name, is_temporary
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_BUFFER_BYTES = 1 << 20
+_LONGEST_KEPT_NAME = 120  # of 255: the temporary name adds the host's name and more to it
+
+
+class WholeFile:
+    """A file being written: counts and hashes what goes through."""
+
+    def __init__(self, write: Callable[[memoryview], object]) -> None:
+        self._write = write
+        self._hash = hashlib.sha256()
+        self.size = 0
+        """Bytes written so far."""
+
+    def write(self, data: "ReadableBuffer") -> None:
+        """Append bytes, or any contiguous buffer, as a numpy array."""
+        view = memoryview(data)
+        view = view.cast("B") if view.nbytes else memoryview(b"")  # an empty array cannot be cast
+        self._write(view)
+        self._hash.update(view)
+        self.size += view.nbytes
+
+    @property
+    def sha256(self) -> str:
+        """Hex sha256 of what was written so far."""
+        return self._hash.hexdigest()
+
+
+class LocalStore:
+    """One folder on a disk; it need not exist before the first file is written."""
+
+    def __init__(self, root: str) -> None:
+        self.root = Path(root)
+
+    def path(self, name: str) -> Path:
+        """Give where a name lies."""
+        return self.root / check_name(name)
+
+    def read_bytes(self, name: str) -> bytes:
+        """Give all bytes of a file."""
+        return self.path(name).read_bytes()
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[WholeFile]:
+        """Write a file under a temporary name beside it, then publish it on a clean exit.
+
+        Costs two fsyncs: of the file, and of its folder, so that the new name survives a power cut.
+        """
+        path = self.path(name)
+        with self._temporary(path) as (temporary, file):
+            yield file
+        try:
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+    def write_new(self, name: str, data: bytes) -> bool:
+        """Publish a file unless the name is taken; tell whether it was published.
+
+        A hard link refuses an existing name in one step, on NFS too, where O_EXCL may not.
+        """
+        path = self.path(name)
+        with self._temporary(path) as (temporary, file):
+            file.write(data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+        return True
+
+    def size(self, name: str) -> int | None:
+        """Give the bytes of a file, None if there is none."""
+        try:
+            return self.path(name).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Give name and size of every file below the folder whose name begins with a prefix."""
+        start = self.root / prefix.rpartition("/")[0]
+        found = {}
+        for folder, _, names in os.walk(start):
+            for name in names:
+                path = Path(folder, name)
+                relative = path.relative_to(self.root).as_posix()
+                if relative.startswith(prefix):
+                    with suppress(FileNotFoundError):  # a temporary published meanwhile
+                        found[relative] = path.stat().st_size
+        return found
+
+    def remove(self, name: str) -> None:
+        """Remove a file; a missing one is fine."""
+        self.path(name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _temporary(self, path: Path) -> Iterator[tuple[Path, WholeFile]]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(_temporary_name(path.name))
+        try:
+            with temporary.open("xb", buffering=_BUFFER_BYTES) as sink:
+                yield temporary, WholeFile(sink.write)
+                sink.flush()
+                os.fsync(sink.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _temporary_name(name: str) -> str:
+    """Give a name that no other attempt has, on this host or another that shares the disk."""
+    attempt = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
+    temporary = f".{name[:_LONGEST_KEPT_NAME]}.{attempt}.tmp"
+    assert is_temporary(temporary)
+    return temporary
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
