@@ -19,7 +19,7 @@ class PatternError(NanotokError, ValueError):
 
 
 class SplitError(NanotokError, ValueError):
-    """A document cannot be split: the regex engine gave up, or a gap was found and gaps are refused."""
+    """A document cannot be split: the regex engine gave up, or there is a gap and gaps are errors."""
 
 
 class TokenizerError(NanotokError, ValueError):

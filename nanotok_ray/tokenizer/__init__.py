@@ -7,10 +7,14 @@ huggingface_file: the files of others. training: from texts. folder: all files t
 from nanotok_ray.chat import SPECIAL_TOKENS
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
+from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
+from nanotok_ray.tokenizer.training import make_model
 
 __all__ = [
+    "FILE_NAMES",
+    "READABLE_NAME",
     "SPECIAL_TOKENS",
     "SPLIT_PATTERN",
     "Model",
@@ -18,4 +22,5 @@ __all__ = [
     "Tokenizer",
     "get_token_bytes",
     "get_tokenizer",
+    "make_model",
 ]

@@ -15,7 +15,7 @@ from nanotok_ray.tokenizer.nanochat_files import to_pickle, to_token_bytes
 from nanotok_ray.tokenizer.readable import from_readable, to_readable
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
-READABLE = "tokenizer.txt"
+READABLE_NAME = "tokenizer.txt"
 _PICKLE = "tokenizer.pkl"
 
 _WRITERS = {
@@ -23,8 +23,11 @@ _WRITERS = {
     "token_bytes.pt": to_token_bytes,
     "tokenizer.tiktoken": to_tiktoken_file,
     "tokenizer.json": to_huggingface_file,
-    READABLE: to_readable,
+    READABLE_NAME: to_readable,
 }
+
+FILE_NAMES = tuple(_WRITERS)
+"""Every file of the folder, in the order in which they are written."""
 
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
@@ -46,15 +49,15 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         TokenizerError: There is none, or it is damaged; the message says what to do.
     """
     source = Folder(os.fspath(folder))
-    if source.exists(READABLE):
-        return from_readable(source.read_bytes(READABLE), name=source.join(READABLE))
+    if source.exists(READABLE_NAME):
+        return from_readable(source.read_bytes(READABLE_NAME), name=source.join(READABLE_NAME))
     if source.exists(_PICKLE):
         raise TokenizerError(
-            f"{folder} holds {_PICKLE} but no {READABLE}: it was not saved by nanotok_ray, and "
+            f"{folder} holds {_PICKLE} but no {READABLE_NAME}: it was not saved by nanotok_ray, and "
             "a pickle can run code, so it is not read; learn the tokenizer again with nanotok_ray"
         )
     raise TokenizerError(
-        f"no tokenizer in {folder} ({READABLE} is missing): learn one and save it there, or set "
+        f"no tokenizer in {folder} ({READABLE_NAME} is missing): learn one and save it there, or set "
         "NANOCHAT_BASE_DIR to the folder above the one that holds it"
     )
 

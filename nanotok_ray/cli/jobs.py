@@ -1,0 +1,185 @@
+"""The commands that run the job: prepare, train, tokenize."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nanotok_ray.cli.progress import Progress
+from nanotok_ray.recipe import Recipe, load_recipe
+from nanotok_ray.tokenizer import Tokenizer
+
+COMMANDS = ("prepare", "train", "tokenize")
+
+_PREPARE = """\
+Learn a tokenizer from every train document, tokenize the corpus, verify.
+
+  nanotok prepare recipe.toml
+  nanotok prepare recipe.toml --set tokenizer.vocab_size=65536 --set output.path=/data/out
+  nanotok prepare recipe.toml --dry-run
+
+Without RAY_ADDRESS a local Ray is started. The same command again goes on where it stopped.
+"""
+
+_TRAIN = """\
+Learn the tokenizer of a recipe and write OUT/tokenizer.
+
+  nanotok train recipe.toml --vocab-size 65536
+  python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanochat
+
+`python -m jobs.train_tokenizer` without a recipe takes nanochat's own data folder.
+"""
+
+_TOKENIZE = """\
+Tokenize the corpus of a recipe with the tokenizer that is there, and verify.
+
+  nanotok tokenize recipe.toml
+  nanotok tokenize recipe.toml --set tokenizer.path=/data/tokenizer
+"""
+
+
+def add_commands(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", *, default_recipe: str | None
+) -> None:
+    """Add the three commands to a parser."""
+    for name, text, run in (
+        ("prepare", _PREPARE, _run_prepare),
+        ("train", _TRAIN, _run_train),
+        ("tokenize", _TOKENIZE, _run_tokenize),
+    ):
+        own = commands.add_parser(
+            name,
+            help=text.partition("\n")[0],
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_common(own, default_recipe=default_recipe if name == "train" else None)
+        if name == "train":
+            _add_nanochat(own)
+        own.set_defaults(run=run)
+
+
+def _add_common(own: argparse.ArgumentParser, *, default_recipe: str | None) -> None:
+    own.add_argument(
+        "recipe",
+        metavar="RECIPE",
+        nargs="?" if default_recipe else None,
+        default=default_recipe,
+        help="the TOML file that says all of the job",
+    )
+    own.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override a key, e.g. limits.slice_bytes=64MiB or source.NAME.split=train; repeatable",
+    )
+    own.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="CPUs of a local Ray (default: all of this machine)",
+    )
+    own.add_argument(
+        "--resplit",
+        action="store_true",
+        help="assign train and val anew instead of keeping what the first plan froze",
+    )
+    own.add_argument(
+        "--dry-run", action="store_true", help="say what would be done, and start nothing"
+    )
+
+
+def _add_nanochat(own: argparse.ArgumentParser) -> None:
+    """Add nanochat's own flags, which it has spelled both ways."""
+    own.add_argument(
+        "--vocab-size",
+        "--vocab_size",
+        type=int,
+        help="ids of the tokenizer, special tokens included",
+    )
+    own.add_argument(
+        "--max-chars",
+        "--max_chars",
+        type=int,
+        help="count up to the document that passes this many code points",
+    )
+    own.add_argument(
+        "--doc-cap", "--doc_cap", type=int, help="count this many code points of a document"
+    )
+    own.add_argument(
+        "--to-nanochat",
+        action="store_true",
+        help="also write the files to $NANOCHAT_BASE_DIR/tokenizer (default ~/.cache/nanochat)",
+    )
+
+
+def _run_prepare(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.job import prepare  # noqa: PLC0415 - Ray, where it is needed
+
+    return _run_job(arguments, prepare)
+
+
+def _run_tokenize(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.job import tokenize_corpus  # noqa: PLC0415 - as above
+
+    return _run_job(arguments, tokenize_corpus)
+
+
+def _run_train(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.job import train_tokenizer  # noqa: PLC0415 - as above
+
+    flags = {
+        "tokenizer.vocab_size": arguments.vocab_size,
+        "limits.max_chars": arguments.max_chars,
+        "limits.doc_cap": arguments.doc_cap,
+    }
+    arguments.overrides += [f"{key}={value}" for key, value in flags.items() if value is not None]
+    return _run_job(arguments, train_tokenizer, after=_copy_to_nanochat)
+
+
+def _run_job(
+    arguments: argparse.Namespace,
+    job: Callable[..., Any],
+    *,
+    after: Callable[[argparse.Namespace, Recipe], None] | None = None,
+) -> int:
+    recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
+    if arguments.dry_run:
+        return _dry_run(arguments, recipe)
+    with Progress(sys.stderr) as progress:
+        summary = job(
+            recipe, workers=arguments.workers, resplit=arguments.resplit, on_event=progress
+        )
+    if after is not None:
+        after(arguments, recipe)
+    print(summary.text(), file=sys.stderr)
+    print_json(summary.values)
+    return 0
+
+
+def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
+    from nanotok_ray.cluster.outlook import outlook  # noqa: PLC0415 - as above
+
+    foreseen = outlook(recipe, command=arguments.command, resplit=arguments.resplit)
+    print(foreseen.text(), file=sys.stderr)
+    print_json(foreseen.values)
+    return 0
+
+
+def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
+    if not arguments.to_nanochat:
+        return
+    base = os.environ.get("NANOCHAT_BASE_DIR") or "~/.cache/nanochat"
+    folder = Path(base).expanduser() / "tokenizer"
+    Tokenizer.load(f"{recipe.output.path}/tokenizer").save(folder)
+    print(f"wrote       {folder}", file=sys.stderr)
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print one JSON document on one line of stdout."""
+    print(json.dumps(values, sort_keys=True), flush=True)

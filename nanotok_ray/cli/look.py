@@ -1,0 +1,155 @@
+"""The commands that only look: verify, inspect. They start no Ray."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.manifest import SPLITS, TOKENIZER_FOLDER
+from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify import verify_output
+
+_GREEN, _RED, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[0m"
+_TINTS = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
+"""Two backgrounds, in turn, for the tokens of a text."""
+
+_VERIFY = """\
+Check a finished output: sizes, sha256, indexes, masks, sums, and a sample against the source.
+
+  nanotok verify /data/out
+  nanotok verify /data/out --no-sample     (where the sources are not at hand)
+
+Exits 4 when a problem is found. Changes nothing.
+"""
+
+_INSPECT = """\
+Show one document: its tokens in turn in two colours; with a mask, green is trained on, red is not.
+
+  nanotok inspect /data/out --doc 0
+  nanotok inspect /data/out --source chats --doc 12 --ids
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the two commands to a parser."""
+    verify = _command(commands, "verify", _VERIFY)
+    verify.add_argument(
+        "--no-sample", action="store_true", help="do not compare documents with their source"
+    )
+    verify.set_defaults(run=_run_verify)
+    inspect = _command(commands, "inspect", _INSPECT)
+    inspect.add_argument("--doc", type=int, default=0, metavar="N", help="number of the document")
+    inspect.add_argument("--split", choices=SPLITS, default="train")
+    inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
+    inspect.add_argument("--ids", action="store_true", help="show the id of each token")
+    inspect.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto: if stdout is a terminal",
+    )
+    inspect.set_defaults(run=_run_inspect)
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    own = commands.add_parser(
+        name,
+        help=text.partition("\n")[0],
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("folder", metavar="DIR", help="the output folder of a job")
+    return own
+
+
+def _run_verify(arguments: argparse.Namespace) -> int:
+    result = verify_output(Folder(arguments.folder), sample=not arguments.no_sample)
+    values = {
+        "status": "verified" if result.passed else "failed",
+        "slices": result.slices,
+        "shards": result.shards,
+        "documents": result.documents,
+        "sampled": result.sampled,
+        "problems": result.problems,
+    }
+    if result.passed:
+        print(
+            f"{arguments.folder}: {result.slices:,} slices, {result.shards:,} shards, "
+            f"{result.documents:,} documents are whole; {result.sampled:,} equal their source",
+            file=sys.stderr,
+        )
+    else:
+        print(result.told(arguments.folder), file=sys.stderr)
+    print_json(values)
+    return 0 if result.passed else 4
+
+
+def _run_inspect(arguments: argparse.Namespace) -> int:
+    shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
+    if not -len(shards) <= arguments.doc < len(shards):
+        raise RecipeError(
+            f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}"
+        )
+    tokenizer = Tokenizer.load(f"{arguments.folder}/{TOKENIZER_FOLDER}")
+    for line in _shown(shards, arguments.doc, tokenizer, arguments):
+        print(line)
+    return 0
+
+
+def _shown(
+    shards: Shards, document: int, tokenizer: Tokenizer, arguments: argparse.Namespace
+) -> Iterator[str]:
+    ids, mask = shards[document], shards.mask(document)
+    name, place = shards.shard_of(document)
+    size = len(tokenizer.decode_bytes(ids))
+    yield f"document {document} of {len(shards)}, document {place} of {name}"
+    told = f"{len(ids)} tokens, {size} bytes, {size / max(len(ids), 1):.2f} bytes per token"
+    yield told if mask is None else f"{told}, {int(mask.sum())} tokens under mask 1"
+    yield ""
+    if not _wants_color(arguments.color):
+        yield "|".join(_plain(ids, mask, tokenizer, with_ids=arguments.ids))
+    elif mask is None:
+        yield _tinted(ids, tokenizer, with_ids=arguments.ids)
+    else:
+        yield tokenizer.visualize_tokenization(
+            ids.tolist(), mask.tolist(), with_token_id=arguments.ids
+        )
+        yield f"{_GREEN}trained on{_RESET} {_RED}not trained on{_RESET}"
+
+
+def _plain(
+    ids: npt.NDArray[np.unsignedinteger],
+    mask: npt.NDArray[np.uint8] | None,
+    tokenizer: Tokenizer,
+    *,
+    with_ids: bool,
+) -> Iterator[str]:
+    """Give the tokens without colour; those under mask 1 stand in [[ ]]."""
+    for number, token in enumerate(ids.tolist()):
+        text = tokenizer.id_to_token(token) + (f"({token})" if with_ids else "")
+        yield f"[[{text}]]" if mask is not None and mask[number] else text
+
+
+def _tinted(ids: npt.NDArray[np.unsignedinteger], tokenizer: Tokenizer, *, with_ids: bool) -> str:
+    parts = []
+    for number, token in enumerate(ids.tolist()):
+        text = tokenizer.id_to_token(token) + (f"({token})" if with_ids else "")
+        # A background must not run on over the end of a line.
+        tint = _TINTS[number % 2]
+        parts.append(tint + text.replace("\n", f"↵{_RESET}\n{tint}") + _RESET)
+    return "".join(parts)
+
+
+def _wants_color(choice: str) -> bool:
+    if choice == "auto":
+        return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return choice == "always"

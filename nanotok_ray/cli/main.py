@@ -1,0 +1,75 @@
+"""The entry point: arguments to a command, its errors to an exit code."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from nanotok_ray.cli import jobs, look
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    IncompleteOutputError,
+    NanotokError,
+    QuarantineLimitError,
+    SliceError,
+    TransientIOError,
+    VerificationError,
+)
+
+FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+EXIT_CODES = """\
+exit codes:
+  0  done, or nothing to do
+  1  a failure with no code of its own
+  2  the recipe, an input or an argument is wrong
+  3  more documents were quarantined than the recipe allows
+  4  the output is unfinished or not what it should be
+  5  slices failed for good, or storage did
+  130  interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:
+    """Run one command and give the exit code.
+
+    Args:
+        argv: arguments without the program's name; None: those of the process.
+        default_recipe: the recipe of a job that may be called without one.
+    """
+    arguments = parser(default_recipe=default_recipe).parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except NanotokError as error:
+        print(f"nanotok: error: {error}", file=sys.stderr)
+        if arguments.command in jobs.COMMANDS:
+            jobs.print_json({"status": "failed", "error": str(error)})
+        return exit_code(error)
+    except KeyboardInterrupt:
+        print("nanotok: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return FAILED
+
+
+def exit_code(error: NanotokError) -> int:
+    """Give the exit code that stands for an error."""
+    codes: tuple[tuple[type[NanotokError] | tuple[type[NanotokError], ...], int], ...] = (
+        (QuarantineLimitError, BAD_DATA),
+        ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
+        ((SliceError, TransientIOError), INFRASTRUCTURE),
+    )
+    return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
+
+
+def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
+    """Build the parser of all commands."""
+    whole = argparse.ArgumentParser(
+        prog="nanotok",
+        description="Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    jobs.add_commands(commands, default_recipe=default_recipe)
+    look.add_commands(commands)
+    return whole

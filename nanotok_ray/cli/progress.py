@@ -1,0 +1,94 @@
+"""A job's events for people: a bar in a terminal, a plain line now and then in a log."""
+
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from tqdm import tqdm
+
+from nanotok_ray.cluster.events import Advanced, Event, Note, StageEnded, StageStarted
+
+LINE_SECONDS = 10.0
+"""At most one line per stage in this time, where there is no terminal."""
+
+UNITS = {"learn": "merges"}
+
+
+class Progress:
+    """Prints events to a stream; use as a context manager, so that a bar is closed on any exit."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Print to `stream`, with bars if it is a terminal."""
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._bar: tqdm[Any] | None = None
+        self._last_line = 0.0
+        self._started = 0.0
+
+    def __enter__(self) -> Self:
+        """Print nothing yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the bar that is open."""
+        self._close()
+
+    def __call__(self, event: Event) -> None:
+        """Print one event, or leave it out if a line came a moment ago."""
+        match event:
+            case Note():
+                self._line(f"note: {event.text}")
+            case StageStarted():
+                self._start(event)
+            case Advanced():
+                self._advance(event)
+            case StageEnded():
+                self._close()
+                rate = event.num_bytes / 1e6 / max(event.seconds, 1e-9)
+                self._line(f"{event.stage}: done in {event.seconds:.1f} s, {rate:,.1f} MB/s")
+
+    def _start(self, event: StageStarted) -> None:
+        self._close()
+        self._started = self._last_line = time.monotonic()
+        unit = UNITS.get(event.stage, "slices")
+        size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
+        kept = f" ({event.kept:,} more are done already)" if event.kept else ""
+        self._line(f"{event.stage}: {event.todo:,} {unit}{size}{kept}")
+        if self._is_terminal and event.todo:
+            self._bar = tqdm(
+                total=event.todo, desc=event.stage, unit=unit[:-1], file=self._stream, leave=False
+            )
+
+    def _advance(self, event: Advanced) -> None:
+        if self._bar is not None:
+            self._bar.update(event.done - self._bar.n)
+            if event.failed:
+                self._bar.set_postfix(failed=event.failed)
+            return
+        now = time.monotonic()
+        if self._is_terminal or now - self._last_line < LINE_SECONDS:
+            return
+        self._last_line = now
+        self._line(self._told(event, now - self._started))
+
+    @staticmethod
+    def _told(event: Advanced, seconds: float) -> str:
+        unit = UNITS.get(event.stage, "slices")
+        left = seconds * (event.todo - event.done) / max(event.done, 1)
+        rate = f", {event.num_bytes / 1e6 / seconds:,.1f} MB/s" if event.num_bytes else ""
+        failed = f", {event.failed:,} failed" if event.failed else ""
+        done = f"{event.stage}: {event.done:,} of {event.todo:,} {unit}"
+        return f"{done}{rate}, about {left:.0f} s left{failed}"
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _line(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)

@@ -1,0 +1,103 @@
+"""The engine of both fan-outs: a window of stateless tasks in flight, and bounded retries.
+
+Takes tasks (a module-level function and its picklable argument), gives what became of each in order
+of completion. Does not know what a task does; state lives in the storage the tasks write to, so a
+task may run twice and must not mind.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from nanotok_ray.errors import NanotokError, TransientIOError
+
+MAX_RETRIES = 5
+"""Attempts after the first: for workers that died, and storage errors that may pass."""
+
+WAIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """One call: `work(argument)`."""
+
+    name: str
+    """What a person sees in Ray's lists."""
+    work: Callable[[Any], Any]
+    argument: Any
+    num_bytes: int
+    """Estimated bytes it reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """What became of a task: a result, or why there is none."""
+
+    task: Task
+    result: Any = None
+    seconds: float = 0.0
+    """Time of the attempt that succeeded, in its worker."""
+    error: str | None = None
+
+
+def run_tasks(tasks: Iterable[Task], *, window: int | None = None) -> Iterator[Ended]:
+    """Run tasks on Ray and give each as it ends.
+
+    Tasks are submitted in order, `window` at a time (default: twice the CPUs of the cluster, at
+    least 64, so that an autoscaler sees demand). Leaving the loop early cancels the rest.
+    """
+    in_flight: dict[ray.ObjectRef[Any], Task] = {}
+    waiting = iter(tasks)
+    try:
+        while True:
+            for task in waiting:
+                in_flight[_submit(task)] = task
+                if len(in_flight) >= (window or max(64, 2 * num_cpus())):
+                    break
+            if not in_flight:
+                return
+            ready, _ = ray.wait(
+                list(in_flight), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False
+            )
+            for reference in ready:
+                yield _collect(reference, in_flight.pop(reference))
+    finally:
+        for reference in in_flight:
+            ray.cancel(reference, force=False)
+
+
+def num_cpus() -> int:
+    """Give the CPUs of the cluster as it is now, at least 1."""
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+def _submit(task: Task) -> "ray.ObjectRef[Any]":
+    options = _timed.options(name=task.name)
+    return options.remote(task.work, task.argument)
+
+
+@ray.remote(num_cpus=1, max_retries=MAX_RETRIES, retry_exceptions=[TransientIOError])
+def _timed(work: Callable[[Any], Any], argument: object) -> tuple[Any, float]:
+    start = time.perf_counter()
+    result = work(argument)
+    return result, time.perf_counter() - start
+
+
+def _collect(reference: "ray.ObjectRef[Any]", task: Task) -> Ended:
+    try:
+        result, seconds = ray.get(reference)
+    except RayTaskError as error:
+        cause = error.cause
+        told = str(cause) if isinstance(cause, NanotokError) else str(error)
+        return Ended(task=task, error=told)
+    except RayError as error:
+        first_line = str(error).strip().partition("\n")[0]
+        return Ended(
+            task=task,
+            error=f"{type(error).__name__} after {MAX_RETRIES + 1} attempts: {first_line}",
+        )
+    return Ended(task=task, result=result, seconds=seconds)

@@ -1,0 +1,53 @@
+"""What a job tells while it runs, as data: the command line turns it into bars and lines."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """Something a person should know."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageStarted:
+    """A stage begins: count, learn, tokenize or verify."""
+
+    stage: str
+    todo: int
+    """Slices (or merges) to do."""
+    kept: int
+    """Slices whose results were there already."""
+    num_bytes: int
+    """Estimated bytes to do; 0 where the stage is not measured in bytes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advanced:
+    """Part of the stage is done: `done` slices (or merges) of `todo`."""
+
+    stage: str
+    done: int
+    todo: int
+    num_bytes: int
+    """Bytes of text done so far in this run."""
+    failed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageEnded:
+    """A stage is over."""
+
+    stage: str
+    seconds: float
+    num_bytes: int
+
+
+Event = Note | StageStarted | Advanced | StageEnded
+OnEvent = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""

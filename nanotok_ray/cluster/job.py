@@ -1,0 +1,256 @@
+"""The job: plan, first fan-out, learner, second fan-out, verification, manifest.
+
+Storage holds all state: the same job started again goes on where it stopped, and does nothing when
+there is nothing to do. The manifest is removed before anything changes and written last.
+"""
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from nanotok_ray.cluster.events import (
+    Event,
+    Note,
+    OnEvent,
+    StageEnded,
+    StageStarted,
+    ignore,
+)
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
+from nanotok_ray.cluster.train import Training, finished_tokenizer, train, training_of
+from nanotok_ray.errors import IncompleteOutputError, SourceError, VerificationError
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    SHARDS_INDEX_NAME,
+    TOKENIZER_FOLDER,
+    to_json,
+)
+from nanotok_ray.output import Output
+from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
+from nanotok_ray.quarantine import check_limits
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.report import Summary, summarise
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+from nanotok_ray.verify import Verification, verify_output
+
+SUMMARY_NAME = "run/summary.json"
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Passes events on and remembers how long each stage took."""
+
+    on_event: OnEvent
+    stages: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageEnded):
+            seconds, size = self.stages.get(event.stage, (0.0, 0))
+            self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
+        self.on_event(event)
+
+
+def prepare(
+    recipe: Recipe,
+    *,
+    workers: int | None = None,
+    resplit: bool = False,
+    on_event: OnEvent = ignore,
+) -> Summary:
+    """Learn the tokenizer if need be, then tokenize the corpus.
+
+    Raises:
+        NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
+    """
+    job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
+    if recipe.tokenizer.path is not None:
+        return job.tokenize(job.adopt(Tokenizer.load(recipe.tokenizer.path)))
+    training = training_of(recipe, job.plan)
+    tokenizer = finished_tokenizer(training, job.out)
+    if tokenizer is not None:
+        return job.tokenize(tokenizer)
+    with job.session():
+        return job.tokenize(job.train(training))
+
+
+def train_tokenizer(
+    recipe: Recipe,
+    *,
+    workers: int | None = None,
+    resplit: bool = False,
+    on_event: OnEvent = ignore,
+) -> Summary:
+    """Learn the tokenizer and stop there.
+
+    Raises:
+        NanotokError: a class of `nanotok_ray.errors`.
+    """
+    job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
+    training = training_of(recipe, job.plan)
+    tokenizer = finished_tokenizer(training, job.out)
+    if tokenizer is not None:
+        return summarise(job.out.url, tokenizer=tokenizer, stages={}, unchanged=True)
+    with job.session():
+        tokenizer = job.train(training)
+    return summarise(job.out.url, tokenizer=tokenizer, stages=job.watch.stages)
+
+
+def tokenize_corpus(
+    recipe: Recipe,
+    *,
+    workers: int | None = None,
+    resplit: bool = False,
+    on_event: OnEvent = ignore,
+) -> Summary:
+    """Tokenize the corpus with the tokenizer that is there.
+
+    That is `tokenizer.path` of the recipe, else the one in the output folder.
+
+    Raises:
+        NanotokError: a class of `nanotok_ray.errors`.
+    """
+    job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
+    tokenizer = existing_tokenizer(recipe, job.out)
+    if tokenizer is None:
+        raise IncompleteOutputError(
+            f"no tokenizer in {job.out.join(TOKENIZER_FOLDER)}: train one first, "
+            "or name one as tokenizer.path in the recipe"
+        )
+    return job.tokenize(job.adopt(tokenizer))
+
+
+def plan_for(recipe: Recipe, out: Folder, *, resplit: bool = False) -> Plan:
+    """Make the plan of a recipe, under the splits that an earlier plan in the output folder froze.
+
+    Raises:
+        SourceError, PlanError: as `make_plan`.
+    """
+    previous = plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
+    return make_plan(recipe, previous=previous, resplit=resplit)
+
+
+def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
+    """Give the tokenizer that is there: the recipe's, else the one in the output folder."""
+    if recipe.tokenizer.path is not None:
+        return Tokenizer.load(recipe.tokenizer.path)
+    if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
+        return None
+    return Tokenizer.load(out.join(TOKENIZER_FOLDER))
+
+
+@dataclass(slots=True)
+class _Job:
+    """One run over one output folder."""
+
+    recipe: Recipe
+    out: Folder
+    plan: Plan
+    frozen: bytes | None
+    """plan.json as it was found."""
+    watch: _Watch
+    workers: int | None
+
+    @classmethod
+    def of(cls, recipe: Recipe, *, workers: int | None, resplit: bool, on_event: OnEvent) -> "_Job":
+        """Make the plan, under the splits that an earlier one froze."""
+        out = Folder(recipe.output.path)
+        plan = plan_for(recipe, out, resplit=resplit)
+        frozen = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
+        watch = _Watch(on_event)
+        for note in plan.notes:
+            watch(Note(text=note))
+        return cls(recipe=recipe, out=out, plan=plan, frozen=frozen, watch=watch, workers=workers)
+
+    def session(self) -> AbstractContextManager[None]:
+        """Open Ray, once there is something to do."""
+        return ray_session(workers=self.workers)
+
+    def begin_changes(self) -> None:
+        """Take the manifest away, then freeze the plan."""
+        if self.out.exists(MANIFEST_NAME):
+            self.out.remove(MANIFEST_NAME)
+        data = plan_to_json(self.plan)
+        if data != self.frozen:
+            self.out.write_whole(PLAN_NAME, data)
+            self.frozen = data
+
+    def train(self, training: Training) -> Tokenizer:
+        """Run the first fan-out and the learner."""
+        self.begin_changes()
+        return train(training, self.out, on_event=self.watch)
+
+    def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
+        """Write a tokenizer from elsewhere into the output folder, unless it is there."""
+        folder = self.out.join(TOKENIZER_FOLDER)
+        is_there = self.out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
+        if is_there and Tokenizer.load(folder).sha256 == tokenizer.sha256:
+            return tokenizer
+        self.begin_changes()
+        tokenizer.save(folder)
+        return tokenizer
+
+    def tokenize(self, tokenizer: Tokenizer) -> Summary:
+        """Run the second fan-out where needed, verify, publish."""
+        tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
+        published = self._published(tokenizing)
+        if published is not None:
+            return summarise(
+                self.out.url,
+                tokenizer=tokenizer,
+                stages={},
+                manifest=published.manifest,
+                unchanged=True,
+            )
+        self.begin_changes()
+        with self.session() if tokenizing.todo else nullcontext():
+            records = tokenize(tokenizing, self.out, on_event=self.watch)
+        output = tokenizing.output(records)
+        self._check(output)
+        verification = self._verify(output)
+        output.publish(self.out)
+        summary = summarise(
+            self.out.url,
+            tokenizer=tokenizer,
+            stages=self.watch.stages,
+            manifest=output.manifest,
+            verification=verification,
+        )
+        self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
+        return summary
+
+    def _published(self, tokenizing: Tokenizing) -> Output | None:
+        """Give the output if it is already there, whole and from this very plan."""
+        records = [record for record in tokenizing.records if record is not None]
+        if tokenizing.todo or self.frozen != plan_to_json(self.plan):
+            return None
+        output = tokenizing.output(records)
+        names = {MANIFEST_NAME: output.manifest_bytes, SHARDS_INDEX_NAME: output.shards_index}
+        same = all(
+            self.out.exists(name) and self.out.read_bytes(name) == data
+            for name, data in names.items()
+        )
+        return output if same else None
+
+    def _check(self, output: Output) -> None:
+        totals = output.manifest["totals"]["all"]
+        if totals["documents"]["in"] == 0:
+            raise SourceError(f"no documents at all in {len(list(self.plan.slices()))} slices")
+        check_limits(
+            documents=totals["documents"]["in"],
+            quarantined=totals["quarantined"],
+            limits=self.recipe.limits,
+            where=self.out.join("quarantine"),
+        )
+
+    def _verify(self, output: Output) -> Verification:
+        slices, size = output.manifest["slices"], output.manifest["totals"]["all"]["text_bytes"]
+        self.watch(StageStarted(stage="verify", todo=slices, kept=0, num_bytes=0))
+        start = time.perf_counter()
+        verification = verify_output(self.out, unpublished=output)
+        self.watch(StageEnded(stage="verify", seconds=time.perf_counter() - start, num_bytes=size))
+        if not verification.passed:
+            raise VerificationError(verification.told(self.out.url))
+        return verification

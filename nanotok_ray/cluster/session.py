@@ -1,0 +1,59 @@
+"""A Ray session: the running one, the cluster that RAY_ADDRESS names, or a local one of our own.
+
+Inside a submitted job everything (address, auth mode, token) is inherited. Where Ray is started
+here its auth mode is stated, never left to a default, and no runtime_env goes to ray.init.
+"""
+
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import ray
+
+LOCAL_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # A slice that needs more memory than there is must fail, not be retried for ever.
+    "RAY_task_oom_retries": "3",
+    # A virtual environment is inherited as it is; `uv run` must not rebuild it in each worker.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""Environment of a local Ray, where the caller has not set it."""
+
+
+@contextmanager
+def ray_session(*, workers: int | None = None) -> Iterator[None]:
+    """Use Ray inside the block; what was started here is shut down at its end.
+
+    Args:
+        workers: CPUs of a local Ray; None: all of the machine. Ignored on a running cluster.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    if address == "local":
+        for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
+            os.environ.setdefault(name, value)
+    ray.init(
+        address=address,
+        num_cpus=workers if address == "local" else None,
+        include_dashboard=False if address == "local" else None,
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _auth(environment: Mapping[str, str]) -> dict[str, str]:
+    """Give auth mode and token of a local Ray: token auth, with a token of this process alone."""
+    if environment.get("RAY_AUTH_MODE", "token") != "token":
+        return {}
+    if "RAY_AUTH_TOKEN" in environment or "RAY_AUTH_TOKEN_PATH" in environment:
+        return {"RAY_AUTH_MODE": "token"}
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}

@@ -1,0 +1,78 @@
+"""What a worker runs: one slice of one stage, its files, then its record.
+
+The functions here are all that travels to a node. Each is a pure function of its argument and
+storage, and gives back a few numbers for progress; the record in storage is the result.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nanotok_ray.counts import CountSettings, count_slice
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import to_json
+from nanotok_ray.output import Expected
+from nanotok_ray.plan import Slice
+from nanotok_ray.shards import ShardSettings, tokenize_slice
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountWork:
+    """Count a slice into the work folder."""
+
+    slice: Slice
+    settings: CountSettings
+    work: str
+    """URL of the work folder."""
+
+    @property
+    def name(self) -> str:
+        """Path of the count file in the work folder, without suffix."""
+        return f"counts/{self.slice.source}/{self.slice.name_for(self.settings.key(self.slice))}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizeWork:
+    """Tokenize a slice into the output folder."""
+
+    slice: Slice
+    settings: ShardSettings
+    out: str
+    """URL of the output folder."""
+    tokenizer: str
+    """URL of the tokenizer's folder."""
+
+
+def count_work(work: CountWork) -> int:
+    """Count a slice, write its record and give the bytes of text."""
+    folder = Folder(work.work)
+    record = count_slice(work.slice, work.settings, folder=folder, name=work.name)
+    folder.write_whole(f"{work.name}.json", to_json(record))
+    return int(record["text_bytes"])
+
+
+def tokenize_work(work: TokenizeWork) -> int:
+    """Tokenize a slice, write its record and give the bytes of text."""
+    folder = Folder(work.out)
+    tokenizer = _tokenizer(work.tokenizer, work.settings.tokenizer_sha256)
+    record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
+    expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
+    folder.write_whole(expected.record_name, to_json(record))
+    return int(record["text_bytes"])
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(url: str, sha256: str) -> Tokenizer:
+    """Load the tokenizer once a process.
+
+    Raises:
+        CorruptOutputError: the folder holds another one than the job was started with.
+    """
+    tokenizer = Tokenizer.load(url)
+    if tokenizer.sha256 != sha256:
+        raise CorruptOutputError(
+            f"{url} holds tokenizer {tokenizer.sha256[:16]}, this job uses {sha256[:16]}; "
+            "does every node see the same folder?"
+        )
+    return tokenizer

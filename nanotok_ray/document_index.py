@@ -1,0 +1,78 @@
+"""NAME.idx: where each document of a shard lies, in the layout of Megatron's index, version 1.
+
+Little-endian: 9 bytes of magic, u64 version, u8 element type, u64 sequences, u64 documents + 1,
+i32 length of each sequence in tokens, i64 byte position of each, i64 first sequence of each
+document and their end. One sequence is one document here, so a shard is a Megatron dataset as it stands.
+Needs numpy only.
+"""
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import CorruptOutputError, SourceError
+
+_MAGIC = b"MMIDIDX\x00\x00"
+_VERSION = 1
+_TYPE_CODES = {2: 8, 4: 4}
+"""Bytes of an id to Megatron's element type: 8 is uint16, 4 is int32 (ids stay below 2**31)."""
+
+_HEADER = struct.Struct("<9sQBQQ")
+MAX_DOCUMENT_TOKENS = 2**31 - 1
+
+
+def pack_index(lengths: npt.NDArray[np.int64], *, item_bytes: int) -> bytes:
+    """Write the index of documents of these lengths in tokens.
+
+    Raises:
+        SourceError: a document has more tokens than the layout can say.
+
+    >>> len(pack_index(np.array([3, 0, 2]), item_bytes=2)) == 42 + 20 * 3
+    True
+    """
+    count = len(lengths)
+    if count and int(lengths.max()) > MAX_DOCUMENT_TOKENS:
+        raise SourceError(
+            f"a document of {lengths.max()} tokens: an index holds at most {MAX_DOCUMENT_TOKENS}"
+        )
+    starts = np.zeros(count, dtype="<i8")
+    np.cumsum(lengths[:-1] * item_bytes, out=starts[1:])
+    return b"".join(
+        [
+            _HEADER.pack(_MAGIC, _VERSION, _TYPE_CODES[item_bytes], count, count + 1),
+            lengths.astype("<i4").tobytes(),
+            starts.tobytes(),
+            np.arange(count + 1, dtype="<i8").tobytes(),
+        ]
+    )
+
+
+def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray[np.int64], int]:
+    """Give where each document starts and the last ends ([n + 1], in tokens), and an id's bytes.
+
+    Raises:
+        CorruptOutputError: not an index of this layout, or it contradicts itself.
+    """
+    if len(data) < _HEADER.size:
+        raise CorruptOutputError(
+            f"{name} has {len(data)} bytes, its header alone has {_HEADER.size}"
+        )
+    magic, version, code, count, ends = _HEADER.unpack(data[: _HEADER.size].tobytes())
+    sizes = {own: size for size, own in _TYPE_CODES.items()}
+    if magic != _MAGIC or version != _VERSION or code not in sizes or ends != count + 1:
+        raise CorruptOutputError(f"{name} does not begin as a document index does")
+    expected = _HEADER.size + 20 * count + 8
+    if len(data) != expected:
+        raise CorruptOutputError(f"{name} has {len(data)} bytes, {count} documents need {expected}")
+    lengths = data[_HEADER.size : _HEADER.size + 4 * count].view("<i4")
+    starts = data[_HEADER.size + 4 * count : _HEADER.size + 12 * count].view("<i8")
+    positions = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(lengths, out=positions[1:])
+    if (
+        (len(lengths)
+        and int(lengths.min()) < 0)
+        or not np.array_equal(positions[:-1] * sizes[code], starts)
+    ):
+        raise CorruptOutputError(f"{name}: lengths and positions of its documents do not agree")
+    return positions, sizes[code]

@@ -1,0 +1,193 @@
+"""Keys, records, shards.idx and the manifest: what an output says about itself.
+
+Takes plain values and bytes, gives plain values and bytes. Does not know storage, Ray, Arrow or
+tokens, so that a reader needs nothing but numpy and the standard library.
+
+A *key* is the sha256 of everything a result depends on. A *record* is the JSON of what one slice of
+one stage read and wrote. `shards.idx` lists the shards in order, in rows of fixed width. The
+*manifest* is written last and names the rest by sha256.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import CorruptOutputError
+
+MANIFEST_NAME = "manifest.json"
+SHARDS_INDEX_NAME = "shards.idx"
+PLAN_NAME = "plan.json"
+TOKENIZER_FOLDER = "tokenizer"
+
+MANIFEST_FORMAT = "nanotok-manifest 1"
+RECORD_FORMAT = "nanotok-record 1"
+SPLITS = ("train", "val")
+
+RESERVED_NAMES = ("counts", "quarantine", "records", "run", TOKENIZER_FOLDER, "work")
+"""Names in the output folder that no source may take."""
+
+_MAGIC = b"NANOTOKX"
+_INDEX_VERSION = 1
+_HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("row_bytes", "<u4"),
+        ("rows", "<u8"),
+        ("string_bytes", "<u8"),
+    ]
+)
+
+ROW = np.dtype(
+    [
+        ("source", "<u4"),  # position in the manifest's list of sources
+        ("split", "<u2"),  # position in SPLITS
+        ("item_bytes", "<u2"),  # 2 or 4 bytes a token id
+        ("first_document", "<u8"),  # within its source and split
+        ("documents", "<u8"),
+        ("tokens", "<u8"),
+        ("bin_bytes", "<u8"),
+        ("idx_bytes", "<u8"),
+        ("mask_bytes", "<u8"),  # 0: no mask
+        ("images_bytes", "<u8"),  # 0: no image positions
+        ("record_sha256", "u1", (32,)),
+        ("name_offset", "<u8"),  # into the string table, NUL-terminated, without suffix
+    ]
+)
+"""One row of shards.idx, little-endian."""
+
+
+def key_of(values: Any) -> str:
+    """Give the sha256 (hex) of plain values, independent of the order of dictionary keys.
+
+    >>> key_of({"b": 1, "a": 2}) == key_of({"a": 2, "b": 1})
+    True
+    """
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def to_json(values: Any) -> bytes:
+    """Give the one way in which this project writes JSON files: sorted keys, one space, UTF-8."""
+    text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass") + b"\n"
+
+
+def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]:
+    """Parse a JSON file of this project and check its format line.
+
+    Raises:
+        CorruptOutputError: it is not JSON, or its `format` is another one.
+    """
+    try:
+        values = json.loads(data)
+    except ValueError as error:
+        raise CorruptOutputError(f"{name} is not JSON: {error}") from error
+    found = values.get("format") if isinstance(values, dict) else None
+    if found != expected_format:
+        raise CorruptOutputError(
+            f"{name} has format {found!r}, this version reads {expected_format!r}"
+        )
+    return dict(values)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardRow:
+    """What shards.idx says of one shard."""
+
+    source: str
+    split: str
+    name: str
+    """Path in the output folder, without suffix."""
+    item_bytes: int
+    first_document: int
+    documents: int
+    tokens: int
+    bin_bytes: int
+    idx_bytes: int
+    mask_bytes: int
+    images_bytes: int
+    record_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardsIndex:
+    """shards.idx as read: the rows as a numpy array, and the names behind them."""
+
+    rows: npt.NDArray[np.void]
+    strings: bytes
+
+    def name(self, row: int) -> str:
+        """Give the path of a shard in the output folder, without suffix."""
+        start = int(self.rows["name_offset"][row])
+        return self.strings[start : self.strings.index(b"\0", start)].decode()
+
+
+def pack_shards_index(rows: Sequence[ShardRow], *, sources: Sequence[str]) -> bytes:
+    """Write shards.idx: a header of 32 bytes, one `ROW` a shard, then the names."""
+    table = np.zeros(len(rows), dtype=ROW)
+    strings = bytearray()
+    numbers = {name: number for number, name in enumerate(sources)}
+    for place, row in enumerate(rows):
+        entry = table[place]
+        entry["source"] = numbers[row.source]
+        entry["split"] = SPLITS.index(row.split)
+        entry["record_sha256"] = np.frombuffer(bytes.fromhex(row.record_sha256), dtype=np.uint8)
+        entry["name_offset"] = len(strings)
+        strings += row.name.encode() + b"\0"
+        for field in _NUMBERS:
+            entry[field] = getattr(row, field)
+    header = np.array(
+        [(_MAGIC, _INDEX_VERSION, ROW.itemsize, len(rows), len(strings))], dtype=_HEADER
+    )
+    return header.tobytes() + table.tobytes() + bytes(strings)
+
+
+_NUMBERS = (
+    "item_bytes",
+    "first_document",
+    "documents",
+    "tokens",
+    "bin_bytes",
+    "idx_bytes",
+    "mask_bytes",
+    "images_bytes",
+)
+
+
+def unpack_shards_index(data: bytes) -> ShardsIndex:
+    """Read shards.idx.
+
+    Raises:
+        CorruptOutputError: wrong magic, version or length.
+    """
+    if len(data) < _HEADER.itemsize:
+        raise CorruptOutputError(
+            f"{SHARDS_INDEX_NAME} has {len(data)} bytes, its header alone has 32"
+        )
+    header = np.frombuffer(data, dtype=_HEADER, count=1)[0]
+    if bytes(header["magic"]) != _MAGIC or int(header["version"]) != _INDEX_VERSION:
+        raise CorruptOutputError(
+            f"{SHARDS_INDEX_NAME} does not begin as version {_INDEX_VERSION} does"
+        )
+    num_rows, string_bytes = int(header["rows"]), int(header["string_bytes"])
+    end = _HEADER.itemsize + num_rows * ROW.itemsize
+    if int(header["row_bytes"]) != ROW.itemsize or end + string_bytes != len(data):
+        raise CorruptOutputError(
+            f"{SHARDS_INDEX_NAME} has {len(data)} bytes, its header says {end + string_bytes}"
+        )
+    rows = np.frombuffer(data, dtype=ROW, count=num_rows, offset=_HEADER.itemsize)
+    return ShardsIndex(rows=rows, strings=data[end:])
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """Give the sha256 (hex) of a sequence of hex digests, one a line."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part.encode() + b"\n")
+    return total.hexdigest()

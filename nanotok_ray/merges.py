@@ -1,0 +1,88 @@
+"""From count files to merges: sum them hash range by hash range, then learn.
+
+Only summed ranges reach the learner, which never sees a document. One process, as the counts of
+all distinct spans of a corpus fit one machine long after the corpus does not. Knows neither Ray
+nor what a tokenizer is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nanotok_ray import _core
+from nanotok_ray.counts import Run, read_range
+from nanotok_ray.storage import open_input
+
+NUM_RANGES = 16
+"""Hash ranges in which count files are summed; a power of two."""
+
+REACHED = "vocabulary size reached"
+NO_PAIR_LEFT = "no pair left"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """What the learner found."""
+
+    merges: npt.NDArray[np.uint32]
+    """[m, 2]: the pair of each merge, in order; merge k makes id 256 + k."""
+    counts: npt.NDArray[np.uint64]
+    """[m]: how often the pair of each merge occurred when it was merged."""
+    num_asked: int
+    distinct_spans: int
+    spans: int
+
+    @property
+    def stop_reason(self) -> str:
+        """Why learning ended."""
+        return REACHED if len(self.merges) == self.num_asked else NO_PAIR_LEFT
+
+
+def learn_merges(
+    urls: Sequence[str],
+    *,
+    num_merges: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Learned:
+    """Sum count files and learn up to `num_merges` merges from all of them.
+
+    Highest count first; among equals the smallest (left, right). The result depends on the sums
+    alone, so neither the order of the files nor how the corpus was sliced can change it.
+
+    Raises:
+        CorruptOutputError: a file is not a count file of this version.
+        CountOverflowError: a sum would pass 2**64 - 1.
+    """
+    runs = list(sum_ranges(urls))
+    data = np.concatenate([run[1] for run in runs])
+    counts = np.concatenate([run[3] for run in runs])
+    merges, merge_counts = _core.learn(
+        data, _joined_offsets(runs), counts, num_merges=num_merges, on_progress=on_progress
+    )
+    return Learned(
+        merges=merges,
+        counts=merge_counts,
+        num_asked=num_merges,
+        distinct_spans=len(counts),
+        spans=sum(int(count) for count in counts.tolist()),
+    )
+
+
+def sum_ranges(urls: Sequence[str]) -> Iterator[Run]:
+    """Give the summed counts of all files, one hash range after the other."""
+    for number in range(NUM_RANGES):
+        yield _core.merge_runs([_read(url, number) for url in urls])
+
+
+def _read(url: str, number: int) -> Run:
+    with open_input(url) as file:
+        return read_range(pa.PythonFile(file), number=number, num_ranges=NUM_RANGES, name=url)
+
+
+def _joined_offsets(runs: Sequence[Run]) -> npt.NDArray[np.int64]:
+    """Give the offsets of the runs' spans in their joined bytes."""
+    lengths = [np.diff(run[2]) for run in runs]
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(lengths))])

@@ -1,0 +1,209 @@
+"""The output folder as a whole: its records, and shards.idx and manifest built from them alone.
+
+Takes the plan, the settings of each source and the records of its slices. Does not know how a slice
+is tokenized or where it ran.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import (
+    MANIFEST_FORMAT,
+    MANIFEST_NAME,
+    PLAN_NAME,
+    RECORD_FORMAT,
+    SHARDS_INDEX_NAME,
+    ShardRow,
+    digest_of,
+    from_json,
+    pack_shards_index,
+    to_json,
+)
+from nanotok_ray.plan import Plan, Slice, plan_to_json
+from nanotok_ray.shards import ShardSettings
+from nanotok_ray.storage import Folder
+
+COUNTED = (
+    "text_bytes",
+    "tokens",
+    "special_text",
+    "truncated",
+    "trainable_tokens",
+    "without_trainable_token",
+    "blank_lines",
+)
+"""Numbers of a record that the manifest sums as they stand."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """A record as read: its values, and the sha256 (hex) of its bytes."""
+
+    name: str
+    values: dict[str, Any]
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Output:
+    """What is written last: shards.idx, then the manifest that names it."""
+
+    manifest: dict[str, Any]
+    shards_index: bytes
+
+    @property
+    def manifest_bytes(self) -> bytes:
+        """The bytes of manifest.json."""
+        return to_json(self.manifest)
+
+    def publish(self, folder: Folder) -> None:
+        """Write shards.idx, then the manifest."""
+        folder.write_whole(SHARDS_INDEX_NAME, self.shards_index)
+        folder.write_whole(MANIFEST_NAME, self.manifest_bytes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """A slice, and the record that must stand for it."""
+
+    slice: Slice
+    key: str
+
+    @property
+    def record_name(self) -> str:
+        """Path of the record in the output folder."""
+        each = self.slice
+        return f"records/tokenize/{each.source}/{each.split}/{each.name_for(self.key)}.json"
+
+
+def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[Expected]:
+    """Give the slices of a plan in order, each with its key under the settings of its source."""
+    for each in plan.slices():
+        yield Expected(slice=each, key=settings[each.source].key(each))
+
+
+def read_record(folder: Folder, name: str) -> Record | None:
+    """Read a record; None if there is none.
+
+    Raises:
+        CorruptOutputError: it is not a record of this version.
+    """
+    try:
+        data = folder.read_bytes(name)
+    except FileNotFoundError:
+        return None
+    values = from_json(data, name=folder.join(name), expected_format=RECORD_FORMAT)
+    return Record(name=name, values=values, sha256=hashlib.sha256(data).hexdigest())
+
+
+def finished_record(folder: Folder, name: str, *, key: str) -> Record | None:
+    """Give the record of a slice if it has this key and its files are there with their sizes."""
+    try:
+        record = read_record(folder, name)
+    except CorruptOutputError:
+        return None
+    if record is None or record.values["key"] != key:
+        return None
+    present = all(folder.size(file["name"]) == file["size"] for file in record.values["files"])
+    return record if present else None
+
+
+def assemble(
+    plan: Plan,
+    records: Sequence[Record],
+    *,
+    settings: Mapping[str, ShardSettings],
+    item_bytes: int,
+    num_ids: int,
+) -> Output:
+    """Build shards.idx and the manifest from the records of all slices, in plan order."""
+    names = [source.name for source in plan.sources]
+    rows = list(_shard_rows(plan, records, item_bytes))
+    index = pack_shards_index(rows, sources=names)
+    manifest = {
+        "format": MANIFEST_FORMAT,
+        "sources": names,
+        "kinds": {source.name: source.kind for source in plan.sources},
+        "item_bytes": item_bytes,
+        "num_ids": num_ids,
+        "settings": {name: asdict(own) for name, own in settings.items()},
+        "plan_sha256": hashlib.sha256(plan_to_json(plan)).hexdigest(),
+        "records_sha256": digest_of(record.sha256 for record in records),
+        "shards_index_sha256": hashlib.sha256(index).hexdigest(),
+        "slices": len(records),
+        "shards": len(rows),
+        "totals": _totals(plan, records),
+    }
+    return Output(manifest=manifest, shards_index=index)
+
+
+def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Iterator[ShardRow]:
+    first: dict[tuple[str, str], int] = {}
+    for each, record in zip(plan.slices(), records, strict=True):
+        place = (each.source, each.split)
+        sizes = {file["name"]: file["size"] for file in record.values["files"]}
+        for shard in record.values["shards"]:
+            name = shard["name"]
+            yield ShardRow(
+                source=each.source,
+                split=each.split,
+                name=name,
+                item_bytes=item_bytes,
+                first_document=first.get(place, 0),
+                documents=shard["documents"],
+                tokens=shard["tokens"],
+                bin_bytes=sizes[f"{name}.bin"],
+                idx_bytes=sizes[f"{name}.idx"],
+                mask_bytes=sizes.get(f"{name}.mask", 0),
+                images_bytes=0,
+                record_sha256=record.sha256,
+            )
+            first[place] = first.get(place, 0) + shard["documents"]
+
+
+def _totals(plan: Plan, records: Sequence[Record]) -> dict[str, Any]:
+    """Sum the records per source and split, and over all."""
+    totals: dict[str, Any] = {"all": _empty_totals()}
+    for each, record in zip(plan.slices(), records, strict=True):
+        own = totals.setdefault(f"{each.source}/{each.split}", _empty_totals())
+        for total in (totals["all"], own):
+            _add(total, record.values)
+    return totals
+
+
+def _empty_totals() -> dict[str, Any]:
+    documents = {"in": 0, "out": 0, "quarantined": 0}
+    return {"documents": documents, "quarantined": {}, **dict.fromkeys(COUNTED, 0)}
+
+
+def _add(total: dict[str, Any], values: dict[str, Any]) -> None:
+    for name in COUNTED:
+        total[name] += values[name]
+    for group in ("documents", "quarantined"):
+        for name, number in values[group].items():
+            total[group][name] = total[group].get(name, 0) + number
+
+
+def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:
+    """Give the settings of each source as a manifest states them."""
+    tuples = ("prepend", "append")
+    return {
+        name: ShardSettings(**{k: tuple(v) if k in tuples else v for k, v in own.items()})
+        for name, own in manifest["settings"].items()
+    }
+
+
+__all__ = [
+    "PLAN_NAME",
+    "Expected",
+    "Output",
+    "Record",
+    "assemble",
+    "expected_records",
+    "finished_record",
+    "read_record",
+    "settings_from",
+]

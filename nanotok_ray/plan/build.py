@@ -1,0 +1,117 @@
+"""From a recipe, and the plan made before if there is one, to a plan.
+
+The first plan freezes the split: a file keeps the split it had, and a file added later is train. A
+recipe that contradicts the frozen split is refused unless the caller asks for a new one.
+"""
+
+from collections.abc import Sequence
+
+from nanotok_ray.errors import PlanError
+from nanotok_ray.manifest import RESERVED_NAMES
+from nanotok_ray.plan.cut import group_files
+from nanotok_ray.plan.model import Plan, PlannedSource, Slice
+from nanotok_ray.recipe import Recipe, SourceRecipe
+from nanotok_ray.sources import SourceFile, resolve
+
+SHARED = "share"
+"""The split of a file whose documents are split by their hash."""
+
+
+def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = False) -> Plan:
+    """Resolve the inputs of a recipe and cut them into slices.
+
+    Raises:
+        SourceError: an input is missing, unreadable or not what the recipe says.
+        PlanError: the recipe contradicts the frozen split, or two slices would share a name.
+    """
+    notes: list[str] = []
+    frozen = {} if previous is None or resplit else {each.name: each for each in previous.sources}
+    slice_bytes = recipe.limits.slice_bytes
+    sources = tuple(
+        _plan_source(source, frozen.get(source.name), slice_bytes=slice_bytes, notes=notes)
+        for source in recipe.sources
+    )
+    plan = Plan(sources=sources, slice_bytes=slice_bytes, notes=tuple(notes))
+    _check_names(plan)
+    return plan
+
+
+def _plan_source(
+    source: SourceRecipe, frozen: PlannedSource | None, *, slice_bytes: int, notes: list[str]
+) -> PlannedSource:
+    if source.name in RESERVED_NAMES:
+        raise PlanError(
+            f"a source cannot be named {source.name!r}: the output folder uses that name"
+        )
+    resolved = resolve(source)
+    splits = _assign_splits(source, resolved.files, frozen, notes)
+    return PlannedSource(
+        name=source.name,
+        kind=source.kind,
+        format=resolved.files[0].format,
+        column=source.column,
+        root=resolved.root,
+        rule=source.split,
+        files=resolved.files,
+        splits=splits,
+        slices=_cut_source(source, resolved.files, splits, slice_bytes),
+    )
+
+
+def _assign_splits(
+    source: SourceRecipe,
+    files: Sequence[SourceFile],
+    frozen: PlannedSource | None,
+    notes: list[str],
+) -> tuple[str, ...]:
+    if frozen is not None and frozen.rule != source.split:
+        raise PlanError(
+            f"source {source.name!r}: the first plan froze split = {frozen.rule!r}, the recipe "
+            f"now says {source.split!r}; restore it, or pass --resplit to assign all splits anew"
+        )
+    if source.split.startswith(SHARED):
+        return (SHARED,) * len(files)
+    if source.split in ("train", "val"):
+        return (source.split,) * len(files)
+    if frozen is not None:
+        known = {file.path: split for file, split in zip(frozen.files, frozen.splits, strict=True)}
+        return tuple(known.get(file.path, "train") for file in files)
+    if len(files) == 1:
+        notes.append(f"source {source.name!r} has one file, so it has no val split")
+        return ("train",)
+    return ("train",) * (len(files) - 1) + ("val",)
+
+
+def _cut_source(
+    source: SourceRecipe, files: Sequence[SourceFile], splits: Sequence[str], slice_bytes: int
+) -> tuple[Slice, ...]:
+    slices: list[Slice] = []
+    for split in ("train", "val"):
+        chosen = [f for f, own in zip(files, splits, strict=True) if own in (split, SHARED)]
+        for stem, number, members in group_files(chosen, slice_bytes=slice_bytes):
+            slices.append(
+                Slice(
+                    source=source.name,
+                    kind=source.kind,
+                    column=source.column,
+                    split=split,
+                    share=source.share,
+                    number=number,
+                    stem=stem,
+                    pieces=tuple(piece for _, piece in members),
+                    files=tuple(file for file, _ in members),
+                )
+            )
+    return tuple(slices)
+
+
+def _check_names(plan: Plan) -> None:
+    seen: dict[tuple[str, str, str], Slice] = {}
+    for each in plan.slices():
+        name = (each.source, each.split, each.name_for(each.key))
+        if name in seen:
+            raise PlanError(
+                f"source {each.source!r}: {seen[name].files[0].path} and {each.files[0].path} "
+                f"give the same shard name {name[2]}; is one file listed twice?"
+            )
+        seen[name] = each

@@ -1,0 +1,73 @@
+"""Where files are cut into slices, and where groups of small files end.
+
+Every cut depends on one file alone (its size, its row groups, its name), so that a file added in
+the middle moves no cut of another large file, and changes groups only up to the next cut by name.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from nanotok_ray import _core
+from nanotok_ray.plan.model import clean_stem, estimated_bytes
+from nanotok_ray.sources import Piece, SourceFile
+
+FILE_COST_BYTES = 64 * 1024
+"""What opening a file weighs when small files are grouped."""
+
+_HASH_RANGE = 1 << 64
+
+
+def cut_file(file: SourceFile, *, slice_bytes: int) -> list[Piece]:
+    """Cut one file into pieces of about `slice_bytes` decoded bytes."""
+    if file.format == "parquet":
+        return [file.piece(start, stop) for start, stop in _cut_row_groups(file, slice_bytes)]
+    if file.compression is not None or file.format == "document":
+        return [file.piece(0, file.size)]
+    starts = range(0, max(file.size, 1), slice_bytes)
+    return [file.piece(start, min(start + slice_bytes, file.size)) for start in starts]
+
+
+def _cut_row_groups(file: SourceFile, slice_bytes: int) -> Iterator[tuple[int, int]]:
+    start = size = 0
+    for number, group in enumerate(file.layout):
+        if number > start and size + group.num_bytes > slice_bytes:
+            yield start, number
+            start, size = number, 0
+        size += group.num_bytes
+    yield start, len(file.layout)
+
+
+def group_files(
+    files: Sequence[SourceFile], *, slice_bytes: int
+) -> Iterator[tuple[str, int, list[tuple[SourceFile, Piece]]]]:
+    """Give (stem, slice number in its first file, pieces) of the slices of files of one split."""
+    group: list[tuple[SourceFile, Piece]] = []
+    weight = 0
+    for file in files:
+        pieces = cut_file(file, slice_bytes=slice_bytes)
+        own = _weight(file, pieces)
+        if own * 4 > slice_bytes:
+            if group:
+                yield clean_stem(group[0][0].path), 0, group
+            group, weight = [], 0
+            for number, piece in enumerate(pieces):
+                yield clean_stem(file.path), number, [(file, piece)]
+            continue
+        if group and weight + own > slice_bytes:
+            yield clean_stem(group[0][0].path), 0, group
+            group, weight = [], 0
+        group += [(file, piece) for piece in pieces]
+        weight += own
+        if _ends_group(file, own, slice_bytes):
+            yield clean_stem(group[0][0].path), 0, group
+            group, weight = [], 0
+    if group:
+        yield clean_stem(group[0][0].path), 0, group
+
+
+def _weight(file: SourceFile, pieces: list[Piece]) -> int:
+    return max(FILE_COST_BYTES, sum(estimated_bytes(file, piece) for piece in pieces))
+
+
+def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
+    """Tell whether a group ends after this file: by its name, once per half a slice on average."""
+    return _core.hash64(file.path.encode()) < min(1, 2 * weight / slice_bytes) * _HASH_RANGE

@@ -1,0 +1,150 @@
+"""What a run says of itself at its end: plain values for programs, a few lines for people.
+
+Takes the manifest and the times; knows nothing of how they came about.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify import Verification
+
+DONE = "done"
+UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The summary of a run; `values` is JSON-able."""
+
+    values: dict[str, Any]
+
+    def text(self) -> str:
+        """Give the lines that a person reads."""
+        own = self.values
+        lines = []
+        if own["status"] == UNCHANGED:
+            lines.append("Nothing to do: everything is there and matches the recipe.")
+        lines.append(f"output      {own['output']}")
+        lines.append(
+            f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
+        )
+        if "documents" in own:
+            lines += _corpus_lines(own)
+        lines += [_stage_line(name, stage) for name, stage in own["stages"].items()]
+        if "verified" in own:
+            verified = own["verified"]
+            lines.append(
+                f"verified    {verified['shards']:,} shards, {verified['documents']:,} documents, "
+                f"{verified['sampled']:,} of them compared with their source"
+            )
+        return "\n".join(lines)
+
+
+def summarise(
+    output: str,
+    *,
+    tokenizer: Tokenizer,
+    stages: Mapping[str, tuple[float, int]],
+    manifest: Mapping[str, Any] | None = None,
+    verification: Verification | None = None,
+    unchanged: bool = False,
+) -> Summary:
+    """Build the summary of a run.
+
+    Args:
+        output: URL of the output folder.
+        tokenizer: the one in use.
+        stages: per stage that ran, seconds and bytes.
+        manifest: of a tokenized corpus; None after training alone.
+        verification: of what was just written.
+        unchanged: there was nothing to do.
+    """
+    values: dict[str, Any] = {
+        "status": UNCHANGED if unchanged else DONE,
+        "output": output,
+        "vocab_size": tokenizer.get_vocab_size(),
+        "tokenizer_sha256": tokenizer.sha256,
+        "stages": {name: _stage(seconds, size) for name, (seconds, size) in stages.items()},
+    }
+    if manifest is not None:
+        values |= _corpus(manifest)
+    if verification is not None:
+        values["verified"] = {
+            "slices": verification.slices,
+            "shards": verification.shards,
+            "documents": verification.documents,
+            "sampled": verification.sampled,
+        }
+    return Summary(values)
+
+
+def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    totals = manifest["totals"]
+    everything = totals["all"]
+    return {
+        **everything,
+        "bytes_per_token": _ratio(everything["text_bytes"], everything["tokens"]),
+        "slices": manifest["slices"],
+        "shards": manifest["shards"],
+        "sources": {
+            name: {
+                "documents": own["documents"]["out"],
+                "text_bytes": own["text_bytes"],
+                "tokens": own["tokens"],
+                "bytes_per_token": _ratio(own["text_bytes"], own["tokens"]),
+            }
+            for name, own in totals.items()
+            if name != "all"
+        },
+    }
+
+
+def _stage(seconds: float, size: int) -> dict[str, Any]:
+    return {
+        "seconds": round(seconds, 3),
+        "bytes": size,
+        "megabytes_per_second": _ratio(size / 1e6, seconds),
+    }
+
+
+def _ratio(above: float, below: float) -> float | None:
+    return round(above / below, 3) if below else None
+
+
+def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
+    documents = own["documents"]
+    lines = [
+        f"documents   {documents['in']:,} in, {documents['out']:,} out, "
+        f"{documents['quarantined']:,} quarantined",
+        f"text        {own['text_bytes']:,} bytes",
+        f"tokens      {own['tokens']:,}, {own['bytes_per_token'] or 0:.3f} bytes per token",
+    ]
+    for name, source in own["sources"].items():
+        lines.append(
+            f"  {name:<20} {source['documents']:>10,} documents {source['tokens']:>14,} tokens "
+            f"{source['bytes_per_token'] or 0:>6.3f} bytes per token"
+        )
+    lines += [
+        f"  quarantined {number:,}: {reason}" for reason, number in own["quarantined"].items()
+    ]
+    if own["special_text"]:
+        lines.append(
+            f"special     {own['special_text']:,} special tokens spelled out in the data, "
+            "kept as plain text"
+        )
+    if own["truncated"]:
+        lines.append(f"truncated   {own['truncated']:,} conversations were cut at max_tokens")
+    if own["without_trainable_token"]:
+        lines.append(
+            f"untrainable {own['without_trainable_token']:,} conversations without a token "
+            "under mask 1"
+        )
+    return lines
+
+
+def _stage_line(name: str, stage: Mapping[str, Any]) -> str:
+    rate = stage["megabytes_per_second"]
+    told = f"{rate:,.1f} MB/s" if rate else ""
+    return f"{name:<11} {stage['seconds']:.1f} s  {told}".rstrip()

@@ -1,0 +1,9 @@
+"""Shards: a slice and a tokenizer to files of token ids with their document index and masks.
+
+`tokenize_slice` is the second fan-out's pure function. Knows neither Ray nor the manifest.
+"""
+
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.tokenize import tokenize_slice
+
+__all__ = ["ShardSettings", "tokenize_slice"]

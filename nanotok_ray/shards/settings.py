@@ -1,0 +1,28 @@
+"""What a shard depends on besides its slice, and so the key of a shard."""
+
+from dataclasses import asdict, dataclass
+
+from nanotok_ray.manifest import key_of
+from nanotok_ray.plan import Slice
+
+SHARD_FORMAT = "nanotok-shard 1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardSettings:
+    """What a shard depends on besides its slice."""
+
+    tokenizer_sha256: str
+    """Of the tokenizer's readable file."""
+    gaps: str
+    """spans or error."""
+    prepend: tuple[str, ...]
+    """Special tokens before each text document."""
+    append: tuple[str, ...]
+    max_shard_tokens: int
+    max_tokens: int | None
+    """Ids after which a conversation is cut; None: never."""
+
+    def key(self, each: Slice) -> str:
+        """Give the key of the shards of a slice."""
+        return key_of({"slice": each.key, "shards": {**asdict(self), "format": SHARD_FORMAT}})

@@ -1,0 +1,110 @@
+"""A slice and a tokenizer to shards and a record: the second fan-out's pure function.
+
+A text document becomes prepend + ids + append; a conversation goes through `chat.render` to ids and
+a mask of the same length. What cannot be used is quarantined, never dropped: documents in =
+documents out + quarantined.
+"""
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+from nanotok_ray.manifest import RECORD_FORMAT
+from nanotok_ray.plan import Slice
+from nanotok_ray.quarantine import to_json_lines
+from nanotok_ray.shards.render import Account, Renderer
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.sink import NativeSink
+from nanotok_ray.shards.writer import ShardWriter
+from nanotok_ray.slices import SliceReading
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+
+
+def tokenize_slice(
+    each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
+) -> dict[str, Any]:
+    """Write the shards (and the quarantine file) of a slice under `out`, and give its record.
+
+    Raises:
+        SourceError, TransientIOError: the input cannot be read.
+    """
+    key = settings.key(each)
+    reading = SliceReading(each)
+    renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=reading)
+    writer = ShardWriter(
+        lambda number: [_open_native(out, each, key, number, tokenizer)],
+        pieces=each.pieces,
+        max_shard_tokens=settings.max_shard_tokens,
+    )
+    with ExitStack() as on_error:
+        on_error.callback(writer.discard)
+        for piece, batch in reading:
+            documents = renderer.render(piece, batch)
+            if documents is not None:
+                writer.write(documents)
+        writer.finish()
+        on_error.pop_all()
+    return _record(each, settings, reading, renderer.account, writer.shards) | {
+        "files": [file for shard in writer.shards for file in shard["files"]]
+        + _write_quarantine(out, each, key, reading)
+    }
+
+
+def shard_name(each: Slice, key: str, number: int) -> str:
+    """Give the path of shard `number` of a slice in the output folder, without suffix."""
+    return f"{each.source}/{each.split}/{each.stem}-{each.number:05d}-{number:03d}-{key[:16]}"
+
+
+def _open_native(
+    out: Folder, each: Slice, key: str, number: int, tokenizer: Tokenizer
+) -> NativeSink:
+    return NativeSink(
+        out,
+        shard_name(each, key, number),
+        item_bytes=tokenizer.model.id_bytes,
+        with_mask=each.kind == "chat",
+    )
+
+
+def _write_quarantine(
+    out: Folder, each: Slice, key: str, reading: SliceReading
+) -> list[dict[str, Any]]:
+    if not reading.quarantined:
+        return []
+    name = f"quarantine/{each.source}/{each.split}/{each.name_for(key)}.jsonl"
+    with out.create(name) as file:
+        file.write(to_json_lines(reading.quarantined))
+    return [{"name": name, "size": file.size, "sha256": file.sha256}]
+
+
+def _record(
+    each: Slice,
+    settings: ShardSettings,
+    reading: SliceReading,
+    account: Account,
+    shards: list[dict[str, Any]],
+) -> dict[str, Any]:
+    written = sum(shard["documents"] for shard in shards)
+    return {
+        "format": RECORD_FORMAT,
+        "stage": "tokenize",
+        "key": settings.key(each),
+        "slice": {"source": each.source, "split": each.split, "number": each.number},
+        "read": reading.read,
+        "documents": {
+            "in": reading.documents_in,
+            "out": written,
+            "quarantined": len(reading.quarantined),
+        },
+        "other_split": reading.other_split,
+        "blank_lines": reading.blank_lines,
+        "quarantined": reading.reasons,
+        "tokens": sum(shard["tokens"] for shard in shards),
+        **asdict(account),
+        "shards": [
+            {"name": shard_name(each, settings.key(each), number)}
+            | {field: shard[field] for field in ("documents", "tokens", "source_map")}
+            for number, shard in enumerate(shards)
+        ],
+    }

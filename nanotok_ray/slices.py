@@ -1,0 +1,120 @@
+"""Reading a slice: its own documents batch by batch, with an account of everything else.
+
+Takes a slice of the plan, gives batches of the documents that belong to it, and keeps what the
+record of any stage needs: what was read, how many documents came in, which were quarantined. Does
+not know what a stage does with a document.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray import _core
+from nanotok_ray.plan import Slice
+from nanotok_ray.quarantine import QuarantineEntry
+from nanotok_ray.sources import BadDocument, Batch, read_piece
+
+
+@dataclass(slots=True)
+class SliceReading:
+    """One pass over a slice. Iterate once, then read the account.
+
+    `documents_in` is the number of its own documents, quarantined ones included. With a share, the
+    documents of the other split are skipped and not counted; rows that cannot be read are train's.
+    """
+
+    slice: Slice
+    documents_in: int = 0
+    text_bytes: int = 0
+    blank_lines: int = 0
+    other_split: int = 0
+    """Documents that the share gives to the other split."""
+    quarantined: list[QuarantineEntry] = field(default_factory=list)
+    read: list[dict[str, Any]] = field(default_factory=list)
+    """Per piece: file, range, bytes and sha256 of what was read."""
+
+    def __iter__(self) -> Iterator[tuple[int, Batch]]:
+        """Give (number of the piece, batch of own documents)."""
+        for number, piece in enumerate(self.slice.pieces):
+            reader = read_piece(piece, kind=self.slice.kind, column=self.slice.column)
+            for batch in reader:
+                own = self._own(batch)
+                self._account(number, own)
+                if len(own.documents):
+                    yield number, own
+            self.read.append(
+                {
+                    "file": piece.path,
+                    "start": piece.start,
+                    "stop": piece.stop,
+                    "bytes": reader.num_bytes,
+                    "sha256": reader.sha256,
+                }
+            )
+
+    def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
+        """Set aside document `index` of a batch, which a stage could not use."""
+        document = batch.documents[index]
+        self._enter(
+            piece,
+            BadDocument(
+                number=int(batch.numbers[index]),
+                position=int(batch.positions[index]),
+                reason=reason,
+                hash64=_core.hash64(document),
+                num_bytes=len(document),
+            ),
+        )
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many documents were quarantined for each kind of reason (its text before a colon)."""
+        return dict(sorted(Counter(entry.kind for entry in self.quarantined).items()))
+
+    def _own(self, batch: Batch) -> Batch:
+        if self.slice.share is None:
+            return batch
+        keep = in_split(batch, split=self.slice.split, share=self.slice.share)
+        self.other_split += len(batch.documents) - len(keep)
+        return replace(
+            batch,
+            documents=batch.documents.take(keep),
+            positions=batch.positions[keep],
+            numbers=batch.numbers[keep],
+            bad=batch.bad if self.slice.split == "train" else (),
+        )
+
+    def _account(self, piece: int, batch: Batch) -> None:
+        self.documents_in += len(batch.documents) + len(batch.bad)
+        self.text_bytes += batch.documents.num_bytes
+        self.blank_lines += batch.blank
+        for bad in batch.bad:
+            self._enter(piece, bad)
+
+    def _enter(self, piece: int, bad: BadDocument) -> None:
+        self.quarantined.append(
+            QuarantineEntry(
+                source=self.slice.source,
+                file=self.slice.pieces[piece].path,
+                row=bad.number,
+                position=bad.position,
+                reason=bad.reason,
+                hash64=None if bad.hash64 is None else f"{bad.hash64:016x}",
+            )
+        )
+
+
+def in_split(batch: Batch, *, split: str, share: str) -> npt.NDArray[np.int64]:
+    """Give the indices of the documents whose hash puts them in a split.
+
+    A document is val when hash64 < share * 2**64; the share is taken as the exact decimal.
+    """
+    hashes = _core.hash_documents(batch.documents.data, batch.documents.offsets)
+    bound = int(Decimal(share) * (1 << 64))
+    is_val = hashes < np.uint64(bound) if bound < 1 << 64 else np.ones(len(hashes), dtype=bool)
+    return np.flatnonzero(is_val if split == "val" else ~is_val).astype(np.int64)
