@@ -5,10 +5,11 @@ or how many may be quarantined.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
+from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.storage import Folder
 
 TAIL = "tail"
@@ -68,6 +69,36 @@ def from_json_lines(data: bytes, *, name: str) -> list[QuarantineEntry]:
         except (ValueError, TypeError) as error:
             raise CorruptOutputError(f"{name}, line {number} is no quarantine entry") from error
     return entries
+
+
+def check_limits(
+    *, documents: int, quarantined: Mapping[str, int], limits: LimitsRecipe, where: str
+) -> None:
+    """Refuse a result from which too much is missing.
+
+    Args:
+        documents: how many came in, quarantined ones included.
+        quarantined: how many for each kind of reason.
+        limits: what the recipe allows.
+        where: folder of the quarantine files, for the message.
+
+    Raises:
+        QuarantineLimitError: more tails, or a larger share of the documents, than is allowed.
+    """
+    counted = sum(number for kind, number in quarantined.items() if kind != DROPPED)
+    reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
+    tails = quarantined.get(TAIL, 0)
+    if tails > limits.max_tails:
+        raise QuarantineLimitError(
+            f"the rest of {tails:,} files could not be read, limits.max_tails = {limits.max_tails}; "
+            f"mend the files listed in {where}, or raise the limit"
+        )
+    if counted > limits.max_quarantined_share * documents:
+        raise QuarantineLimitError(
+            f"{counted:,} of {documents:,} documents were quarantined, more than "
+            f"limits.max_quarantined_share = {limits.max_quarantined_share}: {reasons}; "
+            f"see {where}, mend the input or raise the limit"
+        )
 
 
 def write_quarantine(

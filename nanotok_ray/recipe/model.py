@@ -108,12 +108,15 @@ class LimitsRecipe:
     """Counting stops after this many code points of the corpus; None: never."""
     max_quarantined_share: float = 0.001
     """The job fails when a larger share of the documents is quarantined."""
+    max_tails: int = 0
+    """The job fails when the rest of more files than this could not be read."""
 
     def __post_init__(self) -> None:
         check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
         check_range(
             "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
         )
+        check_range("limits.max_tails", self.max_tails, least=0, most=2**63 - 1)
         for name in ("max_tokens", "doc_cap", "max_chars"):
             value = getattr(self, name)
             if value is not None:

@@ -208,6 +208,7 @@ _LIMITS: dict[str, _Reader] = {
     "doc_cap": _optional(_size),
     "max_chars": _optional(_size),
     "max_quarantined_share": _number,
+    "max_tails": _size,
 }
 _TABLES = ("source", "tokenizer", "output", "limits")
 _REQUIRED: dict[str, tuple[str, ...]] = {
