@@ -5,6 +5,7 @@ pattern is what the core's regex engine reads: Unicode classes, look-ahead, poss
 """
 
 import re
+from functools import lru_cache
 
 from nanotok_ray import _core
 from nanotok_ray.documents import to_utf8
@@ -63,5 +64,9 @@ def split(text: str, *, pattern: str = SPLIT_PATTERN) -> list[str]:
         PatternError: The pattern cannot be compiled.
         SplitError: The regex engine gave up.
     """
-    spans = _core.Splitter(resolve_pattern(pattern)).split(to_utf8(text))
-    return [span.decode() for span in spans]
+    return [span.decode() for span in _splitter(resolve_pattern(pattern)).split(to_utf8(text))]
+
+
+@lru_cache(maxsize=8)
+def _splitter(pattern: str) -> _core.Splitter:
+    return _core.Splitter(pattern)

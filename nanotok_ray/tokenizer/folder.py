@@ -53,12 +53,12 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         return from_readable(source.read_bytes(READABLE_NAME), name=source.join(READABLE_NAME))
     if source.exists(_PICKLE):
         raise TokenizerError(
-            f"{folder} holds {_PICKLE} but no {READABLE_NAME}: it was not saved by nanotok_ray, and "
-            "a pickle can run code, so it is not read; learn the tokenizer again with nanotok_ray"
+            f"{folder} holds {_PICKLE} but no {READABLE_NAME}: nanotok_ray did not save it, and a "
+            "pickle can run code, so it is not read; learn the tokenizer again with nanotok_ray"
         )
     raise TokenizerError(
-        f"no tokenizer in {folder} ({READABLE_NAME} is missing): learn one and save it there, or set "
-        "NANOCHAT_BASE_DIR to the folder above the one that holds it"
+        f"no tokenizer in {folder} ({READABLE_NAME} is missing): learn one and save it there, or "
+        "set NANOCHAT_BASE_DIR to the folder above the one that holds it"
     )
 
 

@@ -17,7 +17,7 @@ from nanotok_ray.errors import TokenizerError
 NUM_BYTES = 256
 MAX_ID = 2**31 - 1
 """Foreign formats hold ids as int32."""
-MAX_VOCABULARY_BYTES = 2**31 - 1
+MAX_VOCABULARY_BYTES = 2**28
 """Bytes of all tokens together: merges that double each other reach any length in a few lines."""
 
 
@@ -141,7 +141,7 @@ def _tokens(merges: Sequence[tuple[int, int]]) -> tuple[bytes, ...]:
         total += len(tokens[left]) + len(tokens[right])
         if total > MAX_VOCABULARY_BYTES:
             raise TokenizerError(
-                f"the tokens up to merge {number} are longer than {MAX_VOCABULARY_BYTES} bytes"
+                f"the tokens up to merge {number} have more than {MAX_VOCABULARY_BYTES} bytes"
             )
         tokens.append(tokens[left] + tokens[right])
     return tuple(tokens)

@@ -130,10 +130,10 @@ class _Lines:
             return
         wanted = canonical.split(b"\n")
         pairs = enumerate(zip(self._lines, wanted, strict=False))
-        at = next((at for at, (own, other) in pairs if own != other), len(wanted))
+        at = next((at for at, (own, other) in pairs if own != other), len(wanted) - 1)
         self._position = at + 1
-        expected = wanted[at].decode("ascii")[:80] if at < len(wanted) else "the end of the file"
-        raise self._error(f"expected {expected!r}")
+        expected = repr(wanted[at].decode("ascii")[:80]) if wanted[at] else "the end of the file"
+        raise self._error(f"expected {expected}")
 
     def _error(self, problem: str) -> TokenizerError:
         return TokenizerError(f"{self._name}, line {self._position}: {problem}")

@@ -41,8 +41,8 @@ class Tokenizer:
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> tokenizer.encode("hello!", prepend="<|bos|>")
-    [258, 104, 257, 108, 111, 33]
-    >>> tokenizer.decode([258, 104, 257, 108, 111, 33])
+    [258, 257, 108, 111, 33]
+    >>> tokenizer.decode([258, 257, 108, 111, 33])
     '<|bos|>hello!'
     """
 

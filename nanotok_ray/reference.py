@@ -1,0 +1,133 @@
+"""The whole pipeline in plain Python: the specification, and what the fast code must equal.
+
+    documents -> spans -> counts -> merges -> ids -> text, and conversations -> ids and mask
+
+How a document is cut is a function that the caller brings, as no regex engine in Python has the
+core's Unicode tables. Slow on purpose; imported by tests only.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+Split = Callable[[bytes], Iterable[bytes]]
+Pair = tuple[int, int]
+Row = tuple[list[str], str, list[str], tuple[int, int, int]]
+
+
+def count_spans(documents: Iterable[bytes], *, split: Split) -> Counter[bytes]:
+    """Count every span of every document; spans never reach across documents."""
+    return Counter(span for document in documents for span in split(document))
+
+
+def learn_merges(counts: Mapping[bytes, int], *, num_merges: int) -> list[Pair]:
+    """Merge the most frequent pair, the smallest of equals, again and again; recount each time."""
+    words = [(list(span), count) for span, count in counts.items()]
+    merges: list[Pair] = []
+    while len(merges) < num_merges:
+        pairs: Counter[Pair] = Counter()
+        for ids, count in words:
+            for pair in pairwise(ids):
+                pairs[pair] += count
+        if not pairs:
+            break
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+        new_id = 256 + len(merges)
+        words = [(merge(ids, best, new_id), count) for ids, count in words]
+        merges.append(best)
+    return merges
+
+
+def merge(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
+    """Put the new id wherever the pair stands, from left to right, never overlapping."""
+    merged: list[int] = []
+    position = 0
+    while position < len(ids):
+        if tuple(ids[position : position + 2]) == pair:
+            merged.append(new_id)
+            position += 2
+        else:
+            merged.append(ids[position])
+            position += 1
+    return merged
+
+
+def spell(merges: Sequence[Pair]) -> list[bytes]:
+    """Give the bytes of every id."""
+    tokens = [bytes([value]) for value in range(256)]
+    for left, right in merges:
+        tokens.append(tokens[left] + tokens[right])
+    return tokens
+
+
+def encode(document: bytes, *, split: Split, merges: Sequence[Pair]) -> list[int]:
+    """Encode span by span."""
+    new_ids = {pair: 256 + number for number, pair in enumerate(merges)}
+    whole = {token: number for number, token in reversed([*enumerate(spell(merges))])}
+    ids: list[int] = []
+    for span in split(document):
+        ids += [whole[span]] if span in whole else encode_span(span, new_ids)
+    return ids
+
+
+def encode_span(span: bytes, new_ids: Mapping[Pair, int]) -> list[int]:
+    """Merge the pair with the lowest new id, the leftmost of equals, until there is none."""
+    ids = list(span)
+    while True:
+        found = [
+            (new_ids[pair], position)
+            for position, pair in enumerate(pairwise(ids))
+            if pair in new_ids
+        ]
+        if not found:
+            return ids
+        new_id, position = min(found)
+        ids[position : position + 2] = [new_id]
+
+
+def decode(ids: Iterable[int], *, merges: Sequence[Pair]) -> bytes:
+    """Join the bytes of ids."""
+    tokens = spell(merges)
+    return b"".join(tokens[number] for number in ids)
+
+
+def render(
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    encode: Callable[[str], list[int]],
+    special: Mapping[str, int],
+) -> tuple[list[int], list[int]]:
+    """Render a well-formed conversation: ids, and 1 where the assistant learns."""
+    if messages[0]["role"] == "system":
+        content = messages[0]["content"] + "\n\n" + messages[1]["content"]
+        messages = [{"role": "user", "content": content}, *messages[2:]]
+    ids = [special["<|bos|>"]]
+    mask = [0]
+    for message in messages:
+        for before, text, after, flags in _rows(message["role"], message["content"]):
+            own = [
+                [special[name] for name in before],
+                encode(text),
+                [special[name] for name in after],
+            ]
+            for part, flag in zip(own, flags, strict=True):
+                ids += part
+                mask += [flag] * len(part)
+    return ids, mask
+
+
+def _rows(role: str, content: str | list[dict[str, str]]) -> Iterator[Row]:
+    """Give (special tokens before, text, special tokens after, mask of each of the three)."""
+    if role == "user":
+        yield ["<|user_start|>"], str(content), ["<|user_end|>"], (0, 0, 0)
+        return
+    yield ["<|assistant_start|>"], "", [], (0, 0, 0)
+    for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        if part["type"] == "text":
+            yield [], part["text"], [], (0, 1, 0)
+        elif part["type"] == "python":
+            yield ["<|python_start|>"], part["text"], ["<|python_end|>"], (1, 1, 1)
+        else:
+            yield ["<|output_start|>"], part["text"], ["<|output_end|>"], (0, 0, 0)
+    yield [], "", ["<|assistant_end|>"], (0, 0, 1)

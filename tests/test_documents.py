@@ -1,0 +1,129 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.documents import Documents, as_documents, to_utf8
+from nanotok_ray.errors import SourceError
+
+texts = st.lists(st.text())
+
+
+@given(texts)
+def test_strings_come_back_as_their_utf8(strings):
+    documents = Documents.from_strings(strings)
+    assert list(documents) == [text.encode() for text in strings]
+    assert len(documents) == len(strings)
+    assert documents.num_bytes == sum(len(text.encode()) for text in strings)
+    assert documents.data.dtype == np.uint8
+    assert documents.offsets.dtype == np.int64
+
+
+@given(st.lists(st.binary()))
+def test_bytes_come_back_as_they_are(documents):
+    assert list(Documents.from_bytes(documents)) == documents
+
+
+@given(texts, st.sampled_from([pa.string(), pa.large_string()]), st.data())
+def test_an_arrow_slice_holds_the_documents_of_the_slice(strings, kind, data):
+    start = data.draw(st.integers(0, len(strings)))
+    length = data.draw(st.integers(0, len(strings) - start))
+    array = pa.array(strings, kind).slice(start, length)
+    documents = Documents.from_arrow(array)
+    assert list(documents) == [text.encode() for text in strings[start : start + length]]
+
+
+@given(st.lists(texts, max_size=3))
+def test_a_chunked_array_holds_the_documents_of_all_chunks(chunks):
+    documents = Documents.from_arrow(pa.chunked_array(chunks, pa.string()))
+    assert list(documents) == [text.encode() for chunk in chunks for text in chunk]
+
+
+@given(texts)
+def test_documents_go_to_arrow_and_back(strings):
+    array = Documents.from_strings(strings).to_arrow()
+    assert array.type == pa.large_string()
+    assert array.to_pylist() == strings
+    assert list(Documents.from_arrow(array)) == [text.encode() for text in strings]
+
+
+def test_the_bytes_of_an_arrow_array_are_not_copied():
+    array = pa.array(["some", "text"])
+    assert Documents.from_arrow(array).data.ctypes.data == array.buffers()[2].address
+
+
+def test_binary_arrays_are_documents_too():
+    assert list(Documents.from_arrow(pa.array([b"\xff", b""], pa.large_binary()))) == [b"\xff", b""]
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (pa.array(["a", None, None]), "holds 2 nulls"),
+        (pa.array([1]), "large_string or string, got int64"),
+        ("one text", "got <class 'str'>"),
+    ],
+    ids=["nulls", "numbers", "str"],
+)
+def test_what_is_not_text_is_refused(array, message):
+    with pytest.raises(SourceError, match=message):
+        Documents.from_arrow(array)
+
+
+@given(texts, st.data())
+def test_take_gives_the_chosen_documents_in_the_order_asked_for(strings, data):
+    documents = Documents.from_strings(["x", *strings, "y"])
+    chosen = data.draw(st.lists(st.integers(0, len(documents) - 1)))
+    taken = documents.take(np.array(chosen, dtype=np.int64))
+    assert list(taken) == [documents[index] for index in chosen]
+
+
+def test_documents_inside_a_larger_buffer_are_those_between_the_offsets():
+    data = np.frombuffer(b"xxabcxx", dtype=np.uint8)
+    documents = Documents(data=data, offsets=np.array([2, 4, 5]))
+    assert list(documents) == [b"ab", b"c"]
+    assert documents.num_bytes == 3
+    assert documents.to_arrow().to_pylist() == ["ab", "c"]
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_a_document_that_does_not_exist_is_an_index_error(index):
+    with pytest.raises(IndexError, match=f"document {index} of 2"):
+        Documents.from_strings(["a", "b"])[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\ud83d\ude42", "🙂"),
+        ("a\ud83d", "a\ufffd"),
+        ("\ude42\ud83d", "\ufffd\ufffd"),
+        ("\ufeffx\ud83d", "\ufeffx\ufffd"),
+        ("é", "é"),
+    ],
+    ids=["pair", "lone", "swapped", "byte order mark", "none"],
+)
+def test_surrogates_become_their_character_or_the_replacement_character(text, expected):
+    assert to_utf8(text) == expected.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "'None' is not an instance of 'str'"),
+        (1, "'int' object is not an instance of 'str'"),
+        (b"x", "'bytes' object is not an instance of 'str'"),
+    ],
+    ids=["None", "int", "bytes"],
+)
+def test_a_list_with_something_else_than_texts_is_a_type_error(value, message):
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        as_documents(["a", value])
+
+
+def test_documents_are_given_back_as_they_are():
+    documents = Documents.from_strings(["a"])
+    assert as_documents(documents) is documents
+    assert list(as_documents(("a", "b"))) == [b"a", b"b"]
+    assert list(as_documents(pa.array(["a"]))) == [b"a"]

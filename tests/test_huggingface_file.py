@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Peer
+
+from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+
+CORPUS = [
+    "the cat sat on the mat, the hat: 123456",
+    "naïve café 你好 🙂 '\u017fs",
+    "   x\n\n\t y \r\n",
+]
+texts = st.text(
+    st.sampled_from("aab the''s1234 \n\r\t\u00a0é\u0301你🙂.,-\x00")
+    | st.characters(codec="utf-8", max_codepoint=0x2FFF, exclude_categories=["Cn"])
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    own = {name: Tokenizer.train_from_iterator(CORPUS, 330, pattern=name) for name in PATTERNS}
+    return {name: (each, load(each)) for name, each in own.items()}
+
+
+def load(own):
+    peer = Peer.from_str(to_huggingface_file(own.model).decode())
+    peer.encode_special_tokens = True
+    return peer
+
+
+@pytest.mark.parametrize("name", ["nanochat", "gpt4"])
+@given(text=texts)
+def test_ids_are_ours(tokenizers, name, text):
+    own, peer = tokenizers[name]
+    assert peer.encode(text).ids == own.encode(text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_plain_texts_have_our_ids_with_every_pattern(tokenizers, name):
+    own, peer = tokenizers[name]
+    for text in (*CORPUS, "It's 12345 o'clock.  Isn't  it?", "x = [1,\n     22]\n\n\n"):
+        assert peer.encode(text).ids == own.encode(text)
+
+
+def test_names_of_special_tokens_in_a_text_stay_text(tokenizers):
+    own, peer = tokenizers["nanochat"]
+    for name in own.special_tokens:
+        text = f"the {name}{name} cat"
+        assert peer.encode(text).ids == own.encode(text)
+
+
+def test_special_tokens_have_our_ids(tokenizers):
+    own, peer = tokenizers["nanochat"]
+    assert peer.get_vocab_size() == own.get_vocab_size()
+    assert {name: peer.token_to_id(name) for name in own.special_tokens} == own.special_tokens
+    peer = Peer.from_str(to_huggingface_file(own.model).decode())
+    assert peer.encode("<|bos|>").ids == [own.get_bos_token_id()]
+
+
+@given(text=texts)
+def test_ids_decode_to_the_text(tokenizers, text):
+    own, peer = tokenizers["nanochat"]
+    assert peer.decode(own.encode(text)) == text
+
+
+def test_a_whole_span_in_the_vocabulary_is_one_token(tokenizers):
+    own, _ = tokenizers["nanochat"]
+    contents = json.loads(to_huggingface_file(own.model))
+    assert contents["model"]["ignore_merges"] is True
+    assert len(contents["model"]["merges"]) == len(own.merges)

@@ -1,0 +1,86 @@
+"""The fast code gives what the plain twin gives."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import _core, reference
+from nanotok_ray.chat import SPECIAL_TOKENS
+from nanotok_ray.documents import Documents
+from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.training import make_model
+
+texts = st.text(
+    st.sampled_from("aaab the''s12 \n\té你🙂.\x00") | st.characters(codec="utf-8"), max_size=30
+)
+corpora = st.lists(texts, max_size=5)
+names = st.sampled_from(list(PATTERNS))
+parts = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "python", "python_output"]), "text": texts}
+)
+answers = texts | st.lists(parts, max_size=3)
+
+
+def splitter(name):
+    return _core.Splitter(PATTERNS[name]).split
+
+
+@given(corpora, names)
+def test_counts_are_the_plain_twins(corpus, name):
+    counts = _core.SpanCounts(PATTERNS[name])
+    documents = Documents.from_strings(corpus)
+    counts.update(documents.data, documents.offsets)
+    _, data, offsets, numbers = counts.sorted_run()
+    spans = list(Documents(data=data, offsets=offsets))
+    fast = dict(zip(spans, numbers.tolist(), strict=True))
+    assert fast == reference.count_spans(documents, split=splitter(name))
+
+
+@given(corpora, texts, names, st.integers(0, 40))
+def test_merges_ids_and_text_are_the_plain_twins(corpus, text, name, num_merges):
+    fast = Tokenizer.train_from_iterator(corpus, 265 + num_merges, pattern=name)
+    split = splitter(name)
+    counts = reference.count_spans([each.encode() for each in corpus], split=split)
+    merges = reference.learn_merges(counts, num_merges=num_merges)
+    assert fast.merges == merges
+    ids = reference.encode(text.encode(), split=split, merges=merges)
+    assert fast.encode(text) == ids
+    assert reference.decode(ids, merges=merges) == fast.decode_bytes(ids) == text.encode()
+
+
+# No learner would come to these merges: ids of any two earlier ones, same bytes under two ids.
+@given(st.data(), st.text("abc", max_size=40))
+def test_ids_of_any_merges_are_the_plain_twins(data, text):
+    merges = []
+    for number in range(data.draw(st.integers(0, 12))):
+        ids = st.sampled_from([97, 98, 99, *range(256, 256 + number)])
+        merges.append(data.draw(st.tuples(ids, ids).filter(lambda pair: pair not in merges)))
+    fast = Tokenizer(make_model(merges, pattern="(?s:.+)", special_tokens=()))
+    ids = reference.encode(text.encode(), split=lambda span: [span] if span else [], merges=merges)
+    assert fast.encode(text) == ids
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train_from_iterator(["the cat's the"], 275)
+
+
+@given(
+    st.lists(texts, min_size=1, max_size=3),
+    st.lists(answers, min_size=3, max_size=3),
+    texts | st.none(),
+)
+def test_conversations_are_rendered_as_by_the_plain_twin(tokenizer, questions, replies, system):
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    for question, reply in zip(questions, replies, strict=False):
+        messages.append({"role": "user", "content": question})
+        messages.append({"role": "assistant", "content": reply})
+    special = {name: tokenizer.encode_special(name) for name in SPECIAL_TOKENS}
+    plain = reference.render(messages, encode=tokenizer.encode, special=special)
+    assert tokenizer.render_conversation({"messages": messages}, max_tokens=None) == plain
+
+
+def test_learning_counts_overlaps_and_takes_the_smallest_of_equal_pairs():
+    assert reference.learn_merges({b"aaaaa": 1}, num_merges=9) == [(97, 97), (256, 97), (256, 257)]
+    assert reference.learn_merges({b"zz": 2, b"ab": 2}, num_merges=1) == [(97, 98)]

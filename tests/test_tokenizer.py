@@ -1,0 +1,286 @@
+import logging
+import pickle
+import subprocess
+import sys
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import rustbpe
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nanotok_ray
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import PatternError, SplitError, TokenizerError, VocabularySizeError
+from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.tokenizer import Model, RustBPETokenizer, Tokenizer, training
+
+CORPUS = [
+    "the cat sat on the mat",
+    "the hat, that cat's hat: 12345",
+    "naïve café 你好 🙂",
+    "   x\n\n y",
+]
+
+# Letters that repeat, so that pairs tie and overlap; digits; every kind of white space; marks.
+texts = st.text(
+    st.sampled_from("aab the''s1234 \n\r\t\u00a0\u3000é\u0301你🙂.,-\u017f\x00")
+    | st.characters(codec="utf-8")
+)
+corpora = st.lists(texts, max_size=6)
+patterns = st.sampled_from(list(PATTERNS))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train_from_iterator(CORPUS, 300)
+
+
+@given(corpora, st.integers(0, 60), st.sampled_from(["nanochat", "gpt4"]))
+def test_merges_are_those_of_rustbpe(corpus, num_merges, name):
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(corpus), 256 + num_merges, pattern=PATTERNS[name])
+    own = Tokenizer.train_from_iterator(
+        corpus, 256 + num_merges, pattern=name, special_tokens=(), threads=2
+    )
+    assert list(own.model.tokens) == [token for token, _ in peer.get_mergeable_ranks()]
+
+
+@given(corpora, texts, patterns)
+def test_ids_are_those_of_tiktoken(corpus, text, name):
+    own = Tokenizer.train_from_iterator(corpus, 320, pattern=name)
+    peer = own.to_tiktoken()
+    assert own.encode(text) == peer.encode_ordinary(text)
+    assert own.get_vocab_size() == peer.n_vocab
+    assert own.encode_special("<|bos|>") == peer.encode_single_token("<|bos|>")
+
+
+@given(corpora, texts)
+def test_decoding_the_ids_gives_the_text(corpus, text):
+    own = Tokenizer.train_from_iterator(corpus, 300)
+    assert own.decode(own.encode(text)) == text
+
+
+@given(st.lists(texts), st.integers(1, 4))
+def test_a_batch_has_the_ids_of_each_text(tokenizer, batch, threads):
+    expected = [tokenizer.encode(text) for text in batch]
+    assert tokenizer.encode(batch, num_threads=threads) == expected
+    for given_as in (batch, pa.array(batch, pa.string()), Documents.from_strings(batch)):
+        ids, offsets = tokenizer.encode_batch(given_as, threads=threads)
+        assert [ids[a:b].tolist() for a, b in pairwise(offsets)] == expected
+
+
+@given(st.permutations(CORPUS), st.integers(1, 3))
+def test_merges_depend_on_neither_order_nor_threads(tokenizer, corpus, threads):
+    assert Tokenizer.train_from_iterator(iter(corpus), 300, threads=threads) == tokenizer
+
+
+def test_batches_of_training_do_not_change_the_merges(tokenizer, monkeypatch):
+    monkeypatch.setattr(training, "BATCH_TEXTS", 1)
+    assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
+    monkeypatch.setattr(training, "BATCH_TEXTS", 1000)
+    monkeypatch.setattr(training, "BATCH_BYTES", 30)
+    assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
+
+
+@pytest.mark.parametrize("name", nanotok_ray.chat.SPECIAL_TOKENS)
+def test_the_name_of_a_special_token_stays_text(tokenizer, name):
+    ids = tokenizer.encode(f"x{name}y")
+    assert not set(ids) & set(tokenizer.special_tokens.values())
+    assert tokenizer.decode(ids) == f"x{name}y"
+
+
+def test_bos_is_the_special_token_even_where_a_merge_spells_it():
+    own = Tokenizer.train_from_iterator(
+        ["<|bos|>"], 400, pattern="(?s:.+)", special_tokens=["<|bos|>"]
+    )
+    assert own.model.tokens[-1] == b"<|bos|>"
+    assert own.get_bos_token_id() == own.special_tokens["<|bos|>"] == own.get_vocab_size() - 1
+    assert own.encode("<|bos|>") == [own.get_vocab_size() - 2]
+
+
+@pytest.mark.parametrize("text", ["a", b"a"], ids=["str", "bytes"])
+def test_training_on_one_string_is_refused(text):
+    with pytest.raises(TokenizerError, match="got one text: put it into a list"):
+        Tokenizer.train_from_iterator(text, 300)
+
+
+@pytest.mark.parametrize("text", [None, b"a", 1], ids=str)
+def test_training_on_what_is_no_text_is_a_type_error(text):
+    with pytest.raises(TypeError, match="is not an instance of 'str'"):
+        Tokenizer.train_from_iterator(["a", text], 300)
+
+
+def test_a_vocabulary_without_room_is_refused_before_anything_is_read():
+    def texts():
+        pytest.fail("a text was read")
+        yield ""
+
+    with pytest.raises(VocabularySizeError, match=r"^vocab_size_no_special must be at least 256"):
+        Tokenizer.train_from_iterator(texts(), 264)
+    with pytest.raises(VocabularySizeError, match="at most 2147483648, got 2147483649"):
+        Tokenizer.train_from_iterator(texts(), 2**31 + 1)
+
+
+def test_running_out_of_pairs_is_logged_with_both_sizes(caplog):
+    with caplog.at_level(logging.WARNING, logger="nanotok_ray"):
+        own = Tokenizer.train_from_iterator(["ab cd"], 1000)
+    assert own.get_vocab_size() == 268
+    assert "the vocabulary has 268 ids, 1000 were asked for" in caplog.text
+
+
+def test_a_vocabulary_that_is_full_logs_nothing(caplog):
+    with caplog.at_level(logging.DEBUG, logger="nanotok_ray"):
+        Tokenizer.train_from_iterator(["ab cd"], 266)
+    assert not caplog.records
+
+
+def test_special_tokens_may_be_chosen():
+    own = Tokenizer.train_from_iterator(["abab"], 258, special_tokens=["<end>"])
+    assert own.merges == [(97, 98)]
+    assert own.special_tokens == {"<end>": 257}
+    assert own.get_special_tokens() == {"<end>"}
+    with pytest.raises(TokenizerError, match="'<x>' is given twice"):
+        Tokenizer.train_from_iterator([], 300, special_tokens=["<x>", "<y>", "<x>"])
+
+
+def test_a_pattern_that_cannot_be_compiled_is_an_error():
+    with pytest.raises(PatternError):
+        Tokenizer.train_from_iterator(["a"], 300, pattern="(a")
+
+
+def test_lone_surrogates_encode_as_the_replacement_character(tokenizer):
+    assert tokenizer.encode("a\ud83d") == tokenizer.encode("a\ufffd")
+    assert tokenizer.encode(["\ud83d\ude42"]) == [tokenizer.encode("🙂")]
+
+
+def test_invalid_utf8_is_encoded_as_bytes(tokenizer):
+    ids, _ = tokenizer.encode_documents(Documents.from_bytes([b"\xffthe\xc3"]))
+    assert tokenizer.decode_bytes(ids) == b"\xffthe\xc3"
+    assert tokenizer.decode(ids) == "\ufffdthe\ufffd"
+
+
+def test_gaps_are_kept_or_refused():
+    own = Tokenizer.train_from_iterator(["ab ab"], 300, pattern="[a-z]+")
+    documents = Documents.from_strings(["ab", "ab?"])
+    ids, _ = own.encode_documents(documents)
+    assert own.decode(ids) == "abab?"
+    with pytest.raises(SplitError):
+        own.encode_documents(documents, gaps="error")
+
+
+@pytest.mark.parametrize(
+    ("num_special", "dtype"), [(9, np.uint16), (65280, np.uint16), (65281, np.uint32)]
+)
+def test_ids_are_as_narrow_as_the_highest_allows(num_special, dtype):
+    own = Tokenizer.train_from_iterator(
+        [], 256 + num_special, special_tokens=[f"<{number}>" for number in range(num_special)]
+    )
+    ids, offsets = own.encode_batch(["ab"])
+    assert ids.dtype == own.model.id_dtype == dtype
+    assert offsets.dtype == np.int64
+    assert own.encode_special(f"<{num_special - 1}>") == own.get_vocab_size() - 1
+
+
+@pytest.mark.parametrize("number", [-1, 300, 10**20])
+def test_an_id_that_is_no_token_is_a_key_error(tokenizer, number):
+    assert tokenizer.get_vocab_size() == 300
+    with pytest.raises(KeyError, match=f"Invalid token for decoding: {number}"):
+        tokenizer.decode([97, number])
+    with pytest.raises(KeyError, match=str(number)):
+        tokenizer.decode_single_token_bytes(number)
+
+
+def test_ids_may_be_an_array(tokenizer):
+    text = "the cat"
+    ids, _ = tokenizer.encode_batch([text])
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.id_to_token(int(ids[0])) == tokenizer.decode(ids[:1])
+
+
+def test_token_bytes_are_lengths_and_zero_for_special_tokens(tokenizer):
+    lengths = tokenizer.token_bytes()
+    assert lengths.dtype == np.int32
+    assert lengths[:256].tolist() == [1] * 256
+    assert lengths[tokenizer.get_bos_token_id()] == 0
+    assert lengths[256] == len(tokenizer.decode_single_token_bytes(256))
+
+
+def test_a_tokenizer_survives_pickling(tokenizer):
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again == tokenizer
+    assert hash(again) == hash(tokenizer)
+    assert again.sha256 == tokenizer.sha256
+    assert again.encode("the cat") == tokenizer.encode("the cat")
+
+
+def test_tokenizers_are_equal_by_model(tokenizer):
+    assert Tokenizer(tokenizer.model) == tokenizer
+    assert Tokenizer.train_from_iterator(CORPUS, 299) != tokenizer
+    assert tokenizer != "tokenizer"
+    assert tokenizer.sha256[:16] in repr(tokenizer)
+    assert RustBPETokenizer is Tokenizer
+
+
+def test_other_unicode_tables_are_refused():
+    model = Model(pattern="a", unicode_version="15.0.0", merges=(), special_tokens={})
+    with pytest.raises(TokenizerError, match=r"Unicode 15\.0\.0 and this build has 16\.0\.0"):
+        Tokenizer(model)
+
+
+def test_a_conversation_is_rendered_whole_without_a_limit(tokenizer):
+    conversation = {"messages": [{"role": "user", "content": "word " * 3000}]}
+    assert len(tokenizer.render_conversation(conversation)[0]) == 2048
+    assert len(tokenizer.render_conversation(conversation, max_tokens=None)[0]) > 2048
+
+
+def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):
+    def fake(mode):
+        context = SimpleNamespace(worker=SimpleNamespace(mode=mode))
+        return SimpleNamespace(
+            WORKER_MODE=1, is_initialized=lambda: True, get_runtime_context=lambda: context
+        )
+
+    monkeypatch.setattr(training.os, "sched_getaffinity", lambda _: set(range(7)))
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    assert training.default_threads() == 7
+    monkeypatch.setitem(sys.modules, "ray", fake(mode=0))
+    assert training.default_threads() == 7
+    monkeypatch.setitem(sys.modules, "ray", fake(mode=1))
+    assert training.default_threads() == 1
+
+
+def loaded_by(program):
+    """Run a program in a process of its own and give the packages it has imported."""
+    program += "; import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    loaded = loaded_by("import nanotok_ray; nanotok_ray.__version__")
+    assert not loaded & {"numpy", "pyarrow", "fsspec", "ray", "torch", "tiktoken"}
+
+
+def test_using_a_tokenizer_imports_neither_ray_nor_torch_nor_tiktoken(tmp_path):
+    loaded = loaded_by(
+        "from nanotok_ray import Tokenizer;"
+        "t = Tokenizer.train_from_iterator(['ab ab'], 267);"
+        f"t.save({str(tmp_path)!r});"
+        f"assert Tokenizer.load({str(tmp_path)!r}).encode(['ab']) == [[256]]"
+    )
+    assert "numpy" in loaded
+    assert not loaded & {"ray", "torch", "tiktoken", "pyarrow"}
+
+
+def test_every_public_name_is_there():
+    for name in nanotok_ray.__all__:
+        assert getattr(nanotok_ray, name)
+    assert set(nanotok_ray.__all__) <= set(dir(nanotok_ray))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = nanotok_ray.nothing

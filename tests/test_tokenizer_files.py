@@ -1,0 +1,339 @@
+import hashlib
+import io
+import pickle
+import sys
+import zipfile
+from collections import OrderedDict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tiktoken
+from hypothesis import given
+from hypothesis import strategies as st
+from tiktoken.load import load_tiktoken_bpe
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.tokenizer import Model, Tokenizer, folder, get_token_bytes, get_tokenizer
+from nanotok_ray.tokenizer import nanochat_files as nanochat
+from nanotok_ray.tokenizer.pickle_writer import pickle_instance
+from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
+
+FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
+SMALL = Model(
+    pattern="\\w+|'é \n",
+    unicode_version="16.0.0",
+    merges=((97, 98), (256, 256)),
+    special_tokens={"<|bos|>": 258, "<é>": 260},
+)
+SMALL_FILE = rb"""nanotok-tokenizer 1
+unicode 16.0.0
+pattern "\\w+|'\u00e9 \n"
+special_tokens 2
+258 "<|bos|>"
+260 "<\u00e9>"
+merges 2
+97 98
+256 256
+"""
+# "abc" twice: ab + c and a + bc.
+TWICE = Model(
+    pattern=SPLIT_PATTERN,
+    unicode_version="16.0.0",
+    merges=((97, 98), (256, 99), (98, 99), (97, 258)),
+    special_tokens={},
+)
+
+
+@st.composite
+def models(draw):
+    num_merges = draw(st.integers(0, 20))
+    merges = []
+    for number in range(num_merges):
+        ids = st.integers(0, 255 + number)
+        pair = draw(st.tuples(ids, ids).filter(lambda pair: pair not in merges))
+        merges.append(pair)
+    names = draw(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), unique=True))
+    numbers = draw(
+        st.lists(
+            st.integers(256 + num_merges, 2**31 - 1),
+            min_size=len(names),
+            max_size=len(names),
+            unique=True,
+        )
+    )
+    return Model(
+        pattern=draw(st.text(st.characters(codec="utf-8"))),
+        unicode_version="16.0.0",
+        merges=tuple(merges),
+        special_tokens=dict(zip(names, sorted(numbers), strict=True)),
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train_from_iterator(["the cat sat on the mat, the hat: 123"] * 2, 290)
+
+
+def test_the_readable_file_is_what_its_module_says():
+    assert to_readable(SMALL) == SMALL_FILE
+    assert sha256_of(SMALL) == hashlib.sha256(SMALL_FILE).hexdigest()
+
+
+@given(models())
+def test_the_readable_file_holds_all_of_a_model(model):
+    assert from_readable(to_readable(model), name="f") == model
+
+
+@pytest.mark.parametrize("pattern", [r"\s+ ", "\n", " ", "a\r\n", '"', "\x00", "\u2028", "🙂"])
+def test_a_pattern_comes_back_exactly(pattern):
+    model = Model(pattern=pattern, unicode_version="16.0.0", merges=(), special_tokens={})
+    assert from_readable(to_readable(model), name="f").pattern == pattern
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"tokenizer 1", b"tokenizer 2", "line 1: expected 'nanotok-tokenizer 1', found"),
+        (b"unicode 16.0.0\n", b"", "line 2: expected 'unicode ...', found 'pattern"),
+        (b"16.0.0", b"sixteen", "f: 'sixteen' is no Unicode version"),
+        (b'"\\\\w+', b"\\\\w+", "line 3: expected a JSON string: "),
+        (b'"<|bos|>"', b"7", "line 5: expected a JSON string, found '7'"),
+        (b'"<|bos|>"', b"[" * 10**5, "line 5: expected a JSON string: maximum recursion"),
+        (b"258 ", b" ", "line 5: expected a number, found ''"),
+        (b"258 ", b"260 ", "f: special tokens must be in order of ids: '<|bos|>' 260, '<é>' 260"),
+        (b"258 ", b"257 ", "f: the special token '<|bos|>' has id 257: 258 to 2147483647 are"),
+        (b"\\u00e9>", "é>".encode(), "line 6: not ASCII"),
+        (b"\\u00e9>", b"\\ud800>", "f: the special token '<\\ud800>' holds a lone surrogate"),
+        (b"\\u00e9>", b"\\u00E9>", "line 6: expected '260"),
+        (b"merges 2", b"merges 3", "line 10: the file ends too early"),
+        (b"merges 2", b"merges 1", "line 9: expected the end of the file"),
+        (b"97 98\n", b"97\n", "line 8: expected a number, found ''"),
+        (b"97 98\n", b"97 98 \n", "line 8: expected a number, found '98 '"),
+        (b"97 98\n", b"97 +98\n", "line 8: expected a number, found '+98'"),
+        (b"97 98\n", b"97 098\n", "line 8: expected '97 98'"),
+        (b"97 98\n", b"97 98\r\n", "line 8: expected a number, found '98\\r'"),
+        (b"97 98\n", b"97 %d\n" % 10**20, "line 8: expected a number, found '1000"),
+        (b"256 256", b"256 257", "f: merge 1 of (256, 257) must join two ids below 257"),
+        (b"256 256", b"97 98", "f: merge 1 repeats merge 0: (97, 98)"),
+        (b"256 256\n", b"256 256", "line 9: the file ends too early"),
+        (b"256 256\n", b"256 256\n\n", "line 10: expected the end of the file"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_name_and_line(old, new, message):
+    assert old in SMALL_FILE
+    with pytest.raises(TokenizerError) as caught:
+        from_readable(SMALL_FILE.replace(old, new, 1), name="f")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("f")
+
+
+@given(st.data())
+def test_a_changed_byte_is_refused_or_makes_another_tokenizer(data):
+    at = data.draw(st.integers(0, len(SMALL_FILE) - 1))
+    changed = bytearray(SMALL_FILE)
+    changed[at] = data.draw(st.integers(0, 255).filter(lambda value: value != SMALL_FILE[at]))
+    try:
+        model = from_readable(bytes(changed), name="f")
+    except TokenizerError:
+        return
+    assert model != SMALL
+    assert to_readable(model) == changed
+
+
+@pytest.mark.parametrize("size", range(len(SMALL_FILE)))
+def test_a_cut_file_is_refused(size):
+    with pytest.raises(TokenizerError):
+        from_readable(SMALL_FILE[:size], name="f")
+
+
+def test_a_model_of_unbounded_length_is_refused():
+    doubling = ((97, 97), *((number, number) for number in range(256, 300)))
+    with pytest.raises(TokenizerError, match="merge 26 have more than 268435456 bytes"):
+        Model(pattern="a", unicode_version="16.0.0", merges=doubling, special_tokens={})
+
+
+def test_a_model_keeps_no_hold_on_what_it_was_made_from():
+    names = {"<x>": 256}
+    model = Model(pattern="a", unicode_version="16.0.0", merges=(), special_tokens=names)
+    names["<y>"] = 257
+    assert list(model.special_tokens) == ["<x>"]
+    assert (model.num_ids, model.token(97)) == (257, b"a")
+
+
+def test_an_empty_name_is_refused():
+    with pytest.raises(TokenizerError, match="empty name"):
+        Model(pattern="a", unicode_version="16.0.0", merges=(), special_tokens={"": 256})
+
+
+def test_a_saved_tokenizer_loads_as_it_was(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "new" / "folder")
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == FILES
+    again = Tokenizer.from_directory(tmp_path / "new" / "folder")
+    assert again == tokenizer
+    readable = (tmp_path / "new" / "folder" / "tokenizer.txt").read_bytes()
+    assert hashlib.sha256(readable).hexdigest() == tokenizer.sha256
+
+
+def test_a_tokenizer_is_saved_to_a_url_too(tokenizer):
+    tokenizer.save("memory://tokenizer_files/here")
+    assert Tokenizer.load("memory://tokenizer_files/here") == tokenizer
+
+
+def test_saving_twice_gives_the_same_bytes(tokenizer, tmp_path):
+    for name in ("a", "b"):
+        tokenizer.save(tmp_path / name)
+    for name in FILES:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_the_readable_file_is_written_last(tokenizer, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        folder.Folder, "write_whole", lambda _self, name, _data: written.append(name)
+    )
+    tokenizer.save(tmp_path)
+    assert written[-1] == "tokenizer.txt"
+    assert sorted(written) == FILES
+
+
+def test_two_ids_with_the_same_bytes_are_named_and_nothing_is_written(tmp_path):
+    own = Tokenizer(TWICE)
+    with pytest.raises(TokenizerError, match="ids 257 and 259 both stand for b'abc'"):
+        own.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TokenizerError, match="257 and 259"):
+        own.to_tiktoken()
+
+
+def test_special_tokens_with_unused_ids_between_are_refused(tmp_path):
+    with pytest.raises(TokenizerError, match="leave ids between 258 and 260 unused"):
+        Tokenizer(SMALL).save(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unused_id_decodes_to_nothing_known():
+    own = Tokenizer(SMALL)
+    assert own.get_vocab_size() == 261
+    assert own.decode([260]) == "<é>"
+    with pytest.raises(KeyError, match="259"):
+        own.decode([259])
+    assert own.token_bytes().tolist()[256:] == [2, 4, 0, 0, 0]
+
+
+def test_the_pickle_loads_in_tiktoken(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    with (tmp_path / "tokenizer.pkl").open("rb") as file:
+        peer = pickle.load(file)
+    text = "the cat <|bos|> sat"
+    assert isinstance(peer, tiktoken.Encoding)
+    assert peer.encode_ordinary(text) == tokenizer.encode(text)
+    assert peer.encode_single_token("<|bos|>") == tokenizer.get_bos_token_id()
+    assert peer.n_vocab == tokenizer.get_vocab_size()
+
+
+def test_the_tiktoken_file_loads_in_tiktoken(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    tokenizer.save(tmp_path)
+    ranks = load_tiktoken_bpe(str(tmp_path / "tokenizer.tiktoken"))
+    assert ranks == tokenizer.model.ranks()
+    assert list(ranks.values()) == list(range(len(ranks)))
+
+
+# A batch of a dict's items has 1,000; a frame ends after 64 KiB; longer strings stand outside it.
+@pytest.mark.parametrize("num_special", [0, 1, 2])
+@pytest.mark.parametrize("num_ranks", [256, 257, 999, 1000, 1001, 2000, 12_345])
+@pytest.mark.parametrize("pattern", ["a|.", "é" * 300, "x" * 65_536], ids=len)
+def test_the_pickle_is_what_pickle_makes_of_tiktokens_object(num_ranks, num_special, pattern):
+    tokens = [bytes([value]) for value in range(256)]
+    tokens += [b"%d" % number * (1 + number % 70) for number in range(10, 10 + num_ranks - 256)]
+    tokens += [b"-" * size for size in (65_535, 65_536, 70_000) if num_ranks == 257]
+    ranks = {token: rank for rank, token in enumerate(tokens)}
+    special_tokens = {f"<{number}>": len(ranks) + number for number in range(num_special)}
+    peer = tiktoken.Encoding(
+        "rustbpe", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special_tokens
+    )
+    state = {"name": "rustbpe", "pat_str": pattern}
+    state |= {"mergeable_ranks": ranks, "special_tokens": special_tokens}
+    data = pickle_instance("tiktoken.core", "Encoding", state=state)
+    assert data == pickle.dumps(peer, protocol=4)
+
+
+class TensorReader(pickle.Unpickler):
+    """Reads data.pkl with torch's functions replaced by names."""
+
+    def find_class(self, module, name):
+        known = {
+            "torch._utils._rebuild_tensor_v2": lambda *arguments: arguments,
+            "torch.IntStorage": "int32",
+            "collections.OrderedDict": OrderedDict,
+        }
+        return known[f"{module}.{name}"]
+
+    def persistent_load(self, pid):
+        return pid
+
+
+@pytest.mark.parametrize("size", [0, 1, 565, 65_536])
+def test_a_tensor_file_is_what_torch_reads(size):
+    values = np.arange(size, dtype=np.int32) * 7
+    data = nanochat.save_tensor(values)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = {entry.filename: entry for entry in archive.infolist()}
+        assert list(entries) == [
+            f"archive/{name}" for name in ("data.pkl", "byteorder", "data/0", "version")
+        ]
+        assert {entry.compress_type for entry in entries.values()} == {zipfile.ZIP_STORED}
+        call = TensorReader(io.BytesIO(archive.read("archive/data.pkl"))).load()
+        raw = archive.read("archive/data/0")
+        assert archive.read("archive/byteorder") == b"little"
+        assert archive.read("archive/version") == b"3\n"
+    storage = ("storage", "int32", "0", "cpu", size)
+    assert call == (storage, 0, (size,), (1,), False, OrderedDict())
+    assert raw == values.astype("<i4").tobytes()
+    header = entries["archive/data/0"]
+    start = header.header_offset + 30 + len(header.filename) + len(header.extra)
+    assert data[start:].startswith(raw)
+    assert start % 64 == 0
+    assert nanochat.save_tensor(values) == data
+
+
+def test_token_bytes_load_in_torch(tokenizer, tmp_path):
+    torch = pytest.importorskip("torch")
+    tokenizer.save(tmp_path)
+    for weights_only in (True, False):
+        tensor = torch.load(tmp_path / "token_bytes.pt", weights_only=weights_only)
+        assert tensor.dtype == torch.int32
+        assert tensor.tolist() == tokenizer.token_bytes().tolist()
+
+
+def test_get_tokenizer_reads_the_folder_that_nanochat_uses(tokenizer, tmp_path, monkeypatch):
+    tokenizer.save(tmp_path / "tokenizer")
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    assert get_tokenizer() == tokenizer
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    tokenizer.save(tmp_path / ".cache" / "nanochat" / "tokenizer")
+    assert get_tokenizer() == tokenizer
+
+
+def test_get_token_bytes_gives_a_tensor_on_the_device(tokenizer, tmp_path, monkeypatch):
+    tokenizer.save(tmp_path / "tokenizer")
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    fake = SimpleNamespace(from_numpy=lambda array: SimpleNamespace(to=lambda at: (array, at)))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    array, device = get_token_bytes("cuda")
+    assert array.tolist() == tokenizer.token_bytes().tolist()
+    assert device == "cuda"
+
+
+def test_a_folder_without_a_tokenizer_says_what_to_do(tmp_path):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.txt is missing.*NANOCHAT_BASE_DIR"):
+        Tokenizer.load(tmp_path)
+
+
+def test_a_foreign_pickle_is_not_read(tmp_path):
+    (tmp_path / "tokenizer.pkl").write_bytes(b"never read")
+    with pytest.raises(TokenizerError, match="a pickle can run code"):
+        Tokenizer.load(tmp_path)
