@@ -1,0 +1,132 @@
+"""A batch: a few documents, where they were, and what was set aside among them.
+
+Takes documents one by one; gives batches of bounded size. Does not know formats.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray import _core
+from nanotok_ray.documents import Documents
+
+MAX_BATCH_BYTES = 16 << 20
+"""A batch is given out once it holds this much, so that memory is bounded for long documents."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadDocument:
+    """One document that cannot be used; or, reason `tail: ...`, all the rest of a broken piece."""
+
+    number: int
+    """As `Batch.numbers`; of a tail: the number of its first document."""
+    position: int
+    """As `Batch.positions`; of a tail: where it begins."""
+    reason: str
+    """The kind of the reason, and after a colon what is particular to this document."""
+    hash64: int | None
+    """None where there are no bytes to hash."""
+    num_bytes: int
+    """Bytes of the document; of a tail: stored bytes that were not read, in whole blocks."""
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether it stands for rows that could not be enumerated."""
+        return self.reason.startswith("tail:")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Batch:
+    """Documents that follow each other in one piece."""
+
+    documents: Documents
+    """Texts as UTF-8; of a chat source: the JSON lines as they are."""
+    positions: NDArray[np.int64]
+    """Parquet: row in the file. Lines: byte of the line in the decoded file. A document: 0."""
+    numbers: NDArray[np.int64]
+    """Parquet: row in the file. Lines: number in the piece; bad ones are counted, blank ones not."""
+    group: int | None = None
+    """The parquet row group."""
+    bad: tuple[BadDocument, ...] = ()
+    """What was set aside between these documents, in order."""
+    blank: int = 0
+    """Blank lines skipped."""
+
+
+class BatchBuilder:
+    """Collects what lines or files hold until a batch is full."""
+
+    def __init__(self, *, batch_documents: int) -> None:
+        self._batch_documents = batch_documents
+        self._next_number = 0
+        self._clear()
+
+    def add(self, document: bytes, *, position: int) -> None:
+        """Append a document."""
+        self._documents.append(document)
+        self._positions.append(position)
+        self._numbers.append(self._next_number)
+        self._num_bytes += len(document)
+        self._next_number += 1
+
+    def set_aside(self, raw: bytes, *, position: int, reason: str) -> None:
+        """Note bytes that are no document."""
+        self._bad.append(
+            BadDocument(
+                number=self._next_number,
+                position=position,
+                reason=reason,
+                hash64=_core.hash64(raw),
+                num_bytes=len(raw),
+            )
+        )
+        self._num_bytes += len(reason)
+        self._next_number += 1
+
+    def end_early(self, reason: str, *, position: int, num_bytes: int) -> None:
+        """Note that the rest of the piece cannot be read."""
+        self._bad.append(
+            BadDocument(
+                number=self._next_number,
+                position=position,
+                reason=f"tail: {reason}",
+                hash64=None,
+                num_bytes=num_bytes,
+            )
+        )
+
+    def skip_blank(self) -> None:
+        """Note a blank line."""
+        self._blank += 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch should be taken now."""
+        num_entries = len(self._documents) + len(self._bad)
+        return num_entries >= self._batch_documents or self._num_bytes >= MAX_BATCH_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to take."""
+        return not (self._documents or self._bad or self._blank)
+
+    def take(self) -> Batch:
+        """Give what was collected, and begin anew."""
+        batch = Batch(
+            documents=Documents.from_bytes(self._documents),
+            positions=np.array(self._positions, dtype=np.int64),
+            numbers=np.array(self._numbers, dtype=np.int64),
+            bad=tuple(self._bad),
+            blank=self._blank,
+        )
+        self._clear()
+        return batch
+
+    def _clear(self) -> None:
+        self._documents: list[bytes] = []
+        self._positions: list[int] = []
+        self._numbers: list[int] = []
+        self._bad: list[BadDocument] = []
+        self._blank = 0
+        self._num_bytes = 0

@@ -1,0 +1,96 @@
+"""A parquet file as Arrow reads it, with its column chunks hashed on the way.
+
+Takes a path or URL and ranges of stored bytes; gives a file object. Does not know the format beyond
+where its footer is.
+"""
+
+import hashlib
+import io
+from typing import TYPE_CHECKING
+
+from nanotok_ray.sources.stored import ReadAccount
+from nanotok_ray.storage import open_input
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_MAX_WINDOW_BYTES = 64 << 20
+_BLOCK_BYTES = 4 << 20
+_END_BYTES = 8  # length of the footer and the magic
+
+
+class ChunkFile(io.RawIOBase):
+    """A parquet file of which one column chunk at a time is read ahead, and hashed on the way.
+
+    The hash is of stored bytes, which Arrow does not show. Keeping them until Arrow asks for them
+    saves reading a remote file twice; a chunk above 64 MiB is read twice instead of kept.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._file = open_input(url)
+        self._size = self._file.seek(0, io.SEEK_END)
+        self._position = 0
+        self._window = b""
+        self._window_start = 0
+
+    def load(self, start: int, length: int, *, account: ReadAccount) -> None:
+        """Read and account for the bytes of a chunk, and keep them if they are not too many."""
+        self._window, self._window_start = b"", start
+        is_kept = length <= _MAX_WINDOW_BYTES
+        blocks = []
+        self._file.seek(start)
+        while length and (block := self._file.read(min(length, _BLOCK_BYTES))):
+            account.update(block)
+            length -= len(block)
+            if is_kept:
+                blocks.append(block)
+        self._window = b"".join(blocks)
+
+    def footer_sha256(self) -> str:
+        """Give the hex sha256 of the footer, its length and the magic included."""
+        self._file.seek(self._size - _END_BYTES)
+        length = int.from_bytes(self._file.read(4), "little")
+        self._file.seek(self._size - _END_BYTES - length)
+        return hashlib.sha256(self._file.read()).hexdigest()
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Give the position of the next read."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Move the position of the next read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Give the next bytes, from what is kept where it has them all."""
+        size = max(0, self._size - self._position) if size < 0 else size
+        start = self._position - self._window_start
+        if start >= 0 and start + size <= len(self._window):
+            data = self._window[start : start + size]
+        else:
+            self._file.seek(self._position)
+            data = self._file.read(size)
+        self._position += len(data)
+        return data
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fill a buffer with the next bytes."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(view.nbytes)
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+        super().close()

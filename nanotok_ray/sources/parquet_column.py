@@ -1,0 +1,116 @@
+"""The footer of a parquet file, and the one string column of it that is read.
+
+Takes a file and the exact path of a column; gives row groups, hashes and byte ranges. Does not read
+a single page.
+"""
+
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nanotok_ray.errors import SourceError
+from nanotok_ray.sources.chunk_file import ChunkFile
+from nanotok_ray.sources.files import RowGroup
+from nanotok_ray.sources.stored import is_damage
+
+_PAGE_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Footer:
+    """What the footer of a parquet file says."""
+
+    layout: tuple[RowGroup, ...]
+    sha256: str
+    """Hex sha256 of the footer's bytes."""
+
+
+def read_footer(url: str, *, column: str) -> Footer:
+    """Give row groups and hash of a parquet file's footer, and see that the column can be read.
+
+    Raises:
+        SourceError: the file is no parquet file, or has no string column of that very path.
+    """
+    with closing(ChunkFile(url)) as file:
+        parquet, number = open_parquet(file, url=url, column=column)
+        metadata = parquet.metadata
+        groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
+        return Footer(
+            layout=tuple(
+                RowGroup(
+                    rows=group.num_rows, num_bytes=group.column(number).total_uncompressed_size
+                )
+                for group in groups
+            ),
+            sha256=file.footer_sha256(),
+        )
+
+
+def open_parquet(file: ChunkFile, *, url: str, column: str) -> tuple[pq.ParquetFile, int]:
+    """Give the opened file and the number of the column, which is a string column.
+
+    Raises:
+        SourceError: the file is no parquet file, or has no string column of that very path.
+    """
+    try:
+        parquet = pq.ParquetFile(
+            file,
+            buffer_size=_PAGE_BUFFER_BYTES,  # pages are read as they are needed,
+            pre_buffer=False,  # not the whole chunk at once
+            page_checksum_verification=True,
+        )
+        schema = parquet.schema_arrow
+    except (OSError, pa.ArrowException) as error:
+        if not is_damage(error):
+            raise
+        raise SourceError(f"{url} is not a readable parquet file: {error}") from error
+    number = _column_number(parquet.metadata, column=column, url=url)
+    described = parquet.metadata.schema.column(number)
+    kind = None if described.max_repetition_level else _type_at(schema, column)
+    if kind is None or not _is_text(kind):
+        found = "inside a list" if kind is None else f"of type {kind}"
+        raise SourceError(
+            f"{url}: column {column!r} is {found}, not a string; name a string column, or rewrite "
+            "the file with it cast to string"
+        )
+    return parquet, number
+
+
+def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Give where the stored bytes of a column chunk begin and how many they are."""
+    offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
+    # Some writers say 0 where there is no dictionary page; byte 0 is the file's magic.
+    return min(offset for offset in offsets if offset), chunk.total_compressed_size
+
+
+def _column_number(metadata: pq.FileMetaData, *, column: str, url: str) -> int:
+    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    if paths.count(column) != 1:
+        raise SourceError(
+            f"{url} has {paths.count(column) or 'no'} column {column!r}; its columns are "
+            f"{', '.join(map(repr, paths)) or 'none'}; set column in the recipe to one of them"
+        )
+    return paths.index(column)
+
+
+def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:
+    if column in schema.names:
+        return schema.field(column).type
+    first, *rest = column.split(".")
+    kind = schema.field(first).type if first in schema.names else None
+    for name in rest:
+        if kind is None or not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+            return None
+        kind = kind.field(name).type
+    return kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(
+        check(kind)
+        for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )

@@ -1,0 +1,71 @@
+"""Reading one piece: its documents batch by batch, and afterwards what was read.
+
+Takes a piece; gives a `PieceReader`. Does not know how each format is read.
+"""
+
+from collections.abc import Iterator
+
+from nanotok_ray.errors import SourceError
+from nanotok_ray.sources.batch import Batch
+from nanotok_ray.sources.document import read_document
+from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.lines import read_lines
+from nanotok_ray.sources.parquet import read_row_groups
+from nanotok_ray.sources.stored import ReadAccount
+
+
+class PieceReader:
+    """One pass over a piece; `sha256` and `num_bytes` are known once it is over."""
+
+    def __init__(self, batches: Iterator[Batch], *, piece: Piece, account: ReadAccount) -> None:
+        self._batches = batches
+        self._piece = piece
+        self._account = account
+        self._is_over = False
+
+    def __iter__(self) -> Iterator[Batch]:
+        try:
+            yield from self._batches
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise SourceError(
+                f"cannot read {self._piece.url}: {error.strerror or error}; it was there when the "
+                "plan was made, see that every worker can read it"
+            ) from error
+        self._is_over = True
+
+    @property
+    def sha256(self) -> str:
+        """Hex sha256 of the stored bytes behind the piece.
+
+        Those of the whole file where it is compressed or one document, of the piece's own lines,
+        or of the column's chunks in the row groups.
+        """
+        assert self._is_over, "the piece was not read to its end"
+        return self._account.sha256
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes `sha256` is of."""
+        assert self._is_over, "the piece was not read to its end"
+        return self._account.num_bytes
+
+
+def read_piece(piece: Piece, *, kind: str, column: str, batch_documents: int = 1024) -> PieceReader:
+    """Read the documents of a piece in order, in bounded memory.
+
+    Iterating raises:
+        SourceError: the file is gone, or is not as it was when the plan was made.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    account = ReadAccount()
+    if piece.format == "parquet":
+        batches = read_row_groups(
+            piece, column=column, batch_documents=batch_documents, account=account
+        )
+    elif piece.format == "document":
+        batches = read_document(piece, account=account)
+    else:
+        batches = read_lines(
+            piece, kind=kind, column=column, batch_documents=batch_documents, account=account
+        )
+    return PieceReader(batches, piece=piece, account=account)

@@ -1,0 +1,152 @@
+"""The stored bytes of a file on their way in: hashed, and decompressed where they are compressed.
+
+Takes paths and URLs; gives byte streams and an account of what was read. A broken stream ends, and
+says so, instead of raising. Does not know lines or documents.
+"""
+
+import hashlib
+import io
+from typing import TYPE_CHECKING, BinaryIO
+
+import pyarrow as pa
+
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.sources.files import Piece
+from nanotok_ray.storage import open_input
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+BLOCK_BYTES = 1 << 18
+_DRAIN_BYTES = 1 << 20
+
+
+class ReadAccount:
+    """How many bytes of which content were read."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.num_bytes = 0
+
+    def update(self, data: bytes) -> None:
+        """Add bytes that were read."""
+        self._hash.update(data)
+        self.num_bytes += len(data)
+
+    @property
+    def sha256(self) -> str:
+        """Hex sha256 of all bytes so far."""
+        return self._hash.hexdigest()
+
+
+class StoredFile:
+    """A file read once from its beginning, every byte into the account."""
+
+    def __init__(self, url: str, *, account: ReadAccount) -> None:
+        self._file = open_input(url)
+        self._account = account
+        self.block_start = 0
+        """Where the block that was read last begins."""
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        """Give the next bytes, none at the end."""
+        start = self._account.num_bytes
+        data = self._file.read(size)
+        if data:
+            self.block_start = start
+            self._account.update(data)
+        return data
+
+    def finish(self, piece: Piece) -> None:
+        """Read what is left, so that the account is of the whole file, and close it.
+
+        Raises:
+            SourceError: the file has another size than when the plan was made.
+        """
+        while data := self._file.read(_DRAIN_BYTES):
+            self._account.update(data)
+        if self._account.num_bytes != piece.stop:
+            raise changed(piece, f"{self._account.num_bytes} bytes, {piece.stop} were planned")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+        self.closed = True
+
+
+class DecodedStream(io.RawIOBase):
+    """The decoded bytes of a gzip or zstd file: all its members or frames, one after the other.
+
+    At damage the stream ends after the last byte that can be decoded, and `failure` says why.
+    """
+
+    def __init__(self, stored: StoredFile, *, url: str, compression: str) -> None:
+        self._stored = stored
+        self._url = url
+        self._compression = compression
+        self._stream = _decompress(stored, compression)
+        self._position = 0
+        self.failure: str | None = None
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fill a buffer with decoded bytes; none at the end and at damage."""
+        view = memoryview(buffer).cast("B")
+        data = b"" if self.failure is not None else self._read(view.nbytes)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return bytes(self._stream.read(size))
+        except (OSError, pa.ArrowInvalid) as error:
+            if not is_damage(error):
+                raise
+            self.failure = str(error)
+        return self._salvage(size)
+
+    def _salvage(self, size: int) -> bytes:
+        """Decode again up to here, then byte by byte up to the damage.
+
+        A failing read gives nothing of what it had decoded, and single bytes lose nothing. Costs
+        one more pass over a file that is broken anyway.
+        """
+        with open_input(self._url) as file:
+            stream = _decompress(file, self._compression)
+            left = self._position
+            while left:
+                left -= len(stream.read(min(left, BLOCK_BYTES)))
+            data = bytearray()
+            try:
+                while len(data) < size and (byte := stream.read(1)):
+                    data += byte
+            except (OSError, pa.ArrowInvalid) as error:
+                if not is_damage(error):
+                    raise
+        return bytes(data)
+
+
+def _decompress(file: BinaryIO | StoredFile, compression: str) -> pa.NativeFile:
+    return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), compression)
+
+
+def is_damage(error: Exception) -> bool:
+    """Tell bad content from a failure of storage, for which Arrow raises the same classes.
+
+    Failures of the operating system carry an errno; what Arrow finds in the bytes does not.
+    """
+    if isinstance(error, TransientIOError | MemoryError):
+        return False
+    return not (isinstance(error, OSError) and error.errno is not None)
+
+
+def changed(piece: Piece, what: str) -> SourceError:
+    """Give the error for a file that is not as it was when the plan was made."""
+    return SourceError(
+        f"{piece.url} changed since the plan was made: it has {what}; run again to plan anew"
+    )
