@@ -1,7 +1,7 @@
 """tokenizer.json for Hugging Face's `tokenizers`, with our ids.
 
 Bytes are written as the characters of GPT-2's byte-level alphabet. The ids of a text equal ours
-where that library's regex engine agrees with ours on the pattern, and when the tokenizer was told
+with every named pattern (tokenizers 0.23: on all code points), once the tokenizer was told
 `encode_special_tokens = True`: without it, names of special tokens in a text become special there.
 """
 
