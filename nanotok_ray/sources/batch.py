@@ -45,7 +45,7 @@ class Batch:
     positions: NDArray[np.int64]
     """Parquet: row in the file. Lines: byte of the line in the decoded file. A document: 0."""
     numbers: NDArray[np.int64]
-    """Parquet: row in the file. Lines: number in the piece; bad ones are counted, blank ones not."""
+    """Parquet: row in the file. Lines: number in the piece, bad ones counted, blank ones not."""
     group: int | None = None
     """The parquet row group."""
     bad: tuple[BadDocument, ...] = ()
