@@ -3,6 +3,8 @@
 //! Conversion only: borrow arrays, release the GIL, call the core, hand its vectors to numpy without a
 //! copy, map its errors. No algorithm lives here.
 
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
 use pyo3::prelude::*;
 
 mod arrays;

@@ -2,11 +2,13 @@
 //! result depends on the documents alone: not on their order, their batches, or the threads.
 
 use std::ops::Range;
-use std::thread;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use crate::blocks::in_blocks;
+use crate::cache::Cache;
+use crate::short::Short;
 use crate::split::Kind;
 use crate::{Documents, Error, SortedRun, Splitter, hash64};
 
@@ -28,21 +30,14 @@ impl SpanCounts {
     /// Counts the spans of each document. After an error nothing of this call is counted.
     ///
     /// Each of `threads` counts a block of neighbouring documents in a table of its own.
+    ///
+    /// # Errors
+    ///
+    /// The first document that cannot be split, or a count past `u64::MAX`.
     pub fn update(&mut self, documents: Documents<'_>, threads: usize) -> Result<(), Error> {
-        let blocks = documents.blocks(threads);
         let splitter = &self.splitter;
-        let tables: Vec<Table> = thread::scope(|scope| {
-            let count = |block: Range<usize>| {
-                let splitter = splitter.clone();
-                move || Table::of(&splitter, documents, block)
-            };
-            let mut blocks = blocks.into_iter();
-            let first = blocks.next().map(&count);
-            let others: Vec<_> = blocks.map(|block| scope.spawn(count(block))).collect();
-            let mut tables: Vec<_> = first.map(|count| count()).into_iter().collect();
-            tables.extend(others.into_iter().map(|other| other.join().expect("counting panicked")));
-            tables.into_iter().collect::<Result<_, _>>()
-        })?;
+        let tables =
+            in_blocks(documents, threads, |block| Table::of(&splitter.clone(), documents, block))?;
         tables.iter().try_for_each(|table| self.table.check_absorb(table))?;
         tables.into_iter().try_for_each(|table| self.table.absorb(&table))
     }
@@ -99,12 +94,12 @@ impl Table {
         documents: Documents<'_>,
         block: Range<usize>,
     ) -> Result<Self, Error> {
-        let mut table = Self::default();
+        let mut counter = Counter::new(documents.num_bytes(&block));
         for document in block {
             let mut added = Ok(());
             let visit = |span: &[u8], kind| {
                 if added.is_ok() {
-                    added = table.add(span, kind);
+                    added = counter.add(span, kind);
                 }
             };
             splitter
@@ -112,7 +107,7 @@ impl Table {
                 .map_err(|stuck| stuck.in_document(document))?;
             added?;
         }
-        Ok(table)
+        counter.finish()
     }
 
     fn span(&self, entry: &Counted) -> &[u8] {
@@ -120,13 +115,7 @@ impl Table {
     }
 
     #[inline]
-    fn add(&mut self, span: &[u8], kind: Kind) -> Result<(), Error> {
-        self.gaps += u64::from(kind == Kind::Gap);
-        self.add_count(hash64(span), span, 1)
-    }
-
-    #[inline]
-    fn add_count(&mut self, hash: u64, span: &[u8], count: u64) -> Result<(), Error> {
+    fn add(&mut self, hash: u64, span: &[u8], count: u64) -> Result<(), Error> {
         self.total = self.total.checked_add(count).ok_or(Error::SpanCountOverflow)?;
         let bytes = &self.bytes;
         let same = |entry: &Counted| entry.hash == hash && &bytes[entry.start..entry.end] == span;
@@ -144,6 +133,11 @@ impl Table {
         Ok(())
     }
 
+    fn add_short(&mut self, short: Short, count: u64) -> Result<(), Error> {
+        let (bytes, length) = short.bytes();
+        self.add(hash64(&bytes[..length]), &bytes[..length], count)
+    }
+
     /// Adding up totals bounds every count, so nothing can overflow half-way through `absorb`.
     fn check_absorb(&self, other: &Self) -> Result<(), Error> {
         self.total.checked_add(other.total).map(|_| ()).ok_or(Error::SpanCountOverflow)
@@ -151,10 +145,139 @@ impl Table {
 
     fn absorb(&mut self, other: &Self) -> Result<(), Error> {
         self.gaps += other.gaps;
-        #[expect(clippy::iter_over_hash_type, reason = "sums do not depend on the order")]
+        // Sums do not depend on the order of this table.
         for entry in &other.entries {
-            self.add_count(entry.hash, other.span(entry), entry.count)?;
+            self.add(entry.hash, other.span(entry), entry.count)?;
         }
         Ok(())
+    }
+}
+
+/// One thread's counting: short spans that come again soon are counted in a cache, and reach the table
+/// when another span needs their place.
+#[derive(Debug)]
+struct Counter {
+    table: Table,
+    recent: Cache<u64>,
+}
+
+impl Counter {
+    fn new(num_bytes: usize) -> Self {
+        Self { table: Table::default(), recent: Cache::for_bytes(num_bytes) }
+    }
+
+    #[inline]
+    fn add(&mut self, span: &[u8], kind: Kind) -> Result<(), Error> {
+        self.table.gaps += u64::from(kind == Kind::Gap);
+        let Some(short) = Short::new(span) else { return self.table.add(hash64(span), span, 1) };
+        match self.recent.get_mut(short) {
+            Some(count) => *count += 1,
+            None => {
+                if let Some((short, count)) = self.recent.put(short, 1) {
+                    self.table.add_short(short, count)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Table, Error> {
+        for (short, count) in self.recent.into_values() {
+            self.table.add_short(short, count)?;
+        }
+        Ok(self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::split::GapRule;
+    use crate::{merge_runs, naive};
+
+    const PATTERN: &str = r"\p{L}+|\s+";
+
+    fn empty() -> SpanCounts {
+        SpanCounts::new(Splitter::new(PATTERN, GapRule::Spans).unwrap())
+    }
+
+    fn update(counts: &mut SpanCounts, documents: &[Vec<u8>], threads: usize) -> Result<(), Error> {
+        let mut offsets = vec![0];
+        for document in documents {
+            offsets.push(offsets[offsets.len() - 1] + i64::try_from(document.len()).unwrap());
+        }
+        counts.update(Documents::new(&documents.concat(), &offsets)?, threads)
+    }
+
+    fn counted(documents: &[Vec<u8>], threads: usize) -> SpanCounts {
+        let mut counts = empty();
+        update(&mut counts, documents, threads).unwrap();
+        counts
+    }
+
+    fn rows(run: &SortedRun) -> Vec<(u64, Vec<u8>, u64)> {
+        let spans = Documents::new(&run.data, &run.offsets).unwrap();
+        let row = |i: usize| (run.hashes[i], spans.get(i).to_vec(), run.counts[i]);
+        (0..spans.len()).map(row).collect()
+    }
+
+    #[test]
+    fn spans_gaps_and_invalid_bytes_are_counted() {
+        let counts = counted(&[b"ab 12 ab\xff\xff!".to_vec(), b"".to_vec()], 1);
+        assert_eq!((counts.total(), counts.num_gaps(), counts.num_distinct()), (8, 2, 5));
+    }
+
+    #[test]
+    fn an_error_leaves_the_counts_as_they_were() {
+        let mut counts = SpanCounts::new(Splitter::new(PATTERN, GapRule::Refuse).unwrap());
+        update(&mut counts, &[b"a b".to_vec()], 1).unwrap();
+        let before = counts.sorted_run();
+        for threads in 1..4 {
+            let documents = [b"a".to_vec(), b"c !".to_vec(), b"d".to_vec(), b"!".to_vec()];
+            let error = update(&mut counts, &documents, threads).unwrap_err();
+            let reason = crate::GaveUp::Gap;
+            assert_eq!(error, Error::Split { document: 1, offset: 2, reason });
+        }
+        assert_eq!((counts.sorted_run(), counts.total()), (before, 3));
+    }
+
+    #[test]
+    fn counts_past_64_bits_are_an_error() {
+        let mut table = Table::default();
+        table.add(hash64(b"a"), b"a", u64::MAX - 1).unwrap();
+        table.add(hash64(b"b"), b"b", 1).unwrap();
+        assert_eq!(table.add(hash64(b"b"), b"b", 1), Err(Error::SpanCountOverflow));
+        let other = table.clone();
+        assert_eq!(table.check_absorb(&other), Err(Error::SpanCountOverflow));
+    }
+
+    fn documents() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        let letters = prop::sample::select(b"aab  \n1\xff\xc3\xa9".as_slice());
+        let short = prop::collection::vec(letters, 0..30);
+        let repeated = (short, 1usize..2000).prop_map(|(text, times)| text.repeat(times / 10 + 1));
+        prop::collection::vec(repeated, 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_plain_twin(documents in documents(), threads in 1usize..5) {
+            let counts = counted(&documents, threads);
+            prop_assert_eq!(rows(&counts.sorted_run()), naive::count(PATTERN, &documents));
+            prop_assert_eq!(counts.total(), counts.sorted_run().counts.iter().sum::<u64>());
+        }
+
+        #[test]
+        fn the_merge_of_runs_is_the_count_of_all(documents in documents(), cut in 0usize..8) {
+            let (one, other) = documents.split_at(cut.min(documents.len()));
+            let runs = [counted(one, 1).sorted_run(), counted(other, 1).sorted_run()];
+            let merged = merge_runs(&[runs[0].view().unwrap(), runs[1].view().unwrap()]).unwrap();
+            prop_assert_eq!(&merged, &counted(&documents, 1).sorted_run());
+            let mut batches = empty();
+            update(&mut batches, one, 1).unwrap();
+            update(&mut batches, other, 2).unwrap();
+            prop_assert_eq!(batches.sorted_run(), merged);
+        }
     }
 }

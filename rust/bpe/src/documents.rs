@@ -14,6 +14,10 @@ pub struct Documents<'a> {
 
 impl<'a> Documents<'a> {
     /// Checks that `offsets` never fall and stay within `data`; the first need not be 0.
+    ///
+    /// # Errors
+    ///
+    /// The first offset that is wrong, or that there is none.
     pub fn new(data: &'a [u8], offsets: &'a [i64]) -> Result<Self, Error> {
         if offsets.is_empty() {
             return Err(Error::NoOffsets);
@@ -100,24 +104,21 @@ mod tests {
 
     use super::*;
 
-    fn check(length: usize, offsets: &[i64], expected: Result<usize, Error>) {
+    fn check(length: usize, offsets: &[i64], expected: &Result<usize, Error>) {
         let data = vec![b'x'; length];
-        assert_eq!(Documents::new(&data, offsets).map(|documents| documents.len()), expected);
+        assert_eq!(&Documents::new(&data, offsets).map(|documents| documents.len()), expected);
     }
 
     #[test]
     fn offsets_are_checked() {
-        check(0, &[], Err(Error::NoOffsets));
-        check(0, &[0], Ok(0));
-        check(4, &[1, 1, 4], Ok(2));
-        check(4, &[0, 5], Err(Error::OffsetOutOfRange { index: 1, offset: 5, length: 4 }));
-        check(4, &[-1, 2], Err(Error::OffsetOutOfRange { index: 0, offset: -1, length: 4 }));
-        check(4, &[0, 3, 2], Err(Error::OffsetsFall { index: 2 }));
-        check(
-            4,
-            &[i64::MAX],
-            Err(Error::OffsetOutOfRange { index: 0, offset: i64::MAX, length: 4 }),
-        );
+        let outside = |index, offset| Err(Error::OffsetOutOfRange { index, offset, length: 4 });
+        check(0, &[], &Err(Error::NoOffsets));
+        check(0, &[0], &Ok(0));
+        check(4, &[1, 1, 4], &Ok(2));
+        check(4, &[0, 5], &outside(1, 5));
+        check(4, &[-1, 2], &outside(0, -1));
+        check(4, &[i64::MAX], &outside(0, i64::MAX));
+        check(4, &[0, 3, 2], &Err(Error::OffsetsFall { index: 2 }));
     }
 
     proptest! {

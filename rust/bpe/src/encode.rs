@@ -1,30 +1,14 @@
-//! Documents to token ids. Takes a pattern and merges, gives ids; text is never a special token.
-//!
-//! The rule for a span: if it is a token as a whole, that id (of two with the same bytes, the lower).
-//! Else its bytes are ids, and of all neighbouring pairs that merge, the one that makes the lowest id
-//! is merged, the leftmost first, until none merges.
-//!
-//! tiktoken's rule looks at the joined bytes of two neighbours instead of the pair. Both give the same
-//! ids if each merge is the last step of encoding its own bytes with the merges before it, as learned
-//! merges are: neighbours whose joined bytes are token n were made by merges below n within those
-//! bytes alone, so they are the pair that merge n names.
+//! Documents to token ids: the splitter's spans, each by its ids. Takes a pattern and merges once, then
+//! documents. Text is never a special token here: there are none.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
-use std::thread;
 
-use hashbrown::HashTable;
-use rustc_hash::FxHashMap;
-
+use crate::blocks::in_blocks;
+use crate::cache::Cache;
+use crate::short::Short;
+use crate::span_ids::{Scratch, SpanIds};
 use crate::split::Stuck;
-use crate::{Documents, Error, Merge, Splitter, Vocabulary, hash64};
-
-/// From this many bytes on a heap finds the next merge: shorter spans are faster scanned.
-const LONG_SPAN: usize = 100;
-
-/// "These two do not merge", greater than every id.
-const NO_MERGE: u32 = u32::MAX;
+use crate::{Documents, Error, Merge, Splitter, Vocabulary};
 
 /// An integer type that can hold token ids.
 pub trait TokenId: Copy + Send {
@@ -51,50 +35,36 @@ impl TokenId for u32 {
     }
 }
 
-/// Turns documents into ids.
+/// Turns documents into ids. Can be shared between threads.
 #[derive(Debug)]
 pub struct Encoder {
     splitter: Splitter,
-    vocabulary: Vocabulary,
-    whole: HashTable<u32>,
-    bytes: Vec<u32>,
-    merges: FxHashMap<Merge, u32>,
+    span_ids: SpanIds,
 }
 
 impl Encoder {
-    /// Builds the tables for `merges`: merge k makes id 256 + k of ids that exist before it.
+    /// Builds the tables for `merges`: merge k makes id 256 + k of two ids that exist before it.
+    ///
+    /// # Errors
+    ///
+    /// A merge that names a later id, a pair that is merged twice, or tokens of over 1 GiB in all.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
-        let vocabulary = Vocabulary::new(merges)?;
-        let mut encoder = Self {
-            splitter,
-            whole: whole_spans(&vocabulary),
-            vocabulary,
-            bytes: vec![NO_MERGE; 1 << 16],
-            merges: FxHashMap::default(),
-        };
-        for (&pair, id) in merges.iter().zip(256..) {
-            let slot = match pair {
-                (left @ 0..256, right @ 0..256) => &mut encoder.bytes[(left << 8 | right) as usize],
-                _ => encoder.merges.entry(pair).or_insert(NO_MERGE),
-            };
-            if *slot != NO_MERGE {
-                let (merge, first) = (id as usize - 256, *slot as usize - 256);
-                return Err(Error::RepeatedMerge { merge, first });
-            }
-            *slot = id;
-        }
-        Ok(encoder)
+        Ok(Self { splitter, span_ids: SpanIds::new(merges)? })
     }
 
     /// What each id stands for.
     pub fn vocabulary(&self) -> &Vocabulary {
-        &self.vocabulary
+        self.span_ids.vocabulary()
     }
 
     /// The ids of one document.
+    ///
+    /// # Errors
+    ///
+    /// A document that cannot be split; it is called document 0.
     pub fn encode(&self, document: &[u8]) -> Result<Vec<u32>, Error> {
-        let mut ids = Vec::new();
-        let mut worker = Worker::new(self);
+        let mut ids = Vec::with_capacity(document.len() / 3);
+        let mut worker = Worker::new(self, self.splitter.clone(), document.len());
         worker.encode(document, &mut ids).map_err(|stuck| stuck.in_document(0))?;
         Ok(ids)
     }
@@ -102,32 +72,32 @@ impl Encoder {
     /// The ids of all documents back to back, and n + 1 offsets.
     ///
     /// Each of `threads` encodes a block of neighbouring documents; the result is the same for any
-    /// number of threads.
+    /// number of threads. Memory beside the result: 2 MiB a thread.
+    ///
+    /// # Errors
+    ///
+    /// Ids that do not fit `I`, or a document that cannot be split.
     pub fn encode_batch<I: TokenId>(
         &self,
         documents: Documents<'_>,
         threads: usize,
     ) -> Result<(Vec<I>, Vec<i64>), Error> {
-        if self.vocabulary.len() > I::LIMIT {
-            return Err(Error::TooManyTokens { number: self.vocabulary.len(), limit: I::LIMIT });
+        let number = self.vocabulary().len();
+        if number > I::LIMIT {
+            return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
-        let encoded: Vec<(Vec<I>, Vec<usize>)> = thread::scope(|scope| {
-            let encode =
-                |block: Range<usize>| move || Worker::new(self).encode_block(documents, block);
-            let mut blocks = documents.blocks(threads).into_iter();
-            let first = blocks.next().map(&encode);
-            let others: Vec<_> = blocks.map(|block| scope.spawn(encode(block))).collect();
-            let mut encoded: Vec<_> = first.map(|encode| encode()).into_iter().collect();
-            encoded
-                .extend(others.into_iter().map(|other| other.join().expect("encoding panicked")));
-            encoded.into_iter().collect::<Result<_, _>>()
+        let encoded = in_blocks(documents, threads, |block| {
+            let num_bytes = documents.num_bytes(&block);
+            Worker::new(self, self.splitter.clone(), num_bytes).encode_block(documents, block)
         })?;
         Ok(join(encoded))
     }
 }
 
-/// Joins the ids of neighbouring blocks, and turns lengths into offsets.
-fn join<I: TokenId>(blocks: Vec<(Vec<I>, Vec<usize>)>) -> (Vec<I>, Vec<i64>) {
+/// The ids of a block, and how many there are of each document.
+type Block<I> = (Vec<I>, Vec<usize>);
+
+fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
     let mut offsets = vec![0];
     let mut end = 0;
     for length in blocks.iter().flat_map(|(_, lengths)| lengths) {
@@ -140,41 +110,42 @@ fn join<I: TokenId>(blocks: Vec<(Vec<I>, Vec<usize>)>) -> (Vec<I>, Vec<i64>) {
     (ids, offsets)
 }
 
-fn whole_spans(vocabulary: &Vocabulary) -> HashTable<u32> {
-    let mut table: HashTable<u32> = HashTable::with_capacity(vocabulary.len());
-    let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
-    for id in (0..).take(vocabulary.len()) {
-        let same = |other: &u32| bytes(*other) == bytes(id);
-        table.entry(hash64(bytes(id)), same, |other| hash64(bytes(*other))).or_insert(id);
-    }
-    table
-}
-
-/// One thread's part of an encoder: what it shares, and memory that it uses again for each span.
+/// One thread's part: what it shares, and memory of its own.
 #[derive(Debug)]
 struct Worker<'e> {
-    encoder: &'e Encoder,
     splitter: Splitter,
+    spans: Spans<'e>,
+}
+
+#[derive(Debug)]
+struct Spans<'e> {
+    ids: &'e SpanIds,
+    cache: Cache<FewIds>,
     scratch: Scratch,
 }
 
-#[derive(Debug, Default)]
-struct Scratch {
-    ids: Vec<u32>,
-    merged: Vec<u32>,
+/// Up to three ids. Spans of more are merged anew each time.
+#[derive(Debug, Clone, Copy, Default)]
+struct FewIds {
+    number: u32,
+    ids: [u32; 3],
 }
 
 impl<'e> Worker<'e> {
-    fn new(encoder: &'e Encoder) -> Self {
-        Self { encoder, splitter: encoder.splitter.clone(), scratch: Scratch::default() }
+    fn new(encoder: &'e Encoder, splitter: Splitter, num_bytes: usize) -> Self {
+        let cache = Cache::for_bytes(num_bytes);
+        Self {
+            splitter,
+            spans: Spans { ids: &encoder.span_ids, cache, scratch: Scratch::default() },
+        }
     }
 
     fn encode_block<I: TokenId>(
         &mut self,
         documents: Documents<'_>,
         block: Range<usize>,
-    ) -> Result<(Vec<I>, Vec<usize>), Error> {
-        let mut ids = Vec::with_capacity(documents.num_bytes(&block) / 4);
+    ) -> Result<Block<I>, Error> {
+        let mut ids = Vec::with_capacity(documents.num_bytes(&block) / 3);
         let mut lengths = Vec::with_capacity(block.len());
         for document in block {
             let before = ids.len();
@@ -186,130 +157,128 @@ impl<'e> Worker<'e> {
     }
 
     fn encode<I: TokenId>(&mut self, document: &[u8], ids: &mut Vec<I>) -> Result<(), Stuck> {
-        let Self { encoder, splitter, scratch } = self;
-        splitter.visit(document, |span, _| encoder.encode_span(span, scratch, ids))
+        let Self { splitter, spans } = self;
+        splitter.visit(document, |span, _| spans.encode(span, ids))
     }
 }
 
-impl Encoder {
-    fn encode_span<I: TokenId>(&self, span: &[u8], scratch: &mut Scratch, out: &mut Vec<I>) {
-        if let Some(id) = self.whole_span(span) {
-            out.push(I::narrow(id));
-            return;
-        }
-        scratch.ids.clear();
-        scratch.ids.extend(span.iter().map(|&byte| u32::from(byte)));
-        if span.len() < LONG_SPAN {
-            self.merge_by_scan(&mut scratch.ids, &mut scratch.merged);
-        } else {
-            self.merge_by_heap(&mut scratch.ids);
-        }
-        out.extend(scratch.ids.iter().map(|&id| I::narrow(id)));
-    }
-
-    fn whole_span(&self, span: &[u8]) -> Option<u32> {
-        if let &[byte] = span {
-            return Some(u32::from(byte));
-        }
-        self.whole.find(hash64(span), |&id| self.vocabulary.get(id) == Some(span)).copied()
-    }
-
+impl Spans<'_> {
     #[inline]
-    fn merged(&self, left: u32, right: u32) -> u32 {
-        if left < 256 && right < 256 {
-            return self.bytes[(left << 8 | right) as usize];
-        }
-        self.merges.get(&(left, right)).copied().unwrap_or(NO_MERGE)
-    }
-
-    /// Time: n for each merge. `merged[i]` is what ids i and i + 1 merge to.
-    fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
-        merged.clear();
-        merged.extend(ids.windows(2).map(|pair| self.merged(pair[0], pair[1])));
-        while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
-            if id == NO_MERGE {
-                return;
-            }
-            ids[at] = id;
-            ids.remove(at + 1);
-            merged.remove(at);
-            if at > 0 {
-                merged[at - 1] = self.merged(ids[at - 1], id);
-            }
-            if at < merged.len() {
-                merged[at] = self.merged(id, ids[at + 1]);
-            }
+    fn encode<I: TokenId>(&mut self, span: &[u8], out: &mut Vec<I>) {
+        let short = Short::new(span);
+        match short.and_then(|short| self.cache.get_mut(short)) {
+            Some(few) if few.number == 1 => out.push(I::narrow(few.ids[0])),
+            Some(few) => out.extend(few.ids().iter().map(|&id| I::narrow(id))),
+            None => self.encode_new(span, short, out),
         }
     }
 
-    /// Time: n log n. The heap may hold pairs that are gone: what stands there now tells.
-    fn merge_by_heap(&self, ids: &mut Vec<u32>) {
-        let mut list = Linked::new(ids);
-        let mut heap: BinaryHeap<Reverse<(u32, usize)>> = BinaryHeap::new();
-        let pairs = ids.windows(2).map(|pair| self.merged(pair[0], pair[1]));
-        heap.extend(pairs.zip(0..).filter(|&(id, _)| id != NO_MERGE).map(Reverse));
-        while let Some(Reverse((id, at))) = heap.pop() {
-            let merged = |(left, right)| self.merged(left, right);
-            if list.pair(at).map(merged) != Some(id) {
-                continue;
-            }
-            list.merge(at, id);
-            for left in [list.before(at), Some(at)].into_iter().flatten() {
-                let id = list.pair(left).map_or(NO_MERGE, merged);
-                if id != NO_MERGE {
-                    heap.push(Reverse((id, left)));
+    #[inline(never)]
+    fn encode_new<I: TokenId>(&mut self, span: &[u8], short: Option<Short>, out: &mut Vec<I>) {
+        let ids = self.ids.encode(span, &mut self.scratch);
+        if let (Some(short), Some(few)) = (short, FewIds::new(ids)) {
+            self.cache.put(short, few);
+        }
+        out.extend(ids.iter().map(|&id| I::narrow(id)));
+    }
+}
+
+impl FewIds {
+    fn new(from: &[u32]) -> Option<Self> {
+        let mut ids = [0; 3];
+        ids.get_mut(..from.len())?.copy_from_slice(from);
+        Some(Self { number: u32::try_from(from.len()).ok()?, ids })
+    }
+
+    fn ids(&self) -> &[u32] {
+        &self.ids[..self.number as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::split::GapRule;
+    use crate::{GaveUp, naive};
+
+    const PATTERN: &str = r"\p{L}+|\s+";
+    const MERGES: [Merge; 6] = [(97, 98), (256, 256), (32, 32), (97, 97), (49, 50), (257, 99)];
+
+    fn encoder(gaps: GapRule) -> Encoder {
+        Encoder::new(Splitter::new(PATTERN, gaps).unwrap(), &MERGES).unwrap()
+    }
+
+    fn batch(documents: &[Vec<u8>], threads: usize) -> Result<(Vec<u16>, Vec<i64>), Error> {
+        let mut offsets = vec![0];
+        for document in documents {
+            offsets.push(offsets[offsets.len() - 1] + i64::try_from(document.len()).unwrap());
+        }
+        let data = documents.concat();
+        encoder(GapRule::Refuse).encode_batch(Documents::new(&data, &offsets)?, threads)
+    }
+
+    fn check(document: &[u8], expected: &[u32]) {
+        assert_eq!(encoder(GapRule::Spans).encode(document).unwrap(), expected, "{document:?}");
+    }
+
+    #[test]
+    fn spans_are_encoded_one_by_one() {
+        check(b"", &[]);
+        check(b"ab  abababc", &[256, 258, 257, 256, 99]);
+        check(b"ababc", &[261]);
+        check(b"a12!\xffb", &[97, 260, 33, 255, 98]);
+    }
+
+    #[test]
+    fn an_error_names_the_first_document_that_cannot_be_split() {
+        let documents = [b"ab".to_vec(), b"a !".to_vec(), b"!".to_vec(), b"a".to_vec()];
+        for threads in 1..5 {
+            let reason = GaveUp::Gap;
+            let expected = Error::Split { document: 1, offset: 2, reason };
+            assert_eq!(batch(&documents, threads), Err(expected));
+        }
+    }
+
+    #[test]
+    fn ids_that_do_not_fit_are_refused() {
+        let merges: Vec<Merge> = (0..256).flat_map(|a| (0..256).map(move |b| (a, b))).collect();
+        let fits = |number: usize| {
+            let splitter = Splitter::new(PATTERN, GapRule::Spans).unwrap();
+            let encoder = Encoder::new(splitter, &merges[..number]).unwrap();
+            encoder.encode_batch::<u16>(Documents::new(b"", &[0]).unwrap(), 1)
+        };
+        assert_eq!(fits(65_536 - 256), Ok((vec![], vec![0])));
+        let error = Error::TooManyTokens { number: 65_537, limit: 65_536 };
+        assert_eq!(fits(65_537 - 256), Err(error));
+    }
+
+    proptest! {
+        #[test]
+        fn batches_are_the_plain_twins_ids_for_any_number_of_threads(
+            documents in prop::collection::vec(
+                (prop::collection::vec(prop::sample::select(b"abc \xff".as_slice()), 0..40), 0usize..900)
+                    .prop_map(|(text, times)| text.repeat(times / 4)),
+                0..6,
+            ),
+        ) {
+            let regex = fancy_regex::Regex::new(PATTERN).unwrap();
+            let (mut ids, mut offsets) = (Vec::new(), vec![0]);
+            let mut seen = std::collections::HashMap::new();
+            for document in &documents {
+                for span in naive::split(&regex, document) {
+                    let new = || naive::encode_span(&MERGES, &span);
+                    ids.extend_from_slice(seen.entry(span.clone()).or_insert_with(new));
                 }
+                offsets.push(i64::try_from(ids.len()).unwrap());
+            }
+            let ids: Vec<u16> = ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect();
+            for threads in 1..5 {
+                let (found, found_offsets) = batch(&documents, threads).unwrap();
+                prop_assert!(found == ids);
+                prop_assert_eq!(&found_offsets, &offsets);
             }
         }
-        list.write(ids);
-    }
-}
-
-/// Ids as a doubly linked list over their first positions.
-struct Linked {
-    nodes: Vec<Node>,
-}
-
-#[derive(Clone, Copy)]
-struct Node {
-    id: u32,
-    before: usize,
-    after: usize,
-}
-
-impl Linked {
-    fn new(ids: &[u32]) -> Self {
-        let node =
-            |(at, &id): (usize, &u32)| Node { id, before: at.wrapping_sub(1), after: at + 1 };
-        Self { nodes: ids.iter().enumerate().map(node).collect() }
-    }
-
-    /// The ids at `at` and after it, if both are there.
-    fn pair(&self, at: usize) -> Option<(u32, u32)> {
-        let node = self.nodes[at];
-        let after = self.nodes.get(node.after)?;
-        (node.id != NO_MERGE).then_some((node.id, after.id))
-    }
-
-    fn before(&self, at: usize) -> Option<usize> {
-        let before = self.nodes[at].before;
-        (before < self.nodes.len()).then_some(before)
-    }
-
-    /// Puts `id` in the place of the two ids at `at` and after it.
-    fn merge(&mut self, at: usize, id: u32) {
-        let gone = self.nodes[at].after;
-        let after = self.nodes[gone].after;
-        self.nodes[at].id = id;
-        self.nodes[at].after = after;
-        self.nodes[gone].id = NO_MERGE;
-        if let Some(node) = self.nodes.get_mut(after) {
-            node.before = at;
-        }
-    }
-
-    fn write(&self, ids: &mut Vec<u32>) {
-        ids.clear();
-        ids.extend(self.nodes.iter().map(|node| node.id).filter(|&id| id != NO_MERGE));
     }
 }

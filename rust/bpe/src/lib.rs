@@ -14,18 +14,28 @@
 
 #![forbid(unsafe_code)]
 
+mod automaton;
+mod blocks;
+mod cache;
 mod counts;
 mod documents;
 mod encode;
 mod error;
+mod grammar;
 mod hash;
+mod linked;
 mod merges;
 mod pairs;
 mod runs;
+mod short;
+mod span_ids;
 mod special;
 mod split;
 mod symbols;
 mod vocabulary;
+
+#[cfg(test)]
+mod naive;
 
 pub use counts::SpanCounts;
 pub use documents::Documents;

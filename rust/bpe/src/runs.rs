@@ -35,9 +35,12 @@ impl SortedRun {
     }
 
     /// The borrowed form, which [`merge_runs`] takes.
-    pub fn view(&self) -> RunView<'_> {
-        let spans = Documents::new(&self.data, &self.offsets).expect("offsets grow with the data");
-        RunView { hashes: &self.hashes, spans, counts: &self.counts }
+    ///
+    /// # Errors
+    ///
+    /// Arrays that do not fit together.
+    pub fn view(&self) -> Result<RunView<'_>, Error> {
+        RunView::new(&self.hashes, Documents::new(&self.data, &self.offsets)?, &self.counts)
     }
 }
 
@@ -51,6 +54,10 @@ pub struct RunView<'a> {
 
 impl<'a> RunView<'a> {
     /// Checks that there are as many hashes and counts as spans; the order is checked while merging.
+    ///
+    /// # Errors
+    ///
+    /// Arrays that differ in length.
     pub fn new(hashes: &'a [u64], spans: Documents<'a>, counts: &'a [u64]) -> Result<Self, Error> {
         for (what, length) in [("hashes", hashes.len()), ("counts", counts.len())] {
             if length != spans.len() {
@@ -68,6 +75,10 @@ impl<'a> RunView<'a> {
 /// The sum of sorted runs: one row per span, its counts added.
 ///
 /// Time: n log k for n rows in k runs. Memory: the result.
+///
+/// # Errors
+///
+/// A run that is not sorted, or a count past `u64::MAX`.
 pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
     let largest = runs.iter().max_by_key(|run| run.hashes.len());
     let (rows, bytes) = largest
@@ -103,4 +114,67 @@ fn add_to_last(counts: &mut [u64], count: u64) -> Result<(), Error> {
     let last = counts.last_mut().expect("a row was pushed before");
     *last = last.checked_add(count).ok_or(Error::SpanCountOverflow)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rows: &[(u64, &str, u64)]) -> SortedRun {
+        let mut run = SortedRun::with_capacity(rows.len(), 0);
+        for &(hash, span, count) in rows {
+            run.push(hash, span.as_bytes(), count);
+        }
+        run
+    }
+
+    fn check(runs: &[SortedRun], expected: Result<&[(u64, &str, u64)], Error>) {
+        let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
+        assert_eq!(merge_runs(&views), expected.map(run));
+    }
+
+    #[test]
+    fn runs_are_added_up_in_order() {
+        check(&[], Ok(&[]));
+        check(&[run(&[]), run(&[])], Ok(&[]));
+        check(
+            &[
+                run(&[(1, "x", 2), (3, "a", 1)]),
+                run(&[(1, "y", 1), (3, "a", 5)]),
+                run(&[(0, "", 7)]),
+            ],
+            Ok(&[(0, "", 7), (1, "x", 2), (1, "y", 1), (3, "a", 6)]),
+        );
+    }
+
+    #[test]
+    fn spans_with_the_same_hash_stay_apart() {
+        check(
+            &[run(&[(1, "a", 1), (1, "b", 1)]), run(&[(1, "ab", 1), (1, "b", 1)])],
+            Ok(&[(1, "a", 1), (1, "ab", 1), (1, "b", 2)]),
+        );
+    }
+
+    #[test]
+    fn a_run_out_of_order_is_an_error() {
+        check(
+            &[run(&[]), run(&[(2, "a", 1), (1, "b", 1)])],
+            Err(Error::RunUnsorted { run: 1, row: 1 }),
+        );
+        check(&[run(&[(1, "b", 1), (1, "a", 1)])], Err(Error::RunUnsorted { run: 0, row: 1 }));
+    }
+
+    #[test]
+    fn a_sum_past_64_bits_is_an_error() {
+        let half = 1 << 63;
+        check(&[run(&[(1, "a", half)]), run(&[(1, "a", half - 1)])], Ok(&[(1, "a", u64::MAX)]));
+        check(&[run(&[(1, "a", half)]), run(&[(1, "a", half)])], Err(Error::SpanCountOverflow));
+    }
+
+    #[test]
+    fn arrays_of_different_lengths_are_an_error() {
+        let spans = Documents::new(b"ab", &[0, 1, 2]).unwrap();
+        let error = RunView::new(&[1, 2], spans, &[1]).unwrap_err();
+        assert_eq!(error, Error::LengthsDiffer { spans: 2, what: "counts", length: 1 });
+    }
 }

@@ -7,6 +7,10 @@ use crate::{Documents, Error};
 
 /// Number of occurrences of any of `needles` in the documents: leftmost, the longest at a place,
 /// never overlapping, never across two documents. Linear in the bytes.
+///
+/// # Errors
+///
+/// An empty needle, or more needles than one searcher takes.
 pub fn count_occurrences<N: AsRef<[u8]>>(
     documents: Documents<'_>,
     needles: &[N],

@@ -18,6 +18,10 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// Builds the bytes of every id: time and memory are their sum, which is at most 1 GiB.
+    ///
+    /// # Errors
+    ///
+    /// A merge that names an id from later on, or too many merges.
     pub fn new(merges: &[Merge]) -> Result<Self, Error> {
         if u32::try_from(merges.len() + 256).is_err() {
             return Err(Error::TooManyMerges { number: merges.len() });
@@ -61,6 +65,10 @@ impl Vocabulary {
     }
 
     /// Bytes of all `ids`, joined.
+    ///
+    /// # Errors
+    ///
+    /// The first id that is not a token.
     pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for &id in ids {
@@ -84,5 +92,54 @@ impl Vocabulary {
 
     fn range(&self, id: u32) -> std::ops::Range<usize> {
         self.offsets[id as usize]..self.offsets[id as usize + 1]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(merges: &[Merge], expected: Result<&[&str], Error>) {
+        let made = Vocabulary::new(merges).map(|vocabulary| {
+            let ids = (256..).take(vocabulary.len() - 256);
+            ids.map(|id| String::from_utf8_lossy(vocabulary.get(id).unwrap()).into_owned())
+                .collect()
+        });
+        assert_eq!(
+            made,
+            expected.map(|tokens| tokens.iter().map(ToString::to_string).collect::<Vec<_>>())
+        );
+    }
+
+    #[test]
+    fn an_id_is_the_bytes_of_its_two_parts() {
+        check(&[], Ok(&[]));
+        check(&[(97, 98), (256, 256), (99, 257)], Ok(&["ab", "abab", "cabab"]));
+    }
+
+    #[test]
+    fn a_merge_of_later_ids_is_an_error() {
+        check(&[(97, 256)], Err(Error::UnknownMergePart { merge: 0, id: 256 }));
+        check(&[(97, 98), (300, 1)], Err(Error::UnknownMergePart { merge: 1, id: 300 }));
+    }
+
+    #[test]
+    fn tokens_that_double_for_ever_are_an_error() {
+        let merges: Vec<Merge> =
+            [(0, 0)].into_iter().chain((256..320).map(|id| (id, id))).collect();
+        check(&merges, Err(Error::VocabularyTooLarge { merge: 28, limit: MAX_BYTES }));
+    }
+
+    #[test]
+    fn decoding_joins_bytes_and_refuses_unknown_ids() {
+        let vocabulary = Vocabulary::new(&[(97, 98)]).unwrap();
+        assert_eq!(vocabulary.decode(&[256, 0xff, 256]), Ok(b"ab\xffab".to_vec()));
+        assert_eq!(vocabulary.decode(&[97, 257]), Err(Error::UnknownToken { id: 257 }));
+    }
+
+    #[test]
+    fn ids_of_the_same_bytes_are_found() {
+        let merges = [(97, 97), (256, 97), (97, 256), (258, 97), (257, 97)];
+        assert_eq!(Vocabulary::new(&merges).unwrap().duplicates(), [(257, 258), (259, 260)]);
     }
 }

@@ -1,0 +1,190 @@
+//! Split patterns as plain regular expressions: no look-around, no possessive repeats. Takes a pattern,
+//! gives plain text that an automaton can be built from and that matches the same, or nothing where
+//! that cannot be shown. Knows no text to split.
+//!
+//! Two things keep the usual patterns from being plain, and both can be taken out exactly:
+//!
+//! * Possessive repeats, `X++ Y`. A greedy `X+ Y` differs only where Y fails after all X are taken and
+//!   fits after fewer. It cannot if Y never fails, or cannot begin where an X stands.
+//! * The last two alternatives `\s+(?!\S)|\s+` (or `\s`), which come to: all white space from here on,
+//!   but its last character stays if something follows that is not white space and more than one is
+//!   there.
+
+use fancy_regex::{Assertion, Expr};
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
+
+/// A pattern without look-around and possessive repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grammar {
+    /// Alternatives before the white-space rule, in the syntax of `regex-syntax`.
+    pub(crate) alternatives: String,
+    /// Whether the white-space rule comes last.
+    pub(crate) whitespace_rule: bool,
+}
+
+impl Grammar {
+    /// The plain form of `pattern`, if one is known to match the same.
+    pub(crate) fn new(pattern: &str) -> Option<Self> {
+        let mut alternatives = match Expr::parse_tree(pattern).ok()?.expr {
+            Expr::Alt(alternatives) => alternatives,
+            single => vec![single],
+        };
+        let whitespace_rule = ends_with_whitespace_rule(&alternatives);
+        if whitespace_rule {
+            alternatives.truncate(alternatives.len() - 2);
+        }
+        if alternatives.is_empty() {
+            return None;
+        }
+        let alternatives = alternatives.into_iter().map(plain).collect::<Option<Vec<_>>>()?;
+        let mut text = String::new();
+        Expr::Alt(alternatives).to_str(&mut text, 0);
+        Some(Self { alternatives: text, whitespace_rule })
+    }
+}
+
+fn ends_with_whitespace_rule(alternatives: &[Expr]) -> bool {
+    [r"\s+(?!\S)|\s+", r"\s+(?!\S)|\s"].iter().any(|rule| match Expr::parse_tree(rule) {
+        Ok(tree) => matches!(&tree.expr, Expr::Alt(rule) if alternatives.ends_with(rule)),
+        Err(_) => false,
+    })
+}
+
+/// One alternative without possessive repeats.
+fn plain(alternative: Expr) -> Option<Expr> {
+    let parts = match alternative {
+        Expr::Concat(parts) => parts,
+        single => vec![single],
+    };
+    let greedy: Vec<Expr> = (0..parts.len())
+        .map(|at| match &parts[at] {
+            Expr::AtomicGroup(inner) => greedy(inner, &parts[at + 1..]),
+            part => is_plain(part).then(|| part.clone()),
+        })
+        .collect::<Option<_>>()?;
+    Some(Expr::Concat(greedy))
+}
+
+/// The possessive repeat as a greedy one, if what comes after it cannot tell.
+fn greedy(possessive: &Expr, after: &[Expr]) -> Option<Expr> {
+    let Expr::Repeat { child, greedy: true, .. } = possessive else { return None };
+    let repeated = class(child)?;
+    let same = after.iter().all(never_fails)
+        || match after.first()? {
+            Expr::Assertion(Assertion::EndText) => true,
+            next => starts_elsewhere(next, &repeated),
+        };
+    same.then(|| possessive.clone())
+}
+
+fn never_fails(part: &Expr) -> bool {
+    match part {
+        Expr::AtomicGroup(inner) => never_fails(inner),
+        Expr::Repeat { child, lo: 0, .. } => class(child).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether `part` needs a character first, and one that is not in `class`.
+fn starts_elsewhere(part: &Expr, repeated: &ClassUnicode) -> bool {
+    let first = match part {
+        Expr::AtomicGroup(inner) => return starts_elsewhere(inner, repeated),
+        Expr::Repeat { child, lo: 1.., .. } => class(child),
+        single => class(single),
+    };
+    first.is_some_and(|mut first| {
+        first.intersect(repeated);
+        first.ranges().is_empty()
+    })
+}
+
+/// The characters that an expression of exactly one character matches.
+fn class(single: &Expr) -> Option<ClassUnicode> {
+    if !matches!(single, Expr::Delegate { .. } | Expr::Literal { .. } | Expr::Any { .. }) {
+        return None;
+    }
+    let mut text = String::new();
+    single.to_str(&mut text, 0);
+    one_character(&regex_syntax::parse(&text).ok()?)
+}
+
+fn one_character(hir: &Hir) -> Option<ClassUnicode> {
+    match hir.kind() {
+        HirKind::Class(Class::Unicode(class)) => Some(class.clone()),
+        HirKind::Literal(literal) => {
+            let text = std::str::from_utf8(&literal.0).ok()?;
+            let mut characters = text.chars();
+            let only = characters.next().filter(|_| characters.next().is_none())?;
+            Some(ClassUnicode::new([ClassUnicodeRange::new(only, only)]))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a backtracking engine and an automaton that begins anywhere agree on `part`.
+fn is_plain(part: &Expr) -> bool {
+    match part {
+        Expr::Literal { .. } | Expr::Delegate { .. } | Expr::Any { .. } => true,
+        Expr::Assertion(assertion) => matches!(assertion, Assertion::EndText),
+        Expr::Concat(parts) | Expr::Alt(parts) => parts.iter().all(is_plain),
+        Expr::Repeat { child, .. } => is_plain(child),
+        Expr::Group(inner) => is_plain(inner),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, expected: Option<(&str, bool)>) {
+        let expected = expected.map(|(alternatives, whitespace_rule)| Grammar {
+            alternatives: alternatives.to_owned(),
+            whitespace_rule,
+        });
+        assert_eq!(Grammar::new(pattern), expected, "{pattern}");
+    }
+
+    #[test]
+    fn plain_patterns_stay_as_they_are() {
+        check("a|b+", Some(("a|b+", false)));
+        check("a", Some(("a", false)));
+        check(r"(a.)+?$", Some((r"(a.)+?$", false)));
+    }
+
+    #[test]
+    fn the_white_space_rule_is_taken_off() {
+        check(r"a|\s+(?!\S)|\s+", Some(("a", true)));
+        check(r"a|\s+(?!\S)|\s", Some(("a", true)));
+        check(r"a|\s+(?!\S)", None);
+        check(r"\s+(?!\S)|\s+", None);
+        check(r"a|\s+(?!\S)|\s+|b", None);
+    }
+
+    #[test]
+    fn possessive_repeats_become_greedy_where_it_makes_no_difference() {
+        check("a++", Some(("a+", false)));
+        check("a?+b+", Some(("a?b+", false)));
+        check("a++b*", Some(("a+b*", false)));
+        check("a++b*+", Some(("a+b*", false)));
+        check(r"\s++$", Some((r"\s+$", false)));
+        check(r"[^\p{L}]?+\p{L}++", Some((r"[^\p{l}]?\p{l}+", false)));
+    }
+
+    #[test]
+    fn possessive_repeats_stay_where_it_could_make_a_difference() {
+        check("a++ab", None);
+        check("a?+a", None);
+        check(r"\w++\d", None);
+        check("a++b*c", None);
+        check("(?>ab|a)c", None);
+        check("(?:a++|c)a", None);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_left_to_the_other_engine() {
+        for pattern in [r"(a)\1", "(?=a)b", "(?<!a)b", r"\bab", "a(?!b)", r"\Ga", "^a", "("] {
+            check(pattern, None);
+        }
+    }
+}

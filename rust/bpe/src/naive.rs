@@ -1,0 +1,91 @@
+//! Plain twins of what the other modules do, for tests: the obvious way, however slow.
+
+use std::collections::BTreeMap;
+
+use crate::{Merge, hash64};
+
+/// Spans by the regex engine alone.
+pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<Vec<u8>> {
+    let mut spans = Vec::new();
+    for chunk in document.utf8_chunks() {
+        let text = chunk.valid();
+        let mut done = 0;
+        for found in
+            regex.find_iter(text).map(Result::unwrap).filter(|found| !found.as_str().is_empty())
+        {
+            spans.push(&text.as_bytes()[done..found.start()]);
+            spans.push(found.as_str().as_bytes());
+            done = found.end();
+        }
+        spans.push(&text.as_bytes()[done..]);
+        spans.extend(chunk.invalid().chunks(1));
+    }
+    spans.into_iter().filter(|span| !span.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+/// Spans and their counts, sorted by (hash64, span).
+pub(crate) fn count(pattern: &str, documents: &[Vec<u8>]) -> Vec<(u64, Vec<u8>, u64)> {
+    let regex = fancy_regex::Regex::new(pattern).unwrap();
+    let mut counts = BTreeMap::new();
+    for span in documents.iter().flat_map(|document| split(&regex, document)) {
+        *counts.entry((hash64(&span), span)).or_insert(0) += 1;
+    }
+    counts.into_iter().map(|((hash, span), count)| (hash, span, count)).collect()
+}
+
+/// Merges and their counts: recounts everything before each merge.
+pub(crate) fn learn(spans: &[(Vec<u8>, u64)], num_merges: usize) -> Vec<(Merge, u64)> {
+    let mut sequences: Vec<(Vec<u32>, u64)> =
+        spans.iter().map(|(span, count)| (as_ids(span), *count)).collect();
+    let mut merges = Vec::new();
+    for new in (256..).take(num_merges) {
+        let mut counts: BTreeMap<Merge, u64> = BTreeMap::new();
+        for (ids, count) in &sequences {
+            for pair in ids.windows(2) {
+                *counts.entry((pair[0], pair[1])).or_insert(0) += count;
+            }
+        }
+        // Of equal maxima `max_by_key` takes the last: the smallest pair, seen in reverse.
+        let best = counts.into_iter().rev().max_by_key(|&(_, count)| count);
+        let Some((pair, count)) = best.filter(|&(_, count)| count > 0) else { break };
+        for (ids, _) in &mut sequences {
+            *ids = replace(ids, pair, new);
+        }
+        merges.push((pair, count));
+    }
+    merges
+}
+
+/// Ids of one span: the whole span if it is a token, else always the lowest merge, leftmost first.
+pub(crate) fn encode_span(merges: &[Merge], span: &[u8]) -> Vec<u32> {
+    let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    for &(left, right) in merges {
+        tokens.push([tokens[left as usize].clone(), tokens[right as usize].clone()].concat());
+    }
+    if let Some(id) = (0..).zip(&tokens).find_map(|(id, token)| (token == span).then_some(id)) {
+        return vec![id];
+    }
+    let mut ids = as_ids(span);
+    let merge_of = |pair: &[u32]| merges.iter().position(|&merge| merge == (pair[0], pair[1]));
+    while let Some((merge, at)) =
+        ids.windows(2).enumerate().filter_map(|(at, pair)| Some((merge_of(pair)?, at))).min()
+    {
+        ids.splice(at..at + 2, [256 + u32::try_from(merge).unwrap()]);
+    }
+    ids
+}
+
+fn as_ids(span: &[u8]) -> Vec<u32> {
+    span.iter().map(|&byte| u32::from(byte)).collect()
+}
+
+fn replace(ids: &[u32], pair: Merge, new: u32) -> Vec<u32> {
+    let mut replaced = Vec::new();
+    let mut at = 0;
+    while at < ids.len() {
+        let found = ids[at..].starts_with(&[pair.0, pair.1]);
+        replaced.push(if found { new } else { ids[at] });
+        at += if found { 2 } else { 1 };
+    }
+    replaced
+}
