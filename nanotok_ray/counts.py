@@ -21,7 +21,8 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import to_json_lines
+from nanotok_ray.quarantine import write_quarantine
+from nanotok_ray.recipe import Gaps
 from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
@@ -45,7 +46,7 @@ class CountSettings:
     """What a count file depends on besides its slice."""
 
     pattern: str
-    gaps: str
+    gaps: Gaps
     """spans or error."""
     doc_cap: int | None = None
     """Code points of a document that are counted; None: all."""
@@ -82,9 +83,9 @@ def count_slice(
         file.write(pack_counts(run))
     files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
     if reading.quarantined:
-        with folder.create(f"{name}.quarantine.jsonl") as file:
-            file.write(to_json_lines(reading.quarantined))
-        files.append({"name": f"{name}.quarantine.jsonl", "size": file.size, "sha256": file.sha256})
+        listed = f"{name}.quarantine.jsonl"
+        size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
+        files.append({"name": listed, "size": size, "sha256": sha256})
     return {
         "format": RECORD_FORMAT,
         "stage": "count",

@@ -2,8 +2,8 @@
 
 Little-endian: 9 bytes of magic, u64 version, u8 element type, u64 sequences, u64 documents + 1,
 i32 length of each sequence in tokens, i64 byte position of each, i64 first sequence of each
-document and their end. One sequence is one document here, so a shard is a Megatron dataset as it stands.
-Needs numpy only.
+document and their end. One sequence is one document here, so a shard is a Megatron dataset as it
+stands. Needs numpy only.
 """
 
 import struct
@@ -69,10 +69,8 @@ def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray
     starts = data[_HEADER.size + 4 * count : _HEADER.size + 12 * count].view("<i8")
     positions = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(lengths, out=positions[1:])
-    if (
-        (len(lengths)
-        and int(lengths.min()) < 0)
-        or not np.array_equal(positions[:-1] * sizes[code], starts)
+    if (len(lengths) and int(lengths.min()) < 0) or not np.array_equal(
+        positions[:-1] * sizes[code], starts
     ):
         raise CorruptOutputError(f"{name}: lengths and positions of its documents do not agree")
     return positions, sizes[code]

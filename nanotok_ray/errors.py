@@ -19,7 +19,7 @@ class PatternError(NanotokError, ValueError):
 
 
 class SplitError(NanotokError, ValueError):
-    """A document cannot be split: the regex engine gave up, or there is a gap and gaps are errors."""
+    """A document cannot be split: the regex engine gave up, or it has a gap and must not."""
 
 
 class TokenizerError(NanotokError, ValueError):

@@ -62,7 +62,7 @@ ROW = np.dtype(
 """One row of shards.idx, little-endian."""
 
 
-def key_of(values: Any) -> str:
+def key_of(values: object) -> str:
     """Give the sha256 (hex) of plain values, independent of the order of dictionary keys.
 
     >>> key_of({"b": 1, "a": 2}) == key_of({"a": 2, "b": 1})
@@ -72,7 +72,7 @@ def key_of(values: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def to_json(values: Any) -> bytes:
+def to_json(values: object) -> bytes:
     """Give the one way in which this project writes JSON files: sorted keys, one space, UTF-8."""
     text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass") + b"\n"

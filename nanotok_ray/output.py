@@ -189,10 +189,12 @@ def _add(total: dict[str, Any], values: dict[str, Any]) -> None:
 
 def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:
     """Give the settings of each source as a manifest states them."""
-    tuples = ("prepend", "append")
+    settings: dict[str, dict[str, Any]] = manifest["settings"]
     return {
-        name: ShardSettings(**{k: tuple(v) if k in tuples else v for k, v in own.items()})
-        for name, own in manifest["settings"].items()
+        name: ShardSettings(
+            **own | {"prepend": tuple(own["prepend"]), "append": tuple(own["append"])}
+        )
+        for name, own in settings.items()
     }
 
 

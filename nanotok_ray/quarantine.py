@@ -90,8 +90,8 @@ def check_limits(
     tails = quarantined.get(TAIL, 0)
     if tails > limits.max_tails:
         raise QuarantineLimitError(
-            f"the rest of {tails:,} files could not be read, limits.max_tails = {limits.max_tails}; "
-            f"mend the files listed in {where}, or raise the limit"
+            f"the rest of {tails:,} files could not be read, limits.max_tails = "
+            f"{limits.max_tails}; mend the files listed in {where}, or raise the limit"
         )
     if counted > limits.max_quarantined_share * documents:
         raise QuarantineLimitError(

@@ -115,9 +115,9 @@ def _ratio(above: float, below: float) -> float | None:
 
 def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
     documents = own["documents"]
+    quarantined = documents["quarantined"]
     lines = [
-        f"documents   {documents['in']:,} in, {documents['out']:,} out, "
-        f"{documents['quarantined']:,} quarantined",
+        f"documents   {documents['in']:,} in, {documents['out']:,} out, {quarantined:,} quarantined",
         f"text        {own['text_bytes']:,} bytes",
         f"tokens      {own['tokens']:,}, {own['bytes_per_token'] or 0:.3f} bytes per token",
     ]

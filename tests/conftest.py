@@ -6,7 +6,9 @@ session left in the home folder.
 
 import os
 import secrets
+from contextlib import nullcontext
 
+import pytest
 from hypothesis import settings
 
 os.environ["RAY_AUTH_MODE"] = "token"
@@ -19,3 +21,22 @@ settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("default", max_examples=100, deadline=None)
 settings.register_profile("ci", max_examples=500, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a job's tasks one after the other in this process: the same functions, without Ray."""
+    from nanotok_ray.cluster.engine import Ended  # noqa: PLC0415 - imports Ray
+    from nanotok_ray.errors import NanotokError  # noqa: PLC0415
+
+    def run_tasks(tasks, *, window=None):
+        del window
+        for task in tasks:
+            try:
+                yield Ended(task=task, result=task.work(task.argument))
+            except NanotokError as error:
+                yield Ended(task=task, error=str(error))
+
+    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_tasks)
+    monkeypatch.setattr("nanotok_ray.cluster.train.num_cpus", lambda: 1)
+    monkeypatch.setattr("nanotok_ray.cluster.job.ray_session", lambda workers: nullcontext(workers))

@@ -2,16 +2,17 @@
 
 Takes tasks (a module-level function and its picklable argument), gives what became of each in order
 of completion. Does not know what a task does; state lives in the storage the tasks write to, so a
-task may run twice and must not mind.
+task may run twice and must not mind. Ray is imported by the functions, not the module: the session
+must have set its environment before.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ray
-from ray.exceptions import RayError, RayTaskError
+if TYPE_CHECKING:
+    import ray
 
 from nanotok_ray.errors import NanotokError, TransientIOError
 
@@ -50,12 +51,18 @@ def run_tasks(tasks: Iterable[Task], *, window: int | None = None) -> Iterator[E
     Tasks are submitted in order, `window` at a time (default: twice the CPUs of the cluster, at
     least 64, so that an autoscaler sees demand). Leaving the loop early cancels the rest.
     """
+    import ray  # noqa: PLC0415 - see above
+
+    remote = ray.remote(num_cpus=1, max_retries=MAX_RETRIES, retry_exceptions=[TransientIOError])(
+        _timed
+    )
     in_flight: dict[ray.ObjectRef[Any], Task] = {}
     waiting = iter(tasks)
     try:
         while True:
             for task in waiting:
-                in_flight[_submit(task)] = task
+                reference = remote.options(name=task.name).remote(task.work, task.argument)
+                in_flight[reference] = task
                 if len(in_flight) >= (window or max(64, 2 * num_cpus())):
                     break
             if not in_flight:
@@ -72,15 +79,11 @@ def run_tasks(tasks: Iterable[Task], *, window: int | None = None) -> Iterator[E
 
 def num_cpus() -> int:
     """Give the CPUs of the cluster as it is now, at least 1."""
+    import ray  # noqa: PLC0415 - see above
+
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def _submit(task: Task) -> "ray.ObjectRef[Any]":
-    options = _timed.options(name=task.name)
-    return options.remote(task.work, task.argument)
-
-
-@ray.remote(num_cpus=1, max_retries=MAX_RETRIES, retry_exceptions=[TransientIOError])
 def _timed(work: Callable[[Any], Any], argument: object) -> tuple[Any, float]:
     start = time.perf_counter()
     result = work(argument)
@@ -88,6 +91,9 @@ def _timed(work: Callable[[Any], Any], argument: object) -> tuple[Any, float]:
 
 
 def _collect(reference: "ray.ObjectRef[Any]", task: Task) -> Ended:
+    import ray  # noqa: PLC0415 - see above
+    from ray.exceptions import RayError, RayTaskError  # noqa: PLC0415 - see above
+
     try:
         result, seconds = ray.get(reference)
     except RayTaskError as error:

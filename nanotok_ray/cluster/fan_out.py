@@ -17,7 +17,7 @@ def fan_out(
     kept: int,
     on_event: OnEvent,
     window: int | None = None,
-    is_enough: Callable[[Ended], bool] = lambda _: False,
+    is_enough: Callable[[Ended], bool] | None = None,
 ) -> None:
     """Run tasks; a failed one does not stop the others, but fails the job at the end.
 
@@ -46,7 +46,7 @@ def fan_out(
                 stage=stage, done=done, todo=len(tasks), num_bytes=num_bytes, failed=len(failures)
             )
         )
-        if is_enough(ended):
+        if is_enough is not None and is_enough(ended):
             break
     if tasks:
         on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=num_bytes))
@@ -60,7 +60,7 @@ def _run(tasks: Sequence[Task], window: int | None) -> Iterator[Ended]:
 
 def _told(stage: str, failures: Sequence[Ended], total: int) -> str:
     lines = [
-        f"{stage}: {len(failures)} of {total} slices failed; what succeeded is kept, run the job again"
+        f"{stage}: {len(failures)} of {total} slices failed; the others are kept, run the job again"
     ]
     lines += [f"  {failed.task.name}: {failed.error}" for failed in failures[:SHOWN_FAILURES]]
     if len(failures) > SHOWN_FAILURES:

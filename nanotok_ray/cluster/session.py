@@ -7,10 +7,9 @@ here its auth mode is stated, never left to a default, and no runtime_env goes t
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-
-import ray
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -20,7 +19,8 @@ LOCAL_SETTINGS = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""Environment of a local Ray, where the caller has not set it."""
+"""Environment of a local Ray, where the caller has not set it. A caller who has imported Ray has
+chosen its environment; Ray (2.59 and later) then turns token auth on by itself."""
 
 
 @contextmanager
@@ -30,13 +30,15 @@ def ray_session(*, workers: int | None = None) -> Iterator[None]:
     Args:
         workers: CPUs of a local Ray; None: all of the machine. Ignored on a running cluster.
     """
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    if address == "local" and "ray" not in sys.modules:
+        for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
+            os.environ.setdefault(name, value)
+    import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
+
     if ray.is_initialized():
         yield
         return
-    address = os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local":
-        for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
-            os.environ.setdefault(name, value)
     ray.init(
         address=address,
         num_cpus=workers if address == "local" else None,

@@ -5,9 +5,8 @@ again. Does not know the second fan-out.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nanotok_ray.cluster.engine import Ended, Task, num_cpus
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
@@ -174,7 +173,13 @@ def _prefix(points: dict[int, int]) -> int:
     return total
 
 
-def _run(works: Sequence[CountWork], on_event: OnEvent, **options: Any) -> None:
+def _run(
+    works: Sequence[CountWork],
+    on_event: OnEvent,
+    *,
+    window: int | None = None,
+    is_enough: Callable[[Ended], bool] | None = None,
+) -> None:
     todo = [work for work in works if _finished(work) is None]
     tasks = [
         Task(
@@ -185,7 +190,14 @@ def _run(works: Sequence[CountWork], on_event: OnEvent, **options: Any) -> None:
         )
         for work in todo
     ]
-    fan_out("count", tasks, kept=len(works) - len(todo), on_event=on_event, **options)
+    fan_out(
+        "count",
+        tasks,
+        kept=len(works) - len(todo),
+        on_event=on_event,
+        window=window,
+        is_enough=is_enough,
+    )
 
 
 def _finished(work: CountWork) -> Record | None:
@@ -241,7 +253,6 @@ def _save(
         "text_bytes": sum(record.values["text_bytes"] for record in records),
         "code_points": sum(record.values["code_points"] for record in records),
         "quarantined": _reasons(records),
-        "counts_sha256": key_of([record.values["key"] for record in records]),
     }
     out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))
     names = [f"{TOKENIZER_FOLDER}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]

@@ -117,7 +117,7 @@ class Renderer:
         self._account_texts(Documents.from_strings(texts))
         self.account.trainable_tokens += sum(mask)
         return Rendered(
-            ids=np.asarray(ids, dtype=self.tokenizer.model.id_dtype),
+            ids=_narrow(ids, self.tokenizer.model.id_bytes),
             lengths=np.asarray(lengths, dtype=np.int64),
             mask=np.asarray(mask, dtype=np.uint8),
             piece=piece,
@@ -145,6 +145,12 @@ class Renderer:
         self.account.special_text += _core.count_occurrences(
             documents.data, documents.offsets, list(self.tokenizer.special_tokens)
         )
+
+
+def _narrow(ids: Sequence[int], id_bytes: int) -> Ids:
+    """Give ids as the narrowest array that holds every id of the tokenizer."""
+    is_narrow = id_bytes == np.dtype(np.uint16).itemsize
+    return np.asarray(ids, dtype=np.uint16) if is_narrow else np.asarray(ids, dtype=np.uint32)
 
 
 def frame(

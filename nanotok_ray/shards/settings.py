@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 
 from nanotok_ray.manifest import key_of
 from nanotok_ray.plan import Slice
+from nanotok_ray.recipe import Gaps
 
 SHARD_FORMAT = "nanotok-shard 1"
 
@@ -14,8 +15,7 @@ class ShardSettings:
 
     tokenizer_sha256: str
     """Of the tokenizer's readable file."""
-    gaps: str
-    """spans or error."""
+    gaps: Gaps
     prepend: tuple[str, ...]
     """Special tokens before each text document."""
     append: tuple[str, ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 from nanotok_ray.manifest import RECORD_FORMAT
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import to_json_lines
+from nanotok_ray.quarantine import write_quarantine
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import NativeSink
@@ -73,9 +73,8 @@ def _write_quarantine(
     if not reading.quarantined:
         return []
     name = f"quarantine/{each.source}/{each.split}/{each.name_for(key)}.jsonl"
-    with out.create(name) as file:
-        file.write(to_json_lines(reading.quarantined))
-    return [{"name": name, "size": file.size, "sha256": file.sha256}]
+    size, sha256 = write_quarantine(out, reading.quarantined, name=name)
+    return [{"name": name, "size": size, "sha256": sha256}]
 
 
 def _record(

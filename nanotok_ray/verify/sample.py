@@ -13,13 +13,14 @@ import numpy as np
 
 from nanotok_ray import chat
 from nanotok_ray.document_index import unpack_index
+from nanotok_ray.documents import to_utf8
 from nanotok_ray.errors import SourceError
 from nanotok_ray.output import Record
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import read_piece
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.tokenizer import Tokenizer
 
 SEED = 20
@@ -106,12 +107,12 @@ def _written(
     index = np.frombuffer(folder.read_bytes(f"{name}.idx"), dtype=np.uint8)
     positions, _ = unpack_index(index, name=name)
     first, last = int(positions[number]), int(positions[number + 1])
-    with folder.open(f"{name}.bin") as file:
+    with open_input(folder.join(f"{name}.bin")) as file:
         file.seek(first * item_bytes)
         ids = np.frombuffer(file.read((last - first) * item_bytes), dtype=f"<u{item_bytes}")
     if folder.size(f"{name}.mask") is None:
         return ids, None
-    with folder.open(f"{name}.mask") as file:
+    with open_input(folder.join(f"{name}.mask")) as file:
         file.seek(first)
         return ids, np.frombuffer(file.read(last - first), dtype=np.uint8)
 
@@ -130,7 +131,8 @@ def _agrees(
         before, after = "".join(settings.prepend).encode(), "".join(settings.append).encode()
         return decoded == before + document + after
     conversation = chat.parse_conversation(document)
-    text, trained = chat.expected_text(conversation), chat.expected_trained_text(conversation)
+    text = to_utf8(chat.expected_text(conversation))
+    trained = to_utf8(chat.expected_trained_text(conversation))
     if mask is None:
         return False
     if settings.max_tokens is not None and len(ids) == settings.max_tokens:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nanotok_ray.document_index import unpack_index
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, open_input
 
 READ_BYTES = 8 << 20
 """Read at a time while hashing; a multiple of the bytes of an id."""
@@ -85,7 +85,7 @@ def _check_index(folder: Folder, shard: dict[str, Any], *, item_bytes: int) -> I
 
 
 def _check_values(folder: Folder, name: str, *, below: int, item_bytes: int) -> Iterator[str]:
-    with folder.open(name) as file:
+    with open_input(folder.join(name)) as file:
         while data := file.read(READ_BYTES):
             largest = int(np.frombuffer(data, dtype=f"<u{item_bytes}").max())
             if largest >= below:

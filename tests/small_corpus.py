@@ -1,0 +1,109 @@
+"""Small corpora and their recipes for tests of whole jobs: made from a seed, in milliseconds."""
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nanotok_ray.recipe import Recipe, parse_recipe
+
+WORDS = """the a of it's we'll THEY'RE naïve 数据 данные 12345 3.14 <|bos|> x=1; \t() {} 🙂 e\u0301 don't
+str int list tuple return yield while 2026-11-21 --flag path/to/file _name __init__""".split()
+
+
+def texts(count: int, *, seed: int) -> list[str]:
+    """Give texts of 0 to 60 words, with line breaks and runs of spaces."""
+    rng = random.Random(seed)
+    return [
+        "".join(
+            rng.choice(WORDS) + rng.choice([" ", " ", " ", "\n", "  ", "\n\n    "])
+            for _ in range(rng.randrange(60))
+        )
+        for _ in range(count)
+    ]
+
+
+def conversations(count: int, *, seed: int) -> list[list[dict[str, object]]]:
+    """Give conversations of two or four messages, some with tool calls."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        messages: list[dict[str, object]] = []
+        for _ in range(rng.choice([1, 2])):
+            messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=8))})
+            answer: object = " ".join(rng.choices(WORDS, k=5))
+            if number % 3 == 0:
+                answer = [
+                    {"type": "text", "text": "Let me see. "},
+                    {"type": "python", "text": "1+1"},
+                    {"type": "python_output", "text": "2"},
+                    {"type": "text", "text": " It is 2."},
+                ]
+            messages.append({"role": "assistant", "content": answer})
+        made.append(messages)
+    return made
+
+
+def write_parquet(path: Path, rows: list[str | None], *, row_group_size: int = 8) -> None:
+    """Write texts as nanochat's shards are: one column `text`, zstd, small row groups."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"text": pa.array(rows, pa.string())})
+    pq.write_table(table, path, compression="zstd", row_group_size=row_group_size)
+
+
+def write_conversations(path: Path, made: list[list[dict[str, object]]]) -> None:
+    """Write one conversation a line, every other one as an object with `messages`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps(messages if number % 2 else {"messages": messages}, ensure_ascii=False)
+        for number, messages in enumerate(made)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_corpus(root: Path) -> None:
+    """Write three parquet files of text and two files of chats."""
+    for number in range(3):
+        write_parquet(root / f"text/shard_{number:05d}.parquet", texts(40, seed=number))
+    for number in range(2):
+        write_conversations(root / f"chats/{number}.jsonl", conversations(15, seed=number))
+
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/text/*.parquet"]
+
+[[source]]
+name = "chats"
+kind = "chat"
+paths = ["{root}/chats"]
+
+[tokenizer]
+vocab_size = 400
+
+[output]
+path = "{out}"
+work = "{out}-work"
+
+[limits]
+slice_bytes = 3000
+"""
+
+
+def recipe(root: Path, out: Path, *overrides: str) -> Recipe:
+    """Give the recipe of `write_corpus`."""
+    return parse_recipe(RECIPE.format(root=root, out=out), overrides=overrides)
+
+
+def contents(folder: Path, *, leave_out: tuple[str, ...] = ("run",)) -> dict[str, str]:
+    """Give the sha256 of every file below a folder, by relative path."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.relative_to(folder).parts[0] not in leave_out
+    }

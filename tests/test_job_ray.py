@@ -1,0 +1,90 @@
+"""Whole jobs on a real local Ray: a worker killed between its files and its record changes no byte."""
+
+import os
+import signal
+
+import pytest
+
+from nanotok_ray.cluster.job import prepare, train_tokenizer
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.stages import count_work, tokenize_work
+from nanotok_ray.errors import SliceError
+from tests.small_corpus import contents, recipe, write_corpus
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session():
+    """Share one local Ray of two CPUs: starting one takes seconds."""
+    with ray_session(workers=2):
+        yield
+
+
+def dying_once(work, marker):
+    """Wrap a task so that its first attempt anywhere dies after its files, before its record."""
+
+    def run(argument):
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return work(argument)
+        from nanotok_ray.storage import Folder
+
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        Folder.write_whole = die
+        return work(argument)
+
+    return run
+
+
+def test_a_killed_worker_changes_no_byte(tmp_path, monkeypatch):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
+    marks = [tmp_path / "count-died", tmp_path / "tokenize-died"]
+    monkeypatch.setattr("nanotok_ray.cluster.train.count_work", dying_once(count_work, str(marks[0])))
+    monkeypatch.setattr(
+        "nanotok_ray.cluster.tokenize.tokenize_work", dying_once(tokenize_work, str(marks[1]))
+    )
+    prepare(recipe(tmp_path / "in", tmp_path / "disturbed"))
+    assert all(mark.exists() for mark in marks)
+    assert contents(tmp_path / "disturbed") == contents(tmp_path / "quiet")
+    assert contents(tmp_path / "disturbed-work") == contents(tmp_path / "quiet-work")
+
+
+def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_that_one(
+    tmp_path, monkeypatch
+):
+    write_corpus(tmp_path / "in")
+    job = recipe(tmp_path / "in", tmp_path / "out")
+
+    def fail_chats(work):
+        from nanotok_ray.errors import SourceError
+
+        if work.slice.source == "chats":
+            raise SourceError("this one never works")
+        return tokenize_work(work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nanotok_ray.cluster.tokenize.tokenize_work", fail_chats)
+        with pytest.raises(SliceError, match="this one never works"):
+            prepare(job)
+    assert not (tmp_path / "out/manifest.json").exists()
+    kept = contents(tmp_path / "out")
+    assert any(name.startswith("records/tokenize/web/train/") for name in kept)
+    done = []
+    prepare(job, on_event=done.append)
+    started = {event.stage: event for event in done if hasattr(event, "kept")}
+    assert started["tokenize"].kept > 0
+    assert started["tokenize"].todo < started["tokenize"].kept
+    after = contents(tmp_path / "out")
+    assert {name: after[name] for name in kept} == kept
+
+
+def test_errors_of_the_library_come_back_as_what_they_are(tmp_path):
+    write_corpus(tmp_path / "in")
+    job = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.pattern=(unclosed")
+    with pytest.raises(SliceError, match="unclosed"):
+        train_tokenizer(job)

@@ -1,0 +1,76 @@
+"""Keys, JSON files and shards.idx."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import (
+    ROW,
+    ShardRow,
+    from_json,
+    key_of,
+    pack_shards_index,
+    to_json,
+    unpack_shards_index,
+)
+
+NUMBERS = st.integers(0, 2**63)
+ROWS = st.builds(
+    ShardRow,
+    source=st.sampled_from(["web", "chats"]),
+    split=st.sampled_from(["train", "val"]),
+    name=st.from_regex(r"[a-z]{1,9}/(train|val)/[a-z0-9-]{1,30}", fullmatch=True),
+    item_bytes=st.sampled_from([2, 4]),
+    first_document=NUMBERS,
+    documents=NUMBERS,
+    tokens=NUMBERS,
+    bin_bytes=NUMBERS,
+    idx_bytes=NUMBERS,
+    mask_bytes=NUMBERS,
+    images_bytes=NUMBERS,
+    record_sha256=st.binary(min_size=32, max_size=32).map(bytes.hex),
+)
+
+
+@given(st.lists(ROWS, max_size=20))
+def test_shards_idx_gives_back_its_rows(rows):
+    index = unpack_shards_index(pack_shards_index(rows, sources=["web", "chats"]))
+    assert len(index.rows) == len(rows)
+    for number, row in enumerate(rows):
+        entry = index.rows[number]
+        assert index.name(number) == row.name
+        assert ["web", "chats"][entry["source"]] == row.source
+        assert ["train", "val"][entry["split"]] == row.split
+        assert entry["record_sha256"].tobytes().hex() == row.record_sha256
+        for name in ("item_bytes", "first_document", "documents", "tokens", "mask_bytes"):
+            assert entry[name] == getattr(row, name)
+
+
+def test_a_row_has_the_width_that_readers_rely_on():
+    assert ROW.itemsize == 104
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "other magic", "header only in part"])
+def test_a_damaged_shards_idx_is_refused(damage):
+    data = pack_shards_index([], sources=[])
+    damaged = {
+        "cut": data[:-1],
+        "longer": data + b"x",
+        "other magic": b"X" + data[1:],
+        "header only in part": data[:20],
+    }
+    with pytest.raises(CorruptOutputError, match=r"shards\.idx"):
+        unpack_shards_index(damaged[damage])
+
+
+def test_json_is_the_same_whatever_the_order_of_keys():
+    assert to_json({"b": [1], "a": "ü"}) == to_json({"a": "ü", "b": [1]})
+    assert key_of({"b": 1, "a": None}) == key_of({"a": None, "b": 1})
+    assert key_of({"a": 1}) != key_of({"a": "1"})
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"format": "nanotok-plan 2"}'])
+def test_another_format_is_refused_with_the_name_of_the_file(data):
+    with pytest.raises(CorruptOutputError, match=r"plan\.json"):
+        from_json(data, name="plan.json", expected_format="nanotok-plan 1")
