@@ -15,8 +15,7 @@ CORPUS = [
     "   x\n\n\t y \r\n",
 ]
 texts = st.text(
-    st.sampled_from("aab the''s1234 \n\r\t\u00a0é\u0301你🙂.,-\x00")
-    | st.characters(codec="utf-8")
+    st.sampled_from("aab the''s1234 \n\r\t\u00a0é\u0301你🙂.,-\x00") | st.characters(codec="utf-8")
 )
 
 
