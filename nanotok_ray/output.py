@@ -6,14 +6,13 @@ is tokenized or where it ran.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
-    PLAN_NAME,
     RECORD_FORMAT,
     SHARDS_INDEX_NAME,
     ShardRow,
@@ -129,7 +128,7 @@ def assemble(
         "kinds": {source.name: source.kind for source in plan.sources},
         "item_bytes": item_bytes,
         "num_ids": num_ids,
-        "settings": {name: asdict(own) for name, own in settings.items()},
+        "settings": {name: own.to_dict() for name, own in settings.items()},
         "plan_sha256": hashlib.sha256(plan_to_json(plan)).hexdigest(),
         "records_sha256": digest_of(record.sha256 for record in records),
         "shards_index_sha256": hashlib.sha256(index).hexdigest(),
@@ -189,23 +188,4 @@ def _add(total: dict[str, Any], values: dict[str, Any]) -> None:
 
 def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:
     """Give the settings of each source as a manifest states them."""
-    settings: dict[str, dict[str, Any]] = manifest["settings"]
-    return {
-        name: ShardSettings(
-            **own | {"prepend": tuple(own["prepend"]), "append": tuple(own["append"])}
-        )
-        for name, own in settings.items()
-    }
-
-
-__all__ = [
-    "PLAN_NAME",
-    "Expected",
-    "Output",
-    "Record",
-    "assemble",
-    "expected_records",
-    "finished_record",
-    "read_record",
-    "settings_from",
-]
+    return {name: ShardSettings.from_dict(own) for name, own in manifest["settings"].items()}

@@ -44,7 +44,7 @@ def shuffled(monkeypatch):
 
 
 # Slice targets that cut the train files of the text source into 1, 2 and 7 slices.
-TARGETS = {1: 10_000_000, 2: 20_000, 7: 3_500}
+TARGETS = {1: 10_000_000, 2: 50_000, 7: 4_750}
 
 
 def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_process, shuffled):

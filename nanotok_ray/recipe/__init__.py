@@ -6,6 +6,7 @@ know whether any input exists, what a tokenizer folder holds, or how the job run
 
 from nanotok_ray.recipe.model import (
     NANOCHAT_SPECIAL_TOKENS,
+    Gaps,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
@@ -16,6 +17,7 @@ from nanotok_ray.recipe.source import SourceRecipe
 
 __all__ = [
     "NANOCHAT_SPECIAL_TOKENS",
+    "Gaps",
     "LimitsRecipe",
     "OutputRecipe",
     "Recipe",

@@ -5,7 +5,7 @@ know TOML, the command line, environment variables, or whether any input exists.
 """
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_distinct, check_range
@@ -24,7 +24,8 @@ NANOCHAT_SPECIAL_TOKENS: Final = (
 )
 """The special tokens of nanochat, in the order of their ids."""
 
-GAPS_RULES: Final = ("spans", "error")
+Gaps = Literal["spans", "error"]
+GAPS_RULES: Final = get_args(Gaps)
 
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
@@ -45,7 +46,7 @@ class TokenizerRecipe:
     """The split pattern: a name or a regular expression."""
     special_tokens: tuple[str, ...] = NANOCHAT_SPECIAL_TOKENS
     """Names of the special tokens in the order of their ids, which come last."""
-    gaps: str = "spans"
+    gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
     path: str | None = None
     """Folder of an existing tokenizer: nothing is learned, of the keys above only gaps is used."""

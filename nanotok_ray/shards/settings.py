@@ -1,6 +1,8 @@
 """What a shard depends on besides its slice, and so the key of a shard."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from nanotok_ray.manifest import key_of
 from nanotok_ray.plan import Slice
@@ -23,6 +25,16 @@ class ShardSettings:
     max_tokens: int | None
     """Ids after which a conversation is cut; None: never."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Give the settings as JSON values; `from_dict` takes them back."""
+        return asdict(self) | {"prepend": list(self.prepend), "append": list(self.append)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Take what `to_dict` gave."""
+        names = {name: tuple(values[name]) for name in ("prepend", "append")}
+        return cls(**{**values, **names})
+
     def key(self, each: Slice) -> str:
         """Give the key of the shards of a slice."""
-        return key_of({"slice": each.key, "shards": {**asdict(self), "format": SHARD_FORMAT}})
+        return key_of({"slice": each.key, "shards": {**self.to_dict(), "format": SHARD_FORMAT}})
