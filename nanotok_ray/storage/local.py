@@ -103,7 +103,7 @@ class LocalStore:
         """Give name and size of every file below the folder whose name begins with a prefix."""
         start = self.root / prefix.rpartition("/")[0]
         found = {}
-        for folder, _, names in os.walk(start):
+        for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
             for name in names:
                 path = Path(folder, name)
                 relative = path.relative_to(self.root).as_posix()
@@ -144,3 +144,9 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    """Keep `os.walk` from leaving out a folder that is there and cannot be listed."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error

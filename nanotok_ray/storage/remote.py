@@ -9,23 +9,16 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from fsspec import AbstractFileSystem
-from fsspec.core import url_to_fs
 from fsspec.spec import AbstractBufferedFile
 
 from nanotok_ray.storage.local import WholeFile
+from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.transient import transient_errors
+from nanotok_ray.storage.tree import walk
 from nanotok_ray.storage.urls import check_name
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-
-def connect(url: str) -> tuple[AbstractFileSystem, str]:
-    """Give the file system of a URL and the path in it; listings are not cached, they go stale."""
-    with transient_errors("connect to", url):
-        file_system, path = url_to_fs(url, use_listings_cache=False)
-        return file_system, path
 
 
 class RemoteInput(io.RawIOBase):
@@ -128,13 +121,9 @@ class RemoteStore:
     def sizes(self, prefix: str) -> dict[str, int]:
         """Give name and size of every file below the folder whose name begins with a prefix."""
         start = f"{self._root}/{prefix.rpartition('/')[0]}".rstrip("/")
-        with self._transient("list", prefix):
-            try:
-                found = self._file_system.find(start, detail=True)
-            except FileNotFoundError:
-                return {}
-        names = {path[len(self._root) + 1 :]: details for path, details in found.items()}
-        return {n: int(details["size"]) for n, details in names.items() if n.startswith(prefix)}
+        entries = walk(RemoteTree(self._file_system).list_folder, start)
+        found = {entry.path[len(self._root) + 1 :]: entry.size or 0 for entry in entries}
+        return {name: size for name, size in found.items() if name.startswith(prefix)}
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing one is fine."""

@@ -1,0 +1,110 @@
+"""Quarantine entries as lines of JSON."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
+from nanotok_ray.quarantine import (
+    QuarantineEntry,
+    check_limits,
+    from_json_lines,
+    to_json_lines,
+    write_quarantine,
+)
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.storage import Folder
+
+
+def entry(**fields: object) -> QuarantineEntry:
+    values = {
+        "source": "web",
+        "file": "a/b.jsonl",
+        "row": 3,
+        "position": 170,
+        "reason": "invalid UTF-8: at byte 4",
+        "hash64": "00ff00ff00ff00ff",
+    }
+    return QuarantineEntry(**(values | fields))
+
+
+entries = st.lists(
+    st.builds(
+        entry,
+        file=st.text(),
+        row=st.integers(0, 2**63),
+        position=st.integers(0, 2**63),
+        reason=st.text(),
+        hash64=st.none() | st.integers(0, 2**64 - 1).map("{:016x}".format),
+    ),
+    max_size=5,
+)
+
+
+def test_an_entry_is_one_line_with_sorted_keys():
+    assert to_json_lines([entry(reason="a\nb")]) == (
+        b'{"file":"a/b.jsonl","hash64":"00ff00ff00ff00ff","position":170,'
+        b'"reason":"a\\nb","row":3,"source":"web"}\n'
+    )
+
+
+def test_the_kind_of_a_reason_is_what_comes_before_the_colon():
+    assert entry().kind == "invalid UTF-8"
+    assert entry(reason="dropped").kind == "dropped"
+
+
+@given(entries)
+def test_entries_survive_their_file_and_pickle(written):
+    data = to_json_lines(written)
+    assert data.count(b"\n") == len(written)
+    assert from_json_lines(data, name="q.jsonl") == written
+    assert pickle.loads(pickle.dumps(written)) == written
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"3", b"{}", b'{"file": 1, "other": 2}', b"\xff"])
+def test_a_line_that_is_no_entry_is_named(line):
+    with pytest.raises(CorruptOutputError, match=r"q\.jsonl, line 2"):
+        from_json_lines(to_json_lines([entry()]) + line + b"\n", name="q.jsonl")
+
+
+def test_a_quarantine_file_is_published_with_its_size_and_hash(tmp_path):
+    folder = Folder(str(tmp_path))
+    written = [entry(row=row) for row in range(3)]
+    size, sha256 = write_quarantine(folder, written, name="web/train/a.jsonl")
+    assert folder.read_bytes("web/train/a.jsonl") == to_json_lines(written)
+    assert (size, sha256) == (
+        folder.size("web/train/a.jsonl"),
+        folder.sha256("web/train/a.jsonl"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("quarantined", "limits"),
+    [
+        ({}, LimitsRecipe()),
+        ({"invalid JSON": 1}, LimitsRecipe()),
+        ({"dropped": 900, "invalid JSON": 1}, LimitsRecipe()),
+        ({"tail": 1}, LimitsRecipe(max_tails=1)),
+        ({"invalid JSON": 500, "field is null": 500}, LimitsRecipe(max_quarantined_share=1.0)),
+    ],
+    ids=str,
+)
+def test_a_result_within_the_limits_passes(quarantined, limits):
+    check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/quarantine")
+
+
+@pytest.mark.parametrize(
+    ("quarantined", "limits", "message"),
+    [
+        ({"invalid JSON": 1, "field is null": 1}, LimitsRecipe(), r"2 of 1,000 .* 0\.001: inv"),
+        ({"tail": 1}, LimitsRecipe(max_quarantined_share=1.0), r"rest of 1 files .*max_tails = 0"),
+        ({"tail": 2}, LimitsRecipe(max_tails=2), r"2 of 1,000 .*tail \(2\)"),
+        ({"dropped": 9, "x": 1}, LimitsRecipe(max_quarantined_share=0.0), r"1 of 1,000"),
+    ],
+    ids=str,
+)
+def test_a_result_beyond_the_limits_is_refused(quarantined, limits, message):
+    with pytest.raises(QuarantineLimitError, match=message):
+        check_limits(documents=1000, quarantined=quarantined, limits=limits, where="/out/q")

@@ -1,0 +1,397 @@
+"""Recipes: what they may say, how they are overridden, and what the errors tell."""
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe import (
+    NANOCHAT_SPECIAL_TOKENS,
+    LimitsRecipe,
+    OutputRecipe,
+    Recipe,
+    SourceRecipe,
+    TokenizerRecipe,
+    load_recipe,
+    parse_recipe,
+)
+from nanotok_ray.recipe.parse import build_recipe
+from nanotok_ray.recipe.sizes import parse_size
+
+SMALL = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["/data/web/*.parquet"]
+
+[output]
+path = "/data/out"
+"""
+
+FULL = """
+[[source]]
+name = "web.v1"
+kind = "text"
+paths = ["/data/web", "s3://bucket/more/*.jsonl.gz"]
+format = "jsonl"
+column = "content"
+split = "share:0.01"
+count = false
+prepend = []
+append = ["<end>"]
+
+[[source]]
+name = "chat"
+kind = "chat"
+paths = "/data/chat.jsonl"
+split = "val"
+count = true
+
+[tokenizer]
+vocab_size = 1_000
+pattern = "[a-z]+|."
+special_tokens = ["<|bos|>", "<end>"]
+gaps = "error"
+
+[output]
+path = "gs://bucket/out/"
+work = "/scratch"
+
+[limits]
+slice_bytes = "64MiB"
+max_shard_tokens = "10_000"
+max_tokens = 2048
+doc_cap = 10_000
+max_chars = 2e9
+max_quarantined_share = 0
+max_tails = 3
+"""
+
+
+def with_source(**keys: object) -> str:
+    """Give a recipe of one source, with some keys set; None leaves a key out."""
+    values = {"name": "web", "kind": "text", "paths": ["/data"]} | keys
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]
+    return "\n".join(["[[source]]", *lines, "[output]", 'path = "/out"'])
+
+
+def check_refused(text: str, *parts: str, overrides: tuple[str, ...] = ()) -> None:
+    """See that a recipe is refused by a message that holds all parts."""
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(text, overrides=overrides)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_a_small_recipe_has_every_default():
+    assert parse_recipe(SMALL) == Recipe(
+        sources=(
+            SourceRecipe(
+                name="web",
+                kind="text",
+                paths=("/data/web/*.parquet",),
+                format=None,
+                column="text",
+                split="last-file",
+                count=True,
+                prepend=("<|bos|>",),
+                append=(),
+            ),
+        ),
+        tokenizer=TokenizerRecipe(
+            vocab_size=32768,
+            pattern="nanochat",
+            special_tokens=NANOCHAT_SPECIAL_TOKENS,
+            gaps="spans",
+            path=None,
+        ),
+        output=OutputRecipe(path="/data/out", work="/data/out/work"),
+        limits=LimitsRecipe(
+            slice_bytes=268435456,
+            max_shard_tokens=1073741823,
+            max_tokens=None,
+            doc_cap=None,
+            max_chars=None,
+            max_quarantined_share=0.001,
+        ),
+    )
+
+
+def test_a_full_recipe_says_every_key():
+    recipe = parse_recipe(FULL)
+    web, chat = recipe.sources
+    assert (web.name, web.format, web.column, web.count) == ("web.v1", "jsonl", "content", False)
+    assert (web.prepend, web.append) == ((), ("<end>",))
+    assert web.paths == ("/data/web", "s3://bucket/more/*.jsonl.gz")
+    assert (web.split, web.share) == ("share:0.01", "0.01")
+    assert (chat.kind, chat.paths, chat.split, chat.share) == (
+        "chat",
+        ("/data/chat.jsonl",),
+        "val",
+        None,
+    )
+    assert (chat.count, chat.prepend, chat.column) == (True, (), "")
+    assert recipe.tokenizer.num_merges == 1000 - 256 - 2
+    assert recipe.tokenizer.gaps == "error"
+    assert recipe.output == OutputRecipe(path="gs://bucket/out/", work="/scratch")
+    assert recipe.limits == LimitsRecipe(
+        slice_bytes=64 * 2**20,
+        max_shard_tokens=10_000,
+        max_tokens=2048,
+        doc_cap=10_000,
+        max_chars=2_000_000_000,
+        max_quarantined_share=0.0,
+        max_tails=3,
+    )
+
+
+def test_the_count_files_lie_in_the_output_unless_said_otherwise():
+    assert OutputRecipe(path="gs://bucket/out/").work == "gs://bucket/out/work"
+
+
+@pytest.mark.parametrize("text", [SMALL, FULL], ids=["small", "full"])
+def test_a_recipe_survives_its_dict_and_json_and_pickle(text):
+    recipe = parse_recipe(text)
+    tables = json.loads(json.dumps(recipe.to_dict()))
+    assert build_recipe(tables, environment={}) == recipe
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
+    assert json.dumps(parse_recipe(text).to_dict()) == json.dumps(recipe.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("colum", "'column'"),
+        ("path", "'paths'"),
+        ("Split", "'split'"),
+        ("zzz", "the keys are name, kind, paths"),
+    ],
+)
+def test_an_unknown_key_of_a_source_names_the_nearest(key, hint):
+    check_refused(with_source(**{key: "x"}), f"unknown key {key!r} in [source.web]", hint)
+
+
+def test_an_unknown_table_names_the_nearest():
+    check_refused(SMALL + "[limit]\n", "unknown key 'limit' at the top level", "'limits'")
+    check_refused(SMALL + "[tokenizer]\nvocabsize = 300", "'vocabsize'", "'vocab_size'")
+
+
+@pytest.mark.parametrize("missing", ["name", "kind", "paths"])
+def test_a_source_without_a_required_key_is_refused(missing):
+    check_refused(with_source(**{missing: None}), f"{missing} is missing")
+
+
+def test_a_recipe_without_output_or_sources_is_refused():
+    check_refused('[output]\npath = "/out"', "no source", "[[source]]")
+    check_refused("source = 3", "source is not a list of tables")
+    check_refused('output = "x"', "is not a table", "[output]")
+    check_refused(with_source().partition("[output]")[0], "output.path is missing")
+
+
+@pytest.mark.parametrize(
+    ("keys", "parts"),
+    [
+        ({"name": "a/b"}, ["source.name = 'a/b'"]),
+        ({"name": ".."}, ["source.name = '..'"]),
+        ({"name": ""}, ["source.name = ''"]),
+        ({"name": "x" * 101}, ["1 to 100"]),
+        ({"name": 3}, ["source.name = 3 is not a string"]),
+        ({"kind": "vision"}, ["source.web.kind = 'vision'", "'text', 'chat'"]),
+        ({"format": "csv"}, ["source.web.format = 'csv'", "'parquet'"]),
+        ({"paths": []}, ["source.web.paths is empty"]),
+        ({"paths": [""]}, ["source.web.paths is empty"]),
+        ({"paths": [1]}, ["not a list of strings"]),
+        ({"paths": 1}, ["not a list of strings"]),
+        ({"column": ""}, ["source.web.column is empty"]),
+        ({"column": "text", "format": "lines"}, ["'lines' has no columns"]),
+        ({"count": "yes"}, ["neither true nor false"]),
+        ({"split": "test"}, ["source.web.split = 'test'", "share:0.01"]),
+        ({"split": "share:0"}, ["'share:0'"]),
+        ({"split": "share:1"}, ["'share:1'"]),
+        ({"split": "share:nan"}, ["'share:nan'"]),
+        ({"split": "share:"}, ["'share:'"]),
+        ({"split": "part:0.1"}, ["'part:0.1'"]),
+        ({"kind": "chat", "count": True, "prepend": ["<|bos|>"]}, ["source.web.prepend", "chat"]),
+        ({"kind": "chat", "count": True, "append": ["<|bos|>"]}, ["source.web.append", "chat"]),
+        ({"kind": "chat", "count": True, "column": "messages"}, ["source.web.column", "chat"]),
+        ({"kind": "chat", "count": True, "format": "parquet"}, ["source.web.format", "jsonl"]),
+        ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),
+        ({"append": ["<s>"]}, ["source.web.append", "'<s>'"]),
+        ({"count": False}, ["count = true", "tokenizer.path"]),
+    ],
+    ids=str,
+)
+def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
+    check_refused(with_source(**keys), *parts)
+
+
+@pytest.mark.parametrize(
+    ("table", "parts"),
+    [
+        ("[tokenizer]\nvocab_size = 264", ["264", "256 bytes", "9 special tokens", "265"]),
+        ("[tokenizer]\nvocab_size = 5_000_000_000", ["5000000000", "2147483647"]),
+        ("[tokenizer]\nvocab_size = -1", ["-1"]),
+        ('[tokenizer]\nvocab_size = "many"', ["tokenizer.vocab_size = 'many'", "whole number"]),
+        ("[tokenizer]\nvocab_size = 300.5", ["300.5"]),
+        ("[tokenizer]\nvocab_size = true", ["True"]),
+        ('[tokenizer]\ngaps = "drop"', ["tokenizer.gaps = 'drop'", "'spans', 'error'"]),
+        ('[tokenizer]\npattern = ""', ["tokenizer.pattern is empty"]),
+        ('[tokenizer]\npath = ""', ["tokenizer.path is empty"]),
+        ('[tokenizer]\nspecial_tokens = ["<|bos|>", "<|bos|>"]', ["'<|bos|>' twice"]),
+        ('[tokenizer]\nspecial_tokens = ["<|bos|>", ""]', ["empty name"]),
+        ("[tokenizer]\nspecial_tokens = []", ["source.web.prepend", "'<|bos|>'"]),
+        ("[limits]\nslice_bytes = 0", ["limits.slice_bytes = 0"]),
+        ("[limits]\nmax_shard_tokens = 3_000_000_000", ["3000000000", "2147483647"]),
+        ("[limits]\nmax_tokens = 0", ["limits.max_tokens = 0"]),
+        ("[limits]\nmax_tails = -1", ["limits.max_tails = -1"]),
+        ("[limits]\nmax_quarantined_share = 1.5", ["1.5", "0 to 1"]),
+        ("[limits]\nmax_quarantined_share = nan", ["nan"]),
+        ('[limits]\nmax_quarantined_share = "1%"', ["'1%' is not a number"]),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused_by_key_and_limit(table, parts):
+    check_refused(SMALL + table, *parts)
+
+
+def test_two_sources_of_one_name_are_refused():
+    check_refused(SMALL + SMALL.partition("[output]")[0], "source.name holds 'web' twice")
+
+
+def test_special_tokens_of_an_existing_tokenizer_are_not_judged():
+    recipe = parse_recipe(
+        with_source(prepend=["<s>"], count=False) + '\n[tokenizer]\npath = "/tokenizer"'
+    )
+    assert recipe.tokenizer.path == "/tokenizer"
+    assert recipe.sources[0].prepend == ("<s>",)
+
+
+@pytest.mark.parametrize(
+    ("override", "read", "expected"),
+    [
+        ("output.path=/x", lambda r: r.output.path, "/x"),
+        ("output.path = '/x y'", lambda r: r.output.path, "/x y"),
+        ("limits.slice_bytes=1000", lambda r: r.limits.slice_bytes, 1000),
+        ("limits.slice_bytes=1KiB", lambda r: r.limits.slice_bytes, 1024),
+        ("limits.max_chars=none", lambda r: r.limits.max_chars, None),
+        ("tokenizer.vocab_size=300", lambda r: r.tokenizer.vocab_size, 300),
+        ("tokenizer.pattern=a=b", lambda r: r.tokenizer.pattern, "a=b"),
+        ("tokenizer.pattern=a\n[b]", lambda r: r.tokenizer.pattern, "a\n[b]"),
+        ("source.web.v1.paths=['/a', '/b']", lambda r: r.sources[0].paths, ("/a", "/b")),
+        ("source.web.v1.paths=/a", lambda r: r.sources[0].paths, ("/a",)),
+        ("source.web.v1.count=true", lambda r: r.sources[0].count, True),
+        ("source.chat.split=train", lambda r: r.sources[1].split, "train"),
+    ],
+    ids=str,
+)
+def test_an_override_sets_one_key(override, read, expected):
+    base = FULL.replace("max_chars = 2e9", "max_chars = 7")
+    recipe = parse_recipe(base, overrides=[override])
+    assert read(recipe) == expected
+    assert read(parse_recipe(base)) != expected
+
+
+def test_the_last_override_wins_and_a_missing_table_comes_into_being():
+    recipe = parse_recipe(SMALL, overrides=["limits.doc_cap=5", "limits.doc_cap=6"])
+    assert recipe.limits.doc_cap == 6
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("output.path", ["TABLE.KEY=VALUE"]),
+        ("path=/x", ["TABLE.KEY=VALUE"]),
+        ("=x", ["TABLE.KEY=VALUE"]),
+        ("source.wen.split=train", ["names no source", "did you mean 'web'"]),
+        ("source.qqqqqqq.split=train", ["names no source", "['web']"]),
+        ("source.split=train", ["names no source"]),
+        ("limits.slice_byte=3", ["unknown key 'slice_byte'", "'slice_bytes'"]),
+        ("limit.slice_bytes=3", ["unknown key 'limit'", "'limits'"]),
+        ("limits.slice_bytes=lots", ["limits.slice_bytes = 'lots'"]),
+    ],
+)
+def test_a_wrong_override_is_refused(override, parts):
+    check_refused(SMALL, *parts, overrides=(override,))
+
+
+def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypatch, tmp_path):
+    monkeypatch.setenv("DATA", "/mnt/data")
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    monkeypatch.chdir(tmp_path)
+    text = with_source(
+        paths=["${DATA}/a", "${NOT_SET:-/default}/b", "~/c", "d/../e", "s3://x/${NOT_SET:-}~"],
+        column="$${DATA}",
+    )
+    source = parse_recipe(text).sources[0]
+    assert source.paths == (
+        "/mnt/data/a",
+        "/default/b",
+        "/home/me/c",
+        f"{tmp_path}/e",
+        "s3://x/~",
+    )
+    assert source.column == "${DATA}"
+    recipe = parse_recipe(text, overrides=["output.path=${DATA}/out"])
+    assert recipe.output.path == "/mnt/data/out"
+
+
+def test_an_environment_variable_that_is_not_set_is_named(monkeypatch):
+    monkeypatch.delenv("NOT_SET", raising=False)
+    check_refused(with_source(paths=["${NOT_SET}/a"]), "source.web.paths", "NOT_SET", ":-")
+
+
+def test_a_pattern_with_a_dollar_is_left_alone():
+    text = SMALL + "[tokenizer]\npattern = '''a$|${1}|\\p{L}+$'''"
+    assert parse_recipe(text).tokenizer.pattern == "a$|${1}|\\p{L}+$"
+
+
+def test_a_recipe_is_read_from_a_file(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(SMALL)
+    assert load_recipe(str(path)) == parse_recipe(SMALL)
+    assert load_recipe(str(path), overrides=["output.path=/x"]).output.path == "/x"
+
+
+def test_errors_name_the_file_of_the_recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(SMALL + "[limits]\nslice_bytes = 0")
+    with pytest.raises(RecipeError, match=r"recipe\.toml: limits\.slice_bytes = 0"):
+        load_recipe(str(path))
+    path.write_text("a = 1\nb = ?\n")
+    with pytest.raises(RecipeError, match=r"recipe\.toml is not TOML: .*line 2"):
+        load_recipe(str(path))
+    path.write_bytes(b"a = '\xff'")
+    with pytest.raises(RecipeError, match=r"recipe\.toml is not UTF-8 at byte 5"):
+        load_recipe(str(path))
+    with pytest.raises(RecipeError, match=r"cannot read the recipe .*nothing\.toml"):
+        load_recipe(str(tmp_path / "nothing.toml"))
+
+
+@given(number=st.integers(0, 2**50), unit=st.sampled_from(["", "B", "KB", "MiB", "gib", "TB"]))
+def test_a_size_is_its_number_times_its_unit(number, unit):
+    factor = {"": 1, "B": 1, "KB": 10**3, "MiB": 2**20, "gib": 2**30, "TB": 10**12}[unit]
+    assert parse_size(f"{number:_} {unit}", key="k") == number * factor
+    assert parse_size(number, key="k") == number
+
+
+@pytest.mark.parametrize(
+    "value", ["", "MiB", "1XB", "-1", "0.3", "1__.5", "1 2", "1e999999999", "NaN", None, [1], 0.5]
+)
+def test_what_is_no_whole_number_is_no_size(value):
+    with pytest.raises(RecipeError, match="whole number"):
+        parse_size(value, key="limits.slice_bytes")
+
+
+@given(value=st.text(max_size=20), key=st.sampled_from(["name", "split", "kind", "format"]))
+def test_any_text_gives_a_recipe_or_a_recipe_error(value, key):
+    escaped = json.dumps(value).replace("\x7f", "\\u007f")
+    text = with_source(**{key: None}).replace("[[source]]", f"[[source]]\n{key} = {escaped}")
+    try:
+        recipe = parse_recipe(text)
+    except RecipeError:
+        return
+    assert getattr(recipe.sources[0], key) == value
