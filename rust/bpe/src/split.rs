@@ -68,7 +68,7 @@ impl Splitter {
             .backtrack_limit(BACKTRACK_LIMIT)
             .build()
             .map_err(|error| Error::Pattern { reason: error.to_string() })?;
-        Ok(Self { regex, automaton: Automaton::new(pattern).map(Arc::new), gaps })
+        Ok(Self { regex, automaton: Automaton::of(pattern), gaps })
     }
 
     /// The pattern as it was given.
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn the_usual_patterns_have_an_automaton() {
         for pattern in [NANOCHAT, CL100K, R50K, O200K] {
-            assert!(Automaton::new(pattern).is_some(), "{pattern}");
+            assert!(Automaton::of(pattern).is_some(), "{pattern}");
         }
     }
 
