@@ -3,16 +3,19 @@
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from jobs import demo_corpus
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -20,6 +23,11 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+MODULES = (
+    *("bisect.py", "calendar.py", "decimal.py", "difflib.py", "doctest.py", "enum.py"),
+    *("fractions.py", "heapq.py", "locale.py", "pickle.py", "random.py", "statistics.py"),
+    *("textwrap.py", "typing.py"),
+)
 
 
 def free_port():
@@ -29,7 +37,7 @@ def free_port():
 
 
 @pytest.fixture
-def head(tmp_path):
+def head():
     """Start a head node of its own; give its job address and the environment of a client."""
     environment = {
         **os.environ,
@@ -48,8 +56,8 @@ def head(tmp_path):
             *("--temp-dir", f"/tmp/nanotok-{secrets.token_hex(4)}"),
         ],
         env=environment,
-        stdout=(tmp_path / "head.log").open("w"),
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
@@ -61,6 +69,17 @@ def head(tmp_path):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """Make the demo's corpus of a few modules of the standard library that have doctests."""
+    library = tmp_path / "library"
+    library.mkdir()
+    for name in MODULES:
+        shutil.copy(Path(sysconfig.get_path("stdlib"), name), library)
+    demo_corpus.main([str(tmp_path / "demo/corpus"), "--library", str(library)])
+    return tmp_path / "demo"
 
 
 def submit(head, recipe, demo, *arguments):
@@ -79,16 +98,16 @@ def submit(head, recipe, demo, *arguments):
             return done
 
 
-def test_the_demo_recipe_runs_as_a_submitted_job_and_its_exit_code_tells(head, demo_corpus):
+def test_the_demo_recipe_runs_as_a_submitted_job_and_its_exit_code_tells(head, demo):
     recipe = ROOT / "jobs/recipes/demo.toml"
-    done = submit(head, recipe, demo_corpus)
+    done = submit(head, recipe, demo)
     assert done.returncode == 0, done.stdout + done.stderr
-    shards = open_shards(str(demo_corpus / "out"), source="doctests")
-    tokenizer = Tokenizer.load(demo_corpus / "out/tokenizer")
+    shards = open_shards(str(demo / "out"), source="doctests")
+    tokenizer = Tokenizer.load(demo / "out/tokenizer")
     assert tokenizer.decode(shards[0]).startswith("<|bos|><|user_start|>")
-    again = submit(head, recipe, demo_corpus)
+    again = submit(head, recipe, demo)
     assert again.returncode == 0
     assert '"status": "unchanged"' in again.stdout
-    failed = submit(head, recipe, demo_corpus, "--set", "source.code.paths=/nowhere/at/all")
+    failed = submit(head, recipe, demo, "--set", "source.code.paths=/nowhere/at/all")
     assert failed.returncode == 1
     assert "/nowhere/at/all" in failed.stdout

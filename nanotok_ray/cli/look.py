@@ -133,10 +133,14 @@ def _plain(
     *,
     with_ids: bool,
 ) -> Iterator[str]:
-    """Give the tokens without colour; those under mask 1 stand in [[ ]]."""
+    """Give the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
+    last = len(ids) - 1
+    flags = np.zeros(len(ids), dtype=np.uint8) if mask is None else mask
     for number, token in enumerate(ids.tolist()):
         text = tokenizer.id_to_token(token) + (f"({token})" if with_ids else "")
-        yield f"[[{text}]]" if mask is not None and mask[number] else text
+        opens = flags[number] and (number == 0 or not flags[number - 1])
+        closes = flags[number] and (number == last or not flags[number + 1])
+        yield f"{'[[' if opens else ''}{text}{']]' if closes else ''}"
 
 
 def _tinted(ids: npt.NDArray[np.unsignedinteger], tokenizer: Tokenizer, *, with_ids: bool) -> str:

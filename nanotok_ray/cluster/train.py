@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from nanotok_ray import _core
 from nanotok_ray.cluster.engine import Ended, Task, num_cpus
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.fan_out import fan_out
@@ -69,6 +70,7 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
 
     Raises:
         PlanError: nothing is to be counted.
+        PatternError: the pattern cannot be compiled.
     """
     counted = {source.name for source in recipe.sources if source.count}
     slices = tuple(each for each in plan.slices(split="train") if each.source in counted)
@@ -77,8 +79,10 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
             "no train split to learn a tokenizer from: name a source of kind text (or with "
             "count = true) that has train files, or an existing tokenizer as tokenizer.path"
         )
+    pattern = resolve_pattern(recipe.tokenizer.pattern)
+    _core.Splitter(pattern)  # compiled here once, so that a bad one is not found by every task
     settings = CountSettings(
-        pattern=resolve_pattern(recipe.tokenizer.pattern),
+        pattern=pattern,
         gaps=recipe.tokenizer.gaps,
         doc_cap=recipe.limits.doc_cap,
     )
