@@ -1,0 +1,158 @@
+"""Finding input files by file, folder and glob, on disks and remote stores."""
+
+import errno
+import os
+import uuid
+
+import fsspec
+import pytest
+
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.storage import Folder, InputFile, find_files, list_files
+
+NAMES = [
+    "a.parquet",
+    "b.parquet",
+    "b.txt",
+    "web/0/c.parquet",
+    "web/1/c.parquet",
+    "web/1/d[1].parquet",
+    "web/1/deep/e.parquet",
+    "web/_delta_log/f.parquet",
+    "web/.cache/g.parquet",
+    "web/.h.parquet",
+    "web/_i.parquet",
+    "web/j.parquet.tmp",
+    "web/é.parquet",
+]
+
+
+@pytest.fixture(params=["local", "memory"])
+def folder(request, tmp_path) -> Folder:
+    """A folder with the files above."""
+    url = str(tmp_path) if request.param == "local" else f"memory:///{uuid.uuid4().hex}"
+    folder = Folder(url)
+    for number, name in enumerate(NAMES):
+        folder.write_whole(name, b"x" * number)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "expected"),
+    [
+        ("a.parquet", "", ["a.parquet"]),
+        ("*.parquet", "", ["a.parquet", "b.parquet"]),
+        ("?.*", "", ["a.parquet", "b.parquet", "b.txt"]),
+        ("[!a].parquet", "", ["b.parquet"]),
+        ("web/*/*.parquet", "web", NAMES[3:6]),
+        ("web/1", "web/1", NAMES[4:7]),
+        ("web/1/", "web/1", NAMES[4:7]),
+        ("web", "web", [*NAMES[3:7], "web/é.parquet"]),
+        ("web/**/*.parquet", "web", [*NAMES[3:7], "web/é.parquet"]),
+        ("web/**", "web", [*NAMES[3:7], "web/é.parquet"]),
+        ("**/1/**/*.parquet", "", NAMES[4:7]),
+        ("web/1/d[1].parquet", "web/1", ["web/1/d[1].parquet"]),
+        ("web/1/d[[]1].parquet", "web/1", ["web/1/d[1].parquet"]),
+        ("web/_i.parquet", "web", ["web/_i.parquet"]),
+        ("web/j.parquet.tmp", "web", ["web/j.parquet.tmp"]),
+        ("web/_*/*", "web", ["web/_delta_log/f.parquet"]),
+        ("web/.*/*", "web", ["web/.cache/g.parquet"]),
+        ("web/_delta_log", "web/_delta_log", ["web/_delta_log/f.parquet"]),
+    ],
+)
+def test_a_path_stands_for_its_files_below_its_fixed_folder(folder, path, root, expected):
+    found = find_files(f"{folder.url}/{path}")
+    assert [file.path for file in found.files] == [folder.join(name) for name in expected]
+    assert [file.size for file in found.files] == [NAMES.index(name) for name in expected]
+    assert found.folder == f"{folder.url}/{root}".rstrip("/")
+    assert found.is_folder == (path.rstrip("/") in {"web", "web/1", "web/_delta_log"})
+
+
+@pytest.mark.parametrize(
+    "path", ["c.parquet", "*.json", "nothing/", "nothing/*", "a.parquet/*", "web/*", "web/*.tmp"]
+)
+def test_a_path_that_matches_nothing_is_named(folder, path):
+    folder.remove("web/é.parquet")
+    with pytest.raises(SourceError) as caught:
+        list_files([f"{folder.url}/a.parquet", f"{folder.url}/{path}"])
+    assert f"{path} matches no file" in str(caught.value)
+
+
+def test_a_file_named_twice_is_listed_once_and_all_are_sorted(folder):
+    files = list_files([f"{folder.url}/{path}" for path in ["b.*", "*.parquet", "a.parquet"]])
+    expected = ["a.parquet", "b.parquet", "b.txt"]
+    assert [file.path for file in files] == [folder.join(name) for name in expected]
+
+
+def test_the_time_of_a_local_file_is_told_to_the_nanosecond(tmp_path):
+    (tmp_path / "a").write_bytes(b"12")
+    os.utime(tmp_path / "a", ns=(1, 1_700_000_000_123_456_789))
+    assert list_files([str(tmp_path / "a")]) == [
+        InputFile(path=str(tmp_path / "a"), size=2, mtime_ns=1_700_000_000_123_456_789)
+    ]
+
+
+def test_a_file_has_one_time_however_it_is_found():
+    url = f"memory:///{uuid.uuid4().hex}"
+    Folder(url).write_whole("a", b"1")
+    named, listed = find_files(f"{url}/a").files, find_files(url).files
+    assert named == listed
+    assert named[0].mtime_ns is not None
+
+
+def test_links_are_followed_but_not_in_circles(tmp_path):
+    (tmp_path / "data" / "real").mkdir(parents=True)
+    (tmp_path / "data" / "real" / "a").write_bytes(b"1")
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "data" / "real")
+    (tmp_path / "data" / "real" / "up").symlink_to(tmp_path / "data")
+    (tmp_path / "data" / "b").symlink_to(tmp_path / "data" / "real" / "a")
+    found = find_files(str(tmp_path / "data"))
+    assert [file.path[len(str(tmp_path)) :] for file in found.files] == [
+        "/data/b",
+        "/data/linked/a",
+        "/data/real/a",
+    ]
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "gone")
+    with pytest.raises(SourceError, match=r"/a is a link that leads nowhere"):
+        find_files(str(tmp_path))
+
+
+def test_a_file_name_that_is_not_utf8_is_refused(tmp_path):
+    (tmp_path / os.fsdecode(b"a\xff")).write_bytes(b"1")
+    with pytest.raises(SourceError, match="not UTF-8"):
+        find_files(str(tmp_path))
+
+
+@pytest.mark.parametrize("path", ["", "/a.parquet", "/*.parquet", "/**/*.parquet", "/web/*/*"])
+@pytest.mark.parametrize("operation", ["info", "ls"])
+def test_a_store_that_fails_for_a_moment_is_never_taken_for_an_empty_one(
+    path, operation, monkeypatch
+):
+    url = f"memory:///{uuid.uuid4().hex}"
+    Folder(url).write_whole("a.parquet", b"1")
+    Folder(url).write_whole("web/1/a.parquet", b"1")
+    file_system = fsspec.filesystem("memory", use_listings_cache=False)
+    original = getattr(file_system, operation)
+    calls = []
+
+    def fail_at_last(name, **options):
+        calls.append(name)
+        if len(calls) == failing[0]:
+            raise OSError(errno.EBUSY, "SlowDown")
+        return original(name, **options)
+
+    failing = [0]
+    monkeypatch.setattr(file_system, operation, fail_at_last)
+    find_files(url + path)
+    for failing[0] in range(1, len(calls) + 1):
+        calls.clear()
+        with pytest.raises(TransientIOError):
+            find_files(url + path)
+
+
+def test_an_unknown_store_is_named():
+    with pytest.raises(SourceError, match="cannot open nostore://a/b"):
+        find_files("nostore://a/b")
