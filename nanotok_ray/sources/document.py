@@ -6,7 +6,6 @@ lines or fields.
 
 import io
 from collections.abc import Iterator
-from contextlib import closing
 
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import Piece
@@ -26,7 +25,7 @@ def read_document(piece: Piece, *, account: ReadAccount) -> Iterator[Batch]:
         SourceError: the file is not as it was when the plan was made.
     """
     builder = BatchBuilder(batch_documents=1)
-    with closing(StoredFile(piece.url, account=account)) as stored:
+    with StoredFile(piece.url, account=account) as stored:
         content, failure = _read_all(stored, piece)
         lost_from = stored.block_start
         stored.finish(piece)

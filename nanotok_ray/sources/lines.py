@@ -7,7 +7,6 @@ field or a conversation means.
 
 import io
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import BinaryIO
 
 from nanotok_ray.sources.batch import Batch, BatchBuilder
@@ -119,7 +118,7 @@ def _lines_of_stream(
 ) -> Iterator[tuple[int, bytes]]:
     """Give position and bytes of the lines of a compressed file, as far as it can be decoded."""
     assert piece.compression is not None
-    with closing(StoredFile(piece.url, account=account)) as stored:
+    with StoredFile(piece.url, account=account) as stored:
         stream = DecodedStream(stored, url=piece.url, compression=piece.compression)
         lines = io.BufferedReader(stream, buffer_size=BLOCK_BYTES)
         position = 0

@@ -6,7 +6,7 @@ says so, instead of raising. Does not know lines or documents.
 
 import hashlib
 import io
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ class ReadAccount:
 
 
 class StoredFile:
-    """A file read once from its beginning, every byte into the account."""
+    """A file read once from its beginning, every byte into the account; a context manager."""
 
     def __init__(self, url: str, *, account: ReadAccount) -> None:
         self._file = open_input(url)
@@ -59,7 +59,7 @@ class StoredFile:
         return data
 
     def finish(self, piece: Piece) -> None:
-        """Read what is left, so that the account is of the whole file, and close it.
+        """Read what is left, so that the account is of the whole file.
 
         Raises:
             SourceError: the file has another size than when the plan was made.
@@ -70,7 +70,12 @@ class StoredFile:
             raise changed(piece, f"{self._account.num_bytes} bytes, {piece.stop} were planned")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Do nothing: Arrow calls this when it lets go of the file, which is read on after that."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._file.close()
         self.closed = True
 

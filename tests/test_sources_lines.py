@@ -1,0 +1,465 @@
+"""Reading line files and whole documents: every document once, wherever files are cut."""
+
+import gzip
+import hashlib
+import json
+import os
+import pickle
+import uuid
+from itertools import chain, pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nanotok_ray import _core
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.sources import Piece, read_piece
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES
+from nanotok_ray.storage import Folder
+
+BOM = b"\xef\xbb\xbf"
+
+
+def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None) -> Piece:
+    stop = Path(url).stat().st_size if stop is None else stop
+    return Piece(
+        url=str(url), path="a", format=form, compression=compression, start=start, stop=stop
+    )
+
+
+class Result:
+    """All batches of a piece, joined."""
+
+    def __init__(self, piece, *, kind="text", column="text", batch_documents=1024):
+        reader = read_piece(piece, kind=kind, column=column, batch_documents=batch_documents)
+        self.batches = list(reader)
+        self.documents = [each for batch in self.batches for each in batch.documents]
+        self.positions = [int(n) for batch in self.batches for n in batch.positions]
+        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
+        self.bad = [bad for batch in self.batches for bad in batch.bad]
+        self.blank = sum(batch.blank for batch in self.batches)
+        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
+
+
+def compressed(data: bytes, compression: str) -> bytes:
+    if compression == "gzip":
+        return gzip.compress(data, compresslevel=1, mtime=0)
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, compression) as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+def line_of(text: object, **fields: object) -> bytes:
+    return json.dumps({"text": text, **fields}).encode() + b"\n"
+
+
+def test_documents_have_position_and_number_and_blank_lines_are_counted(tmp_path):
+    path = tmp_path / "a"
+    lines = [
+        line_of("one"),
+        b"\n",
+        b"  \t\r\n",
+        b"oops\n",
+        line_of("two\n")[:-1] + b"\r\n",
+        b"\r\n",
+    ]
+    path.write_bytes(b"".join(lines) + line_of("three")[:-1])
+    result = Result(piece_of(path))
+    assert result.documents == [b"one", b"two\n", b"three"]
+    starts = np.cumsum([0, *map(len, lines)]).tolist()
+    assert result.positions == [starts[0], starts[4], starts[6]]
+    assert result.numbers == [0, 2, 3]
+    assert result.blank == 3
+    (bad,) = result.bad
+    assert (bad.number, bad.position, bad.num_bytes) == (1, starts[3], 4)
+    assert bad.hash64 == _core.hash64(b"oops")
+    assert bad.reason == "invalid JSON: Expecting value (char 0)"
+    assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert result.num_bytes == path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (rb'{"text": "\u00e9\ud83d\ude42"}', "é🙂"),
+        (rb'{"text": "a\ud83db"}', "a\ufffdb"),
+        (rb'{"text": "\udc00\ud800"}', "\ufffd\ufffd"),
+        (rb'{"text": "1", "text": "2"}', "2"),
+        (rb'{"text": "", "n": NaN, "m": -Infinity}', ""),
+        (b'{"n": ' + b"9" * 5000 + b', "text": "x"}', "x"),
+        ('  {"text": "\u2028\x85\x0b"} '.replace("\x0b", "\\u000b").encode(), "\u2028\x85\x0b"),
+        (b'{"text": "a\\u0000b"}', "a\0b"),
+    ],
+    ids=range(8),
+)
+def test_the_text_of_a_line_is_its_utf8(tmp_path, line, expected):
+    (tmp_path / "a").write_bytes(line)
+    result = Result(piece_of(tmp_path / "a"))
+    assert result.documents == [expected.encode()]
+    assert result.bad == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "a', "invalid JSON: Unterminated string"),
+        (b'{"text": "a"} x', "invalid JSON: Extra data (char 14)"),
+        (b'{"text": "a\tb"}', "invalid JSON: Invalid control character"),
+        (b'{"text": "a\rb"}', "invalid JSON"),
+        (b"[" * 100_000, "invalid JSON: nested too deeply"),
+        (b'{"text": "a\xff"}', "invalid UTF-8: at byte 11"),
+        (b'{"text": "\xed\xa0\x80"}', "invalid UTF-8: at byte 10"),
+        (b'{"a": 1, "text": null}', "field is null: 'text'"),
+        (b'{"text": 3}', "field is not a string: 'text' is a number"),
+        (b'{"text": 1e3}', "field is not a string: 'text' is a number"),
+        (b'{"text": true}', "field is not a string: 'text' is a boolean"),
+        (b'{"text": ["a"]}', "field is not a string: 'text' is an array"),
+        (b'{"text": {}}', "field is not a string: 'text' is an object"),
+        (b'{"Text": "a"}', "field is missing: 'text'"),
+        (b"[]", "not an object: an array"),
+        (b'"a"', "not an object: a string"),
+        (b"null", "not an object: null"),
+        (b"17", "not an object: a number"),
+        (b"\0", "invalid JSON"),
+        (BOM + b'{"text": "a"}', "invalid JSON"),
+    ],
+    ids=range(20),
+)
+def test_a_bad_line_is_set_aside_with_a_reason_and_the_next_is_read(tmp_path, line, reason):
+    (tmp_path / "a").write_bytes(line_of("before") + line + b"\r\n" + line_of("after"))
+    result = Result(piece_of(tmp_path / "a"))
+    assert result.documents == [b"before", b"after"]
+    assert result.numbers == [0, 2]
+    (bad,) = result.bad
+    assert bad.reason.startswith(reason)
+    assert bad.hash64 == _core.hash64(line)
+    assert (bad.number, bad.position, bad.num_bytes) == (1, len(line_of("before")), len(line))
+    assert not bad.is_tail
+
+
+def test_a_conversation_is_its_line_as_it_is(tmp_path):
+    good = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode()]
+    bad = [b"{", b"3", b'"a"', b'["\xff"]']
+    (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*good, *bad]))
+    result = Result(piece_of(tmp_path / "a"), kind="chat", column="")
+    assert result.documents == good
+    assert [each.reason.partition(":")[0] for each in result.bad] == [
+        "invalid JSON",
+        "not an object or array",
+        "not an object or array",
+        "invalid UTF-8",
+    ]
+
+
+def test_a_plain_line_is_a_document_and_only_an_empty_one_is_blank(tmp_path):
+    (tmp_path / "a").write_bytes(BOM + b"one\r\n\n \n\r\r\n\xff\nx\ry\x0bz\x85\n" + "é".encode())
+    result = Result(piece_of(tmp_path / "a", form="lines"))
+    assert result.documents == [b"one", b" ", b"\r", "é".encode()]
+    assert [each.reason for each in result.bad] == [
+        "invalid UTF-8: at byte 0",
+        "invalid UTF-8: at byte 5",
+    ]
+    assert result.blank == 1
+    assert result.numbers == [0, 1, 2, 5]
+
+
+lines = st.lists(
+    st.sampled_from(
+        [b"", b"\r", b" ", b"a", "é".encode(), "🙂🙂".encode(), b"\xff", BOM, b"\0", b"x" * 40]
+    ).flatmap(lambda line: st.sampled_from([line, line + b"\r", line_of("t")[:-1]])),
+    max_size=12,
+)
+
+
+@given(lines=lines, ending=st.sampled_from([b"", b"\n", b"\r\n", b"\n\n"]), data=st.data())
+@pytest.mark.parametrize("form", ["lines", "jsonl"])
+def test_pieces_cut_anywhere_give_the_documents_of_the_whole_file(
+    tmp_path_factory, form, lines, ending, data
+):
+    content = b"\n".join(lines) + ending
+    path = tmp_path_factory.mktemp("cut") / "a"
+    path.write_bytes(content)
+    cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=6))
+    check_cuts(path, form=form, cuts=cuts)
+
+
+def check_cuts(path: Path, *, form: str, cuts: list[int]) -> None:
+    """See that pieces hold together what the whole file holds."""
+    size = path.stat().st_size
+    whole = Result(piece_of(path, form=form))
+    bounds = sorted({0, *cuts, size}) if size else [0, 0]
+    pieces = [
+        Result(piece_of(path, form=form, start=start, stop=stop), batch_documents=2)
+        for start, stop in pairwise(bounds)
+    ]
+    assert list(chain.from_iterable(each.documents for each in pieces)) == whole.documents
+    assert list(chain.from_iterable(each.positions for each in pieces)) == whole.positions
+    assert sum(each.blank for each in pieces) == whole.blank
+    assert sum(each.num_bytes for each in pieces) == whole.num_bytes == size
+    found = [(bad.position, bad.reason) for each in pieces for bad in each.bad]
+    assert found == [(bad.position, bad.reason) for bad in whole.bad]
+    for each in pieces:
+        numbers = sorted(each.numbers + [bad.number for bad in each.bad])
+        assert numbers == list(range(len(numbers)))
+
+
+def test_every_single_cut_gives_the_documents_of_the_whole_file(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(BOM + "é\r\n\r\n\n🙂".encode() + b"\r\na\n\xff\n\nlast")
+    for cut in range(path.stat().st_size + 1):
+        check_cuts(path, form="lines", cuts=[cut])
+
+
+def test_a_line_longer_than_blocks_and_pieces_belongs_to_the_first(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"a\n" + b"x" * 3_000_000 + b"\nb\n")
+    size = path.stat().st_size
+    texts = []
+    for start in range(0, size, 500_000):
+        piece = piece_of(path, form="lines", start=start, stop=min(size, start + 500_000))
+        texts.append([len(each) for each in Result(piece).documents])
+    assert texts == [[1, 3_000_000], [], [], [], [], [], [1]]
+
+
+def test_an_empty_file_has_no_documents(tmp_path):
+    (tmp_path / "a").write_bytes(b"")
+    for form in ("lines", "jsonl"):
+        result = Result(piece_of(tmp_path / "a", form=form))
+        assert result.batches == []
+        assert (result.num_bytes, result.sha256) == (0, hashlib.sha256(b"").hexdigest())
+
+
+def test_a_batch_ends_at_its_documents_or_bytes(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"a\n" * 10 + (b"x" * (MAX_BATCH_BYTES // 2) + b"\n") * 3)
+    result = Result(piece_of(path, form="lines"), batch_documents=4)
+    assert [len(batch.documents) for batch in result.batches] == [4, 4, 4, 1]
+    assert sum(len(batch.documents) for batch in result.batches) == 13
+    assert all(batch.documents.num_bytes <= 1.6 * MAX_BATCH_BYTES for batch in result.batches)
+
+
+def test_a_file_that_shrank_or_vanished_since_the_plan_is_named(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"a\nb\n")
+    with pytest.raises(SourceError, match=r"/a changed .* 4 bytes, 9 were planned"):
+        Result(piece_of(path, form="lines", stop=9))
+    with pytest.raises(SourceError, match=r"cannot read .*/b: No such file"):
+        Result(piece_of(tmp_path / "b", form="lines", stop=9))
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+class TestCompressed:
+    def test_all_members_are_read_as_one_file(self, tmp_path, compression):
+        parts = [BOM + line_of("one") + b'{"text": "tw', b"", b'o"}\r\n\n', line_of("three")[:-1]]
+        path = tmp_path / "a"
+        path.write_bytes(b"".join(compressed(part, compression) for part in parts))
+        result = Result(piece_of(path, compression=compression))
+        assert result.documents == [b"one", b"two", b"three"]
+        assert result.positions[1] == len(BOM + line_of("one"))
+        assert (result.bad, result.blank) == ([], 1)
+        assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert result.num_bytes == path.stat().st_size
+
+    def test_nothing_compressed_is_no_document(self, tmp_path, compression):
+        for content in (b"", compressed(b"", compression)):
+            (tmp_path / "a").write_bytes(content)
+            assert Result(piece_of(tmp_path / "a", compression=compression)).batches == []
+
+    @pytest.mark.parametrize("cut", [1, 100, 5_000, 300_000])
+    def test_a_cut_file_gives_its_good_lines_and_then_a_tail(self, tmp_path, compression, cut):
+        texts, path = noise(20_000), tmp_path / "a"
+        content = compressed(b"".join(map(line_of, texts)), compression)[:-cut]
+        path.write_bytes(content)
+        result = Result(piece_of(path, compression=compression))
+        good = len(result.documents)
+        assert result.documents == [text.encode() for text in texts[:good]]
+        lost = len(b"".join(map(line_of, texts[good:])))
+        assert lost < 4 * cut + 400_000
+        (tail,) = result.bad
+        assert tail.is_tail
+        assert tail.reason.startswith(f"tail: {compression} stream is broken (")
+        assert tail.position == sum(len(line_of(text)) for text in texts[:good])
+        assert tail.number == good
+        assert tail.hash64 is None
+        assert 0 < tail.num_bytes <= 65536
+        assert f"stored bytes {len(content) - tail.num_bytes} to {len(content)}" in tail.reason
+        assert result.sha256 == hashlib.sha256(content).hexdigest()
+
+    def test_the_good_lines_do_not_depend_on_the_batches(self, tmp_path, compression):
+        path = tmp_path / "a"
+        path.write_bytes(compressed(b"".join(map(line_of, noise(9_000))), compression)[:-3_000])
+        one, other = (
+            Result(piece_of(path, compression=compression), batch_documents=n) for n in (7, 5_000)
+        )
+        assert one.documents == other.documents
+        assert one.bad == other.bad
+
+    def test_damage_in_the_middle_ends_in_a_tail(self, tmp_path, compression):
+        texts, path = noise(20_000), tmp_path / "a"
+        content = bytearray(compressed(b"".join(map(line_of, texts)), compression))
+        middle = len(content) // 2
+        content[middle : middle + 3000] = b"\xff" * 3000
+        path.write_bytes(content)
+        result = Result(piece_of(path, compression=compression))
+        assert result.bad[-1].is_tail
+        assert sum(bad.is_tail for bad in result.bad) == 1
+        assert result.documents[:5_000] == [text.encode() for text in texts[:5_000]]
+        assert result.sha256 == hashlib.sha256(content).hexdigest()
+
+    @pytest.mark.parametrize("content", [b"not compressed at all\n", b"\x1f\x8b", b"\x28"])
+    def test_what_is_not_compressed_is_one_tail(self, tmp_path, compression, content):
+        (tmp_path / "a").write_bytes(content)
+        result = Result(piece_of(tmp_path / "a", compression=compression, form="lines"))
+        assert result.documents == []
+        (tail,) = result.bad
+        assert tail.is_tail
+        assert (tail.number, tail.position, tail.num_bytes) == (0, 0, len(content))
+
+    def test_bytes_after_the_last_member_are_a_tail(self, tmp_path, compression):
+        (tmp_path / "a").write_bytes(compressed(b"a\nb\n", compression) + b"garbage")
+        result = Result(piece_of(tmp_path / "a", compression=compression, form="lines"))
+        assert result.documents == [b"a", b"b"]
+        assert [bad.is_tail for bad in result.bad] == [True]
+        assert result.bad[0].position == 4
+
+    def test_another_size_than_planned_is_refused(self, tmp_path, compression):
+        (tmp_path / "a").write_bytes(compressed(b"a\nb\n", compression))
+        with pytest.raises(SourceError, match="3 were planned"):
+            Result(piece_of(tmp_path / "a", compression=compression, form="lines", stop=3))
+
+    def test_a_document_is_the_decoded_file(self, tmp_path, compression):
+        text = "é\r\n\n" * 100_000
+        path = tmp_path / "a"
+        path.write_bytes(compressed(BOM + text.encode(), compression))
+        result = Result(piece_of(path, form="document", compression=compression))
+        assert result.documents == [BOM + text.encode()]
+        assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+        path.write_bytes(path.read_bytes()[:-1])
+        broken = Result(piece_of(path, form="document", compression=compression))
+        assert broken.documents == []
+        (tail,) = broken.bad
+        assert tail.is_tail
+        assert (tail.position, tail.num_bytes) == (0, path.stat().st_size)
+
+    def test_a_small_file_that_decodes_to_a_lot_is_read_in_batches(self, tmp_path, compression):
+        path = tmp_path / "a"
+        path.write_bytes(compressed(b"a" * 99 + b"\n", compression) * 20_000)
+        reader = read_piece(
+            piece_of(path, form="lines", compression=compression), kind="text", column=""
+        )
+        assert [len(batch.documents) for batch in reader] == [1024] * 19 + [544]
+
+
+def noise(count: int) -> list[str]:
+    """Give texts that hardly compress."""
+    generator = np.random.default_rng(7)
+    return [generator.bytes(20 + number % 50).decode("latin-1") for number in range(count)]
+
+
+@given(content=st.binary(max_size=60), cut=st.integers(0, 60))
+@example(content=b"", cut=0)
+def test_any_bytes_are_documents_or_accounted_for(tmp_path_factory, content, cut):
+    path = tmp_path_factory.mktemp("any") / "a"
+    path.write_bytes(gzip.compress(content + b"\n", mtime=0)[:cut])
+    for form in ("jsonl", "lines", "document"):
+        for compression in (None, "gzip", "zstd"):
+            result = Result(piece_of(path, form=form, compression=compression))
+            assert result.num_bytes == path.stat().st_size
+            assert all(_is_utf8(document) for document in result.documents)
+            assert result.documents or result.bad or result.blank or result.num_bytes == 0
+
+
+def _is_utf8(data: bytes) -> bool:
+    return data.decode().encode() == data
+
+
+@pytest.mark.parametrize("content", [b"", b"a\r\n\nb", BOM + b"x", b"\n" * 3])
+def test_a_document_is_the_file_as_it_is(tmp_path, content):
+    (tmp_path / "a").write_bytes(content)
+    result = Result(piece_of(tmp_path / "a", form="document"))
+    assert result.documents == [content]
+    assert (result.positions, result.numbers, result.bad) == ([0], [0], [])
+    assert (result.num_bytes, result.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+
+
+def test_a_document_that_is_not_utf8_is_set_aside(tmp_path):
+    (tmp_path / "a").write_bytes(b"ab\xffc")
+    result = Result(piece_of(tmp_path / "a", form="document"))
+    assert result.documents == []
+    (bad,) = result.bad
+    assert (bad.reason, bad.num_bytes, bad.number) == ("invalid UTF-8: at byte 2", 4, 0)
+
+
+def test_what_was_read_is_known_only_at_the_end(tmp_path):
+    (tmp_path / "a").write_bytes(b"a\nb\n")
+    reader = read_piece(piece_of(tmp_path / "a", form="lines"), kind="text", column="")
+    with pytest.raises(AssertionError, match="not read to its end"):
+        _ = reader.sha256
+
+
+def test_remote_files_are_read_like_local_ones(tmp_path):
+    content = b"".join(map(line_of, noise(2_000)))
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    for compression in (None, "gzip", "zstd"):
+        data = content if compression is None else compressed(content, compression)[:-50]
+        folder.write_whole("a", data)
+        (tmp_path / "a").write_bytes(data)
+        local = Result(piece_of(tmp_path / "a", compression=compression))
+        remote = Result(
+            piece_of(folder.join("a"), compression=compression, stop=len(data)), batch_documents=9
+        )
+        assert remote.documents == local.documents
+        assert remote.bad == local.bad
+        assert (remote.sha256, remote.num_bytes) == (local.sha256, local.num_bytes)
+    middle = len(content) // 2
+    folder.write_whole("a", content)
+    first = Result(piece_of(folder.join("a"), stop=middle))
+    second = Result(piece_of(folder.join("a"), start=middle, stop=len(content)))
+    assert len(first.documents) + len(second.documents) == 2_000
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
+def test_a_store_that_fails_for_a_moment_is_no_damage(monkeypatch, compression):
+    from fsspec.implementations.memory import MemoryFile  # noqa: PLC0415
+
+    data = b"".join(map(line_of, noise(2_000)))
+    data = data if compression is None else compressed(data, compression)
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    folder.write_whole("a", data)
+
+    def fail(*_):
+        raise TimeoutError
+
+    monkeypatch.setattr(MemoryFile, "read", fail)
+    with pytest.raises(TransientIOError, match="try again"):
+        Result(piece_of(folder.join("a"), compression=compression, stop=len(data)))
+
+
+def test_a_disk_that_fails_is_no_damage(tmp_path, monkeypatch):
+    from nanotok_ray.sources import stored  # noqa: PLC0415
+
+    path = tmp_path / "a"
+    path.write_bytes(compressed(b"a\n", "gzip"))
+
+    def fail(_self, _size):
+        raise OSError(5, os.strerror(5))
+
+    monkeypatch.setattr(stored.StoredFile, "read", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        Result(piece_of(path, compression="gzip", form="lines"))
+
+
+def test_pieces_and_batches_survive_pickle(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(line_of("one") + b"oops\n")
+    piece = pickle.loads(pickle.dumps(piece_of(path)))
+    assert piece == piece_of(path)
+    (batch,) = read_piece(piece, kind="text", column="text")
+    copy = pickle.loads(pickle.dumps(batch))
+    assert list(copy.documents) == [b"one"]
+    assert copy.bad == batch.bad
