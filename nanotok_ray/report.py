@@ -115,9 +115,9 @@ def _ratio(above: float, below: float) -> float | None:
 
 def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
     documents = own["documents"]
-    quarantined = documents["quarantined"]
+    counted = [f"{documents[name]:,} {name}" for name in ("in", "out", "quarantined")]
     lines = [
-        f"documents   {documents['in']:,} in, {documents['out']:,} out, {quarantined:,} quarantined",
+        f"documents   {', '.join(counted)}",
         f"text        {own['text_bytes']:,} bytes",
         f"tokens      {own['tokens']:,}, {own['bytes_per_token'] or 0:.3f} bytes per token",
     ]

@@ -10,8 +10,11 @@ import pyarrow.parquet as pq
 
 from nanotok_ray.recipe import Recipe, parse_recipe
 
-WORDS = """the a of it's we'll THEY'RE naïve 数据 данные 12345 3.14 <|bos|> x=1; \t() {} 🙂 e\u0301 don't
-str int list tuple return yield while 2026-11-21 --flag path/to/file _name __init__""".split()
+WORDS = [
+    *("the", "a", "of", "it's", "we'll", "THEY'RE", "naïve", "数据", "данные", "🙂", "e\u0301"),
+    *("12345", "3.14", "2026-11-21", "<|bos|>", "x=1;", "\t()", "{}", "don't", "--flag"),
+    *("str", "int", "list", "return", "yield", "while", "path/to/file", "__init__", "list"),
+]
 
 
 def texts(count: int, *, seed: int) -> list[str]:
@@ -84,7 +87,7 @@ kind = "chat"
 paths = ["{root}/chats"]
 
 [tokenizer]
-vocab_size = 400
+vocab_size = 350
 
 [output]
 path = "{out}"

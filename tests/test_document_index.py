@@ -43,11 +43,10 @@ def test_a_changed_byte_before_the_last_column_is_noticed_or_changes_nothing(dat
     packed[place] ^= data.draw(st.integers(1, 255))
     try:
         positions, _ = unpack_index(as_bytes(bytes(packed)), name="x.idx")
-    except CorruptOutputError as error:
-        assert "x.idx" in str(error)
-    else:
-        # Only the length of the last document has nothing beside it to contradict.
-        assert positions[:3].tolist() == [0, 3, 8]
+    except CorruptOutputError:
+        return
+    # Only the length of the last document has nothing beside it to contradict.
+    assert positions[:3].tolist() == [0, 3, 8]
 
 
 @pytest.mark.parametrize("size", [0, 10, 33, 61])

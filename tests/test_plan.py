@@ -1,4 +1,4 @@
-"""Plans: cuts that depend on one file alone, splits that stay frozen, keys that change with inputs."""
+"""Plans: cuts that depend on one file alone, splits that stay frozen, keys of changed inputs."""
 
 import os
 
@@ -25,7 +25,9 @@ def line_file(name, size):
 def groups_of(sizes, *, slice_bytes):
     files = [line_file(name, size) for name, size in sorted(sizes.items())]
     found = group_files(files, slice_bytes=slice_bytes)
-    return [[(file.path, piece.start, piece.stop) for file, piece in group] for _, _, group in found]
+    return [
+        [(file.path, piece.start, piece.stop) for file, piece in group] for _, _, group in found
+    ]
 
 
 @given(FILES, st.integers(100_000, 2_000_000))
@@ -109,7 +111,9 @@ def test_a_recipe_that_contradicts_the_frozen_split_is_refused(tmp_path):
 def test_a_source_of_one_file_has_no_val_split_and_the_plan_says_so(tmp_path):
     write_corpus(tmp_path / "in")
     job = recipe(
-        tmp_path / "in", tmp_path / "out", f'source.web.paths=["{tmp_path}/in/text/shard_00000.parquet"]'
+        tmp_path / "in",
+        tmp_path / "out",
+        f'source.web.paths=["{tmp_path}/in/text/shard_00000.parquet"]',
     )
     plan = make_plan(job)
     assert list(splits_of(plan).values()) == ["train"]

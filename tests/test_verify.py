@@ -25,7 +25,7 @@ def problems(out, **options):
 
 
 def first(out, pattern):
-    return sorted(out.glob(pattern))[0]
+    return min(out.glob(pattern))
 
 
 def test_a_sound_output_has_no_problem_and_a_sample_of_it_is_compared(out):
@@ -132,12 +132,12 @@ def test_ids_beyond_the_vocabulary_and_mask_bytes_beyond_one_are_found(out):
         target = out / file["name"]
         if target.suffix == ".bin":
             ids = np.fromfile(target, dtype="<u2")
-            ids[0] = 400
+            ids[0] = 350
             target.write_bytes(ids.tobytes())
         elif target.suffix == ".mask":
             target.write_bytes(b"\x02" + target.read_bytes()[1:])
         file["sha256"] = Folder(str(out)).sha256(file["name"])
     path.write_text(json.dumps(values))
     found = problems(out)
-    assert any("holds 400" in problem for problem in found)
+    assert any("holds 350" in problem for problem in found)
     assert any("holds 2" in problem for problem in found)

@@ -56,7 +56,7 @@ class ShardWriter:
             start = int(ends[first - 1]) if first else 0
             room = self._limit - self._tokens
             last = int(np.searchsorted(ends, start + room, side="right"))
-            if last == first and self._documents:
+            if last <= first and self._documents:
                 self.finish()
                 continue
             last = max(last, first + 1)
