@@ -46,26 +46,37 @@ def read_row_groups(
             if is_broken:
                 continue
             row = ends[place] - groups[place].num_rows
-            arrays = _arrays(
-                parquet, place, column=column, batch_rows=_batch_rows(chunk, most=batch_documents)
-            )
-            while not isinstance(array := _next_array(arrays), Rejected | None):
-                yield _batch(array, first_row=row, group=place, column=column)
-                row += len(array)
-            if isinstance(array, Rejected):
-                is_broken = True
-                lost = [group.column(number).total_compressed_size for group in groups[place:]]
-                yield _tail(array, row=row, end_row=ends[-1], group=place, num_bytes=sum(lost))
+            batch_rows = _batch_rows(chunk, most=batch_documents)
+            arrays = _arrays(parquet, place, column=column, batch_rows=batch_rows)
+            for array in _all_rows(arrays, num_rows=groups[place].num_rows):
+                if isinstance(array, Rejected):
+                    is_broken = True
+                    lost = [group.column(number).total_compressed_size for group in groups[place:]]
+                    yield _tail(array, row=row, end_row=ends[-1], group=place, num_bytes=sum(lost))
+                else:
+                    yield _batch(array, first_row=row, group=place, column=column)
+                    row += len(array)
 
 
-def _next_array(arrays: Iterator[pa.Array]) -> pa.Array | Rejected | None:
-    """Give the next array, None at the end, or why the next cannot be read."""
-    try:
-        return next(arrays, None)
-    except (OSError, pa.ArrowException) as error:
-        if not is_damage(error):
-            raise
-        return Rejected(str(error))
+def _all_rows(arrays: Iterator[pa.Array], *, num_rows: int) -> Iterator[pa.Array | Rejected]:
+    """Give arrays until they have all rows of a row group, or, as the last, why they have not.
+
+    Arrow skips a page whose header makes no sense to it, and ends early without an error.
+    """
+    left = num_rows
+    while left:
+        try:
+            array = next(arrays, None)
+        except (OSError, pa.ArrowException) as error:
+            if not is_damage(error):
+                raise
+            yield Rejected(str(error))
+            return
+        if array is None or len(array) > left:
+            yield Rejected(f"the column chunk has other than {num_rows} rows")
+            return
+        left -= len(array)
+        yield array
 
 
 def _arrays(

@@ -1,0 +1,342 @@
+"""Reading parquet: every row of one string column once, with its place in the file."""
+
+import hashlib
+import pickle
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nanotok_ray import _core
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.sources import Piece, chunk_file, read_piece
+from nanotok_ray.sources.parquet_column import read_footer
+from nanotok_ray.storage import Folder
+
+STRINGS = {
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "string_view": pa.string_view(),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+    "dictionary of large": pa.dictionary(pa.int8(), pa.large_string()),
+}
+
+
+def piece_of(url, start, stop) -> Piece:
+    return Piece(url=str(url), path="a", format="parquet", compression=None, start=start, stop=stop)
+
+
+class Result:
+    """All batches of a piece, joined."""
+
+    def __init__(self, url, start, stop, *, column="text", batch_documents=1024):
+        piece = piece_of(url, start, stop)
+        reader = read_piece(piece, kind="text", column=column, batch_documents=batch_documents)
+        self.batches = list(reader)
+        self.documents = [each for batch in self.batches for each in batch.documents]
+        self.positions = [int(n) for batch in self.batches for n in batch.positions]
+        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
+        self.bad = [bad for batch in self.batches for bad in batch.bad]
+        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
+
+
+def write(path, texts, kind=None, **options) -> pq.FileMetaData:
+    """Write texts between two other columns; give the metadata."""
+    column = pa.array(texts, pa.string()).cast(kind or pa.string())
+    numbers = pa.array(range(len(texts)), pa.int64())
+    table = pa.table({"id": numbers, "text": column, "more": numbers})
+    pq.write_table(table, path, **{"row_group_size": 10, **options})
+    return pq.read_metadata(path)
+
+
+def chunk_bytes(path, group, *, column=1) -> bytes:
+    chunk = pq.read_metadata(path).row_group(group).column(column)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    return path.read_bytes()[start : start + chunk.total_compressed_size]
+
+
+@pytest.mark.parametrize("kind", STRINGS)
+def test_every_kind_of_string_column_is_read(tmp_path, kind):
+    texts = [f"é{number % 7}" for number in range(25)]
+    write(tmp_path / "a", texts, STRINGS[kind])
+    result = Result(tmp_path / "a", 0, 3)
+    assert result.documents == [text.encode() for text in texts]
+    assert result.positions == result.numbers == list(range(25))
+    assert [(batch.group, len(batch.documents)) for batch in result.batches] == [
+        (0, 10),
+        (1, 10),
+        (2, 5),
+    ]
+    assert result.bad == []
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd", "gzip"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_the_hash_is_of_the_stored_bytes_of_the_column(tmp_path, compression, dictionary):
+    path = tmp_path / "a"
+    write(path, ["aaa", "b"] * 15, compression=compression, use_dictionary=dictionary)
+    stored = chunk_bytes(path, 1) + chunk_bytes(path, 2)
+    result = Result(path, 1, 3)
+    assert result.sha256 == hashlib.sha256(stored).hexdigest()
+    assert result.num_bytes == len(stored)
+    assert result.positions == list(range(10, 30))
+
+
+def test_the_hash_is_the_same_for_chunks_too_large_to_keep(tmp_path, monkeypatch):
+    write(tmp_path / "a", ["text" * n for n in range(30)])
+    kept = Result(tmp_path / "a", 0, 3)
+    monkeypatch.setattr(chunk_file, "_MAX_WINDOW_BYTES", 10)
+    monkeypatch.setattr(chunk_file, "_BLOCK_BYTES", 7)
+    read_twice = Result(tmp_path / "a", 0, 3)
+    assert read_twice.documents == kept.documents
+    assert (read_twice.sha256, read_twice.num_bytes) == (kept.sha256, kept.num_bytes)
+
+
+def test_nulls_and_invalid_utf8_are_set_aside_with_their_rows(tmp_path):
+    values = [b"a", None, b"b\xffc", b"", b"\xed\xa0\x80", None, "é".encode()]
+    binary = pa.array(values, pa.binary())
+    offsets = binary.buffers()
+    column = pa.Array.from_buffers(pa.string(), len(values), offsets, null_count=2)
+    pq.write_table(pa.table({"text": column}), tmp_path / "a", row_group_size=4)
+    for batch_documents in (1, 3, 1024):
+        result = Result(tmp_path / "a", 0, 2, batch_documents=batch_documents)
+        assert result.documents == [b"a", b"", "é".encode()]
+        assert result.positions == result.numbers == [0, 3, 6]
+        assert [(bad.number, bad.position, bad.reason) for bad in result.bad] == [
+            (1, 1, "field is null: 'text'"),
+            (2, 2, "invalid UTF-8: at byte 1"),
+            (4, 4, "invalid UTF-8: at byte 0"),
+            (5, 5, "field is null: 'text'"),
+        ]
+        assert [bad.hash64 for bad in result.bad] == [
+            None,
+            _core.hash64(b"b\xffc"),
+            _core.hash64(b"\xed\xa0\x80"),
+            None,
+        ]
+        assert [bad.num_bytes for bad in result.bad] == [0, 3, 3, 0]
+
+
+def test_a_text_inside_a_struct_is_found_by_its_path(tmp_path):
+    rows = [{"body": {"text": "a", "n": 1}}, None, {"body": None}, {"body": {"text": None, "n": 2}}]
+    table = pa.table({"doc": pa.array(rows), "text": ["x"] * 4, "a.b": ["y"] * 4})
+    pq.write_table(table, tmp_path / "a")
+    nested = Result(tmp_path / "a", 0, 1, column="doc.body.text")
+    assert nested.documents == [b"a"]
+    assert [bad.number for bad in nested.bad] == [1, 2, 3]
+    assert Result(tmp_path / "a", 0, 1, column="text").documents == [b"x"] * 4
+    assert Result(tmp_path / "a", 0, 1, column="a.b").documents == [b"y"] * 4
+
+
+@given(
+    texts=st.lists(st.none() | st.text(max_size=6), min_size=1, max_size=40),
+    group=st.integers(1, 15),
+    batch=st.integers(1, 15),
+    data=st.data(),
+)
+def test_runs_of_row_groups_give_the_rows_of_the_whole_file(
+    tmp_path_factory, texts, group, batch, data
+):
+    path = tmp_path_factory.mktemp("runs") / "a"
+    num_groups = write(path, texts, row_group_size=group).num_row_groups
+    cuts = data.draw(st.sets(st.integers(0, num_groups)))
+    bounds = sorted({0, *cuts, num_groups})
+    runs = [Result(path, a, b, batch_documents=batch) for a, b in zip(bounds, bounds[1:])]  # noqa: B905, RUF007
+    found = {p: d.decode() for run in runs for p, d in zip(run.positions, run.documents)}  # noqa: B905
+    assert found == {row: text for row, text in enumerate(texts) if text is not None}
+    assert [bad.number for run in runs for bad in run.bad] == [
+        row for row, text in enumerate(texts) if text is None
+    ]
+    for run in runs:
+        assert all(len(each.documents) + len(each.bad) <= batch for each in run.batches)
+
+
+def test_long_texts_make_short_batches(tmp_path):
+    generator = np.random.default_rng(1)
+    texts = [generator.bytes(1 << 20).hex() for _ in range(24)]
+    write(tmp_path / "a", texts, row_group_size=100, use_dictionary=False)
+    result = Result(tmp_path / "a", 0, 1)
+    assert result.documents == [text.encode() for text in texts]
+    assert max(batch.documents.num_bytes for batch in result.batches) <= 16 << 20
+
+
+def test_a_file_without_rows_has_no_documents(tmp_path):
+    write(tmp_path / "a", [])
+    assert Result(tmp_path / "a", 0, 0).batches == []
+    assert Result(tmp_path / "a", 0, pq.read_metadata(tmp_path / "a").num_row_groups).batches == []
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_damage_ends_the_piece_in_a_tail_that_names_its_rows(tmp_path, compression, checksum):
+    path = tmp_path / "a"
+    texts = [f"text {number} {'x' * 50}" for number in range(40)]
+    metadata = write(
+        path,
+        texts,
+        compression=compression,
+        use_dictionary=False,
+        write_page_checksum=checksum,
+    )
+    chunk = metadata.row_group(2).column(1)
+    content = bytearray(path.read_bytes())
+    header = chunk.data_page_offset
+    content[header : header + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(content)
+    result = Result(path, 1, 4)
+    assert result.documents == [text.encode() for text in texts[10:20]]
+    (tail,) = result.bad
+    assert tail.is_tail
+    assert tail.reason.startswith("tail: rows 20 to 40 cannot be read (")
+    assert (tail.number, tail.position, tail.hash64) == (20, 20, None)
+    lost = len(chunk_bytes(path, 2)) + len(chunk_bytes(path, 3))
+    assert tail.num_bytes == lost
+    stored = b"".join(chunk_bytes(path, group) for group in (1, 2, 3))
+    assert result.sha256 == hashlib.sha256(stored).hexdigest()
+    assert Result(path, 3, 4).documents == [text.encode() for text in texts[30:]]
+
+
+def test_a_page_whose_checksum_is_wrong_is_damage(tmp_path):
+    path = tmp_path / "a"
+    texts = [f"text {number}" for number in range(20)]
+    write(path, texts, compression="none", use_dictionary=False, write_page_checksum=True)
+    path.write_bytes(path.read_bytes().replace(b"text 13", b"test 13"))
+    result = Result(path, 0, 2)
+    assert result.documents == [text.encode() for text in texts[:10]]
+    assert [bad.is_tail for bad in result.bad] == [True]
+
+
+@given(position=st.integers(0, 10_000), value=st.integers(0, 255))
+@example(position=75, value=1)
+def test_one_wrong_byte_never_raises_nor_loses_a_row_silently(tmp_path_factory, position, value):
+    path = tmp_path_factory.mktemp("byte") / "a"
+    texts = [f"text {number}" for number in range(30)]
+    write(path, texts, compression="snappy", write_page_checksum=True)
+    start = pq.read_metadata(path).row_group(0).column(1).dictionary_page_offset
+    end = pq.read_metadata(path).row_group(2).column(2).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start + position % (end - start)] = value
+    path.write_bytes(content)
+    result = Result(path, 0, 3)
+    tails = [bad for bad in result.bad if bad.is_tail]
+    good = tails[0].number if tails else 30
+    assert result.positions == list(range(good))
+    assert result.documents == [text.encode() for text in texts[:good]]
+
+
+@pytest.mark.parametrize(
+    ("column", "parts"),
+    [
+        ("txt", ["no column 'txt'", "'id', 'text', 'more'", "set column"]),
+        ("id", ["column 'id' is of type int64", "cast to string"]),
+        ("", ["no column ''"]),
+    ],
+)
+def test_a_column_that_cannot_be_read_is_named(tmp_path, column, parts):
+    write(tmp_path / "a", ["a"])
+    for use in (
+        lambda: read_footer(str(tmp_path / "a"), column=column),
+        lambda: Result(tmp_path / "a", 0, 1, column=column),
+    ):
+        with pytest.raises(SourceError) as caught:
+            use()
+        for part in [str(tmp_path / "a"), *parts]:
+            assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "reason"),
+    [
+        ({"text": pa.array([b"a"])}, "text", "of type binary"),
+        ({"text": pa.array([["a"]])}, "text", "no column 'text'"),
+        ({"text": pa.array([["a"]])}, "text.list.element", "inside a list"),
+        ({"text": pa.array([{"a": "b"}])}, "text", "no column 'text'; its columns are 'text.a'"),
+        ({"text": pa.array([b"abcd"], pa.binary(4))}, "text", "fixed_size_binary"),
+        ({"text": pa.nulls(1)}, "text", "of type null"),
+    ],
+    ids=range(6),
+)
+def test_a_column_of_another_type_is_refused(tmp_path, table, column, reason):
+    pq.write_table(pa.table(table), tmp_path / "a")
+    with pytest.raises(SourceError, match=reason):
+        read_footer(str(tmp_path / "a"), column=column)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 5000, b"PAR1" + b"\xff" * 50 + b"PAR1"])
+def test_a_file_that_is_no_parquet_file_is_named(tmp_path, content):
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(SourceError, match=r"/a is not a readable parquet file: "):
+        read_footer(str(tmp_path / "a"), column="text")
+
+
+def test_the_footer_tells_rows_and_bytes_of_the_column_and_has_a_hash(tmp_path):
+    path = tmp_path / "a"
+    metadata = write(path, [f"text {number}" for number in range(25)])
+    footer = read_footer(str(path), column="text")
+    assert [group.rows for group in footer.layout] == [10, 10, 5]
+    assert [group.num_bytes for group in footer.layout] == [
+        metadata.row_group(group).column(1).total_uncompressed_size for group in range(3)
+    ]
+    stored = path.read_bytes()[-metadata.serialized_size - 8 :]
+    assert footer.sha256 == hashlib.sha256(stored).hexdigest()
+    write(path, [f"text {number}!" for number in range(25)])
+    assert read_footer(str(path), column="text").sha256 != footer.sha256
+
+
+def test_a_file_with_fewer_row_groups_than_planned_is_named(tmp_path):
+    write(tmp_path / "a", ["a"] * 25)
+    with pytest.raises(SourceError, match=r"/a changed .* 3 row groups, 4 were planned"):
+        Result(tmp_path / "a", 2, 4)
+    with pytest.raises(SourceError, match=r"cannot read .*/b"):
+        Result(tmp_path / "b", 0, 1)
+
+
+def test_remote_files_are_read_like_local_ones_and_once(tmp_path):
+    from fsspec.implementations.memory import MemoryFile  # noqa: PLC0415
+
+    texts = [f"text {number} {'x' * 1000}" for number in range(40)]
+    write(tmp_path / "a", texts, compression="none", use_dictionary=False)
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    folder.write_whole("a", (tmp_path / "a").read_bytes())
+    sizes = []
+    read = MemoryFile.read
+
+    def counting_read(file, size=-1):
+        data = read(file, size)
+        sizes.append(len(data))
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryFile, "read", counting_read)
+        remote = Result(folder.join("a"), 0, 4)
+    local = Result(tmp_path / "a", 0, 4)
+    assert remote.documents == local.documents == [text.encode() for text in texts]
+    assert remote.sha256 == local.sha256
+    assert sum(sizes) < 8 * folder.size("a")  # a small file: its ends share blocks with the chunks
+
+
+def test_a_store_that_fails_for_a_moment_is_no_damage(tmp_path, monkeypatch):
+    write(tmp_path / "a", ["a"] * 25)
+
+    def fail(*_):
+        raise TransientIOError("try again")
+
+    result = read_piece(piece_of(tmp_path / "a", 0, 3), kind="text", column="text")
+    batches = iter(result)
+    next(batches)
+    monkeypatch.setattr(chunk_file.ChunkFile, "load", lambda *_, **__: None)
+    monkeypatch.setattr(chunk_file.ChunkFile, "read", fail)
+    with pytest.raises(TransientIOError, match="try again"):
+        next(batches)
+
+
+def test_batches_survive_pickle(tmp_path):
+    write(tmp_path / "a", ["a", None])
+    (batch,) = Result(tmp_path / "a", 0, 1).batches
+    copy = pickle.loads(pickle.dumps(batch))
+    assert list(copy.documents) == [b"a"]
+    assert (copy.group, copy.bad) == (0, batch.bad)
