@@ -6,12 +6,24 @@ over documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-SortedRun: TypeAlias = tuple[
+__all__ = [
+    "UNICODE_VERSION",
+    "Encoder",
+    "SpanCounts",
+    "Splitter",
+    "count_occurrences",
+    "hash64",
+    "hash_documents",
+    "learn",
+    "merge_runs",
+]
+
+_SortedRun: TypeAlias = tuple[
     NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]
 ]
 """Hashes, bytes of the spans, their offsets, counts: sorted by (hash64, span)."""
@@ -34,10 +46,11 @@ def count_occurrences(
         TokenizerError: A needle is empty.
     """
 
+@final
 class Splitter:
     """Cuts documents into spans."""
 
-    def __new__(cls, pattern: str) -> Splitter:
+    def __new__(cls, pattern: str) -> Self:
         """Compile `pattern`.
 
         Raises:
@@ -65,10 +78,11 @@ class Splitter:
             SplitError: The regex engine gave up.
         """
 
+@final
 class SpanCounts:
     """How often each span occurs in the documents seen so far."""
 
-    def __new__(cls, pattern: str, *, gaps: Literal["spans", "error"] = "spans") -> SpanCounts:
+    def __new__(cls, pattern: str, *, gaps: Literal["spans", "error"] = "spans") -> Self:
         """Start empty.
 
         Raises:
@@ -95,10 +109,10 @@ class SpanCounts:
     def num_gaps(self) -> int:
         """Return how many of them the pattern did not match (invalid bytes left out)."""
 
-    def sorted_run(self) -> SortedRun:
+    def sorted_run(self) -> _SortedRun:
         """Return all spans with their counts, sorted by (hash64, span)."""
 
-def merge_runs(runs: list[SortedRun]) -> SortedRun:
+def merge_runs(runs: list[_SortedRun]) -> _SortedRun:
     """Return the sum of sorted runs as one sorted run.
 
     Raises:
@@ -125,12 +139,13 @@ def learn(
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
 
+@final
 class Encoder:
     """Turns documents into token ids: 0..255 are bytes, 256 + k is merge k."""
 
     def __new__(
         cls, pattern: str, merges: NDArray[np.uint32], *, gaps: Literal["spans", "error"] = "spans"
-    ) -> Encoder:
+    ) -> Self:
         """Build the tables for merges of shape `(m, 2)`.
 
         Raises:

@@ -62,10 +62,10 @@ pub enum Error {
         /// First row that is smaller than the one before.
         row: usize,
     },
-    /// More spans, or a longer one, than 32-bit positions can address.
+    /// More bytes of spans than 32-bit positions can address.
     TooManySpans {
-        /// How many spans, or symbols in one span.
-        number: usize,
+        /// Bytes of all spans, and one for each span.
+        bytes: usize,
     },
     /// More merges than 32-bit ids can name.
     TooManyMerges {
@@ -201,8 +201,12 @@ impl Error {
                 let limit = u64::MAX;
                 write!(f, "the count of pair ({left}, {right}) would pass 2**64 - 1 ({limit})")
             }
-            Self::TooManySpans { number } => {
-                write!(f, "{number} spans, or symbols in one span: the limit is {}", u32::MAX)
+            Self::TooManySpans { bytes } => {
+                let limit = u32::MAX;
+                write!(
+                    f,
+                    "distinct spans have {bytes} bytes, their ends included: the limit is {limit}"
+                )
             }
             Self::TooManyMerges { number } => {
                 write!(f, "{number} merges: the limit is {}", u32::MAX - 256)

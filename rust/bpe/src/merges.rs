@@ -8,7 +8,7 @@
 //!
 //! Why counts are updated and never recounted: merging (a, b) to n changes only pairs (x, a), (x, n),
 //! (b, y) and (n, y), at the places where (a, b) stood. Pairs of older ids therefore only fall; pairs
-//! with n are all born in this one step, together with all the spans they occur in.
+//! with n are all born in this one step, together with all the places where they stand.
 //!
 //! Why no two merges make the same bytes: the neighbours (a, b) were left over when all earlier
 //! merges had been applied to their bytes; so an earlier token of those bytes would have been made
@@ -38,11 +38,12 @@ pub struct Learned {
 /// times and may stop the work.
 ///
 /// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in
-/// text). Memory: 24 bytes per span and about 12 per byte of distinct spans.
+/// text), and never quadratic in a long span. Memory: 12 bytes per span and about 12 per byte of
+/// distinct spans, of which there may be 2^32.
 ///
 /// # Errors
 ///
-/// More counts than spans or fewer, more than 2^32 spans, a pair's count past `u64::MAX`, or a stop.
+/// More counts than spans or fewer, too many bytes, a pair's count past `u64::MAX`, or a stop.
 pub fn learn(
     spans: Documents<'_>,
     counts: &[u64],

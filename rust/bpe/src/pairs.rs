@@ -1,4 +1,4 @@
-//! Pairs of neighbours: how often each occurs, in which spans, and which is the best. The learner's
+//! Pairs of neighbours: how often each occurs, where, and which is the best. The learner's
 //! index. Takes symbols, keeps itself exact through every merge. Does not know when to stop.
 
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ use crate::{Error, Merge};
 pub(crate) struct Best {
     pub(crate) pair: Merge,
     pub(crate) count: u64,
-    spans: Vec<u32>,
+    places: Vec<u32>,
 }
 
 /// All pairs with a count above zero.
@@ -30,11 +30,11 @@ pub(crate) struct Pairs {
     born: Born,
 }
 
-/// A pair's exact count, and every span it occurs in (and some it has left), each once.
+/// A pair's exact count, and every place where it stands (and some where it stood), ascending.
 #[derive(Debug, Default)]
 struct Pair {
     count: u64,
-    spans: Vec<u32>,
+    places: Vec<u32>,
 }
 
 /// Ordered by count, then by the smaller pair.
@@ -63,12 +63,9 @@ impl Pairs {
     pub(crate) fn new(symbols: &Symbols) -> Result<Self, Error> {
         let mut bytes: Vec<Pair> = Vec::new();
         bytes.resize_with(1 << 16, Pair::default);
-        symbols.try_for_each(|span, ids, count| {
-            for (&left, &right) in ids.iter().zip(&ids[1..]) {
-                let added = bytes[(left << 8 | right) as usize].add(span, count);
-                added.ok_or(Error::PairCountOverflow { left, right })?;
-            }
-            Ok(())
+        symbols.try_for_each_pair(|(left, right), place, count| {
+            let added = bytes[(left << 8 | right) as usize].add(place, count);
+            added.ok_or(Error::PairCountOverflow { left, right })
         })?;
         let mut pairs = Self::default();
         for (pair, key) in bytes.into_iter().zip(0..) {
@@ -88,21 +85,19 @@ impl Pairs {
             } else if found.count < top.count {
                 top.count = found.count;
             } else {
-                let Pair { count, spans } = mem::take(found);
+                let Pair { count, places } = mem::take(found);
                 let Reverse(pair) = PeekMut::pop(top).pair;
                 self.index.remove(&pair);
-                return Some(Best { pair, count, spans });
+                return Some(Best { pair, count, places });
             }
         }
     }
 
-    /// Replaces the best pair by `new` in all its spans.
+    /// Replaces the best pair by `new` wherever it stands.
     pub(crate) fn merge(&mut self, symbols: &mut Symbols, best: &Best, new: u32) {
         let (a, b) = best.pair;
         self.born.add_id();
-        for &span in &best.spans {
-            symbols.merge(span, best.pair, new, &mut self.born);
-        }
+        symbols.merge(best.pair, &best.places, &mut self.born);
         // Where (a, b) follows (a, b), the first is told that (n, a) was born, the second that it
         // became (n, n).
         let again = self.born.left.by_id[new as usize].count;
@@ -138,18 +133,16 @@ impl Pairs {
         let slot = self.index[&key] as usize;
         self.slots[slot].count -= count;
         if self.slots[slot].count == 0 {
-            self.slots[slot].spans = Vec::new();
+            self.slots[slot].places = Vec::new();
             self.index.remove(&key);
         }
     }
 }
 
 impl Pair {
-    fn add(&mut self, span: u32, count: u64) -> Option<()> {
+    fn add(&mut self, place: u32, count: u64) -> Option<()> {
         self.count = self.count.checked_add(count)?;
-        if self.spans.last() != Some(&span) {
-            self.spans.push(span);
-        }
+        self.places.push(place);
         Some(())
     }
 }
@@ -162,22 +155,22 @@ impl Born {
 }
 
 impl Changes for Born {
-    fn left(&mut self, x: u32, span: u32, count: u64) {
-        self.left.add(x, span, count);
+    fn left(&mut self, x: u32, place: u32, count: u64) {
+        self.left.add(x, place, count);
     }
 
-    fn right(&mut self, y: u32, span: u32, count: u64) {
-        self.right.add(y, span, count);
+    fn right(&mut self, y: u32, place: u32, count: u64) {
+        self.right.add(y, place, count);
     }
 }
 
 impl Neighbours {
-    fn add(&mut self, id: u32, span: u32, count: u64) {
+    fn add(&mut self, id: u32, place: u32, count: u64) {
         let pair = &mut self.by_id[id as usize];
         if pair.count == 0 {
             self.touched.push(id);
         }
-        pair.add(span, count)
+        pair.add(place, count)
             .expect("a pair of the new id is no more frequent than what it is made of");
     }
 

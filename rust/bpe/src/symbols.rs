@@ -1,28 +1,38 @@
-//! Spans as sequences of ids that shrink as pairs are merged: the learner's text. Takes spans and
-//! counts, tells which neighbours changed. Does not know which pair is best.
+//! Spans as sequences of ids in which pairs are merged: the learner's text. Takes spans and counts,
+//! tells which neighbours changed. Does not know which pair is best.
+//!
+//! Spans lie back to back, one slot a byte, with an edge between them. A token of several bytes keeps
+//! its slots, and its id stands in the first and the last of them. So the neighbours of any place are
+//! one slot away, nothing ever moves, and a pair is known by the slot where its right id begins. A
+//! place that was noted for a pair stays true or becomes visibly false: whatever took its ids in is
+//! longer, so another id.
+
+use std::cmp::Reverse;
 
 use crate::{Documents, Error, Merge};
 
-/// All spans of two or more bytes, back to back; each shrinks in place.
+/// Stands between two spans.
+const EDGE: u32 = u32::MAX;
+
+/// Stands in the slots inside a token.
+const INSIDE: u32 = u32::MAX - 1;
+
+/// All spans of two or more bytes.
 #[derive(Debug)]
 pub(crate) struct Symbols {
-    ids: Vec<u32>,
-    spans: Vec<Place>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    start: usize,
-    length: u32,
-    count: u64,
+    slots: Vec<u32>,
+    /// Number of slots of each id.
+    lengths: Vec<u32>,
+    /// Spans are sorted by their counts: where each count begins, and the count.
+    counts: Vec<(u32, u64)>,
 }
 
 /// Is told what merging a pair (a, b) to n did to the neighbours.
 pub(crate) trait Changes {
-    /// (`x`, a) became (`x`, n) in `span`, `count` times.
-    fn left(&mut self, x: u32, span: u32, count: u64);
-    /// (b, `y`) became (n, `y`) in `span`, `count` times.
-    fn right(&mut self, y: u32, span: u32, count: u64);
+    /// (`x`, a) became (`x`, n) at `place`, in a span that occurs `count` times.
+    fn left(&mut self, x: u32, place: u32, count: u64);
+    /// (b, `y`) became (n, `y`) at `place`, in a span that occurs `count` times.
+    fn right(&mut self, y: u32, place: u32, count: u64);
 }
 
 impl Symbols {
@@ -31,57 +41,97 @@ impl Symbols {
             let (spans, length) = (spans.len(), counts.len());
             return Err(Error::LengthsDiffer { spans, what: "counts", length });
         }
-        if u32::try_from(spans.len()).is_err() {
-            return Err(Error::TooManySpans { number: spans.len() });
+        let with_pairs = |&index: &usize| spans.get(index).len() > 1 && counts[index] > 0;
+        let mut order: Vec<usize> = (0..spans.len()).filter(with_pairs).collect();
+        order.sort_by_key(|&index| Reverse(counts[index]));
+        let slots = order.iter().map(|&index| spans.get(index).len() + 1).sum::<usize>() + 1;
+        if u32::try_from(slots).is_err() {
+            return Err(Error::TooManySpans { bytes: slots });
         }
-        let mut symbols = Self { ids: Vec::new(), spans: Vec::new() };
-        for (index, &count) in counts.iter().enumerate() {
-            let span = spans.get(index);
-            if span.len() < 2 || count == 0 {
-                continue;
-            }
-            let length = u32::try_from(span.len())
-                .map_err(|_| Error::TooManySpans { number: span.len() })?;
-            symbols.spans.push(Place { start: symbols.ids.len(), length, count });
-            symbols.ids.extend(span.iter().map(|&byte| u32::from(byte)));
+        let mut symbols =
+            Self { slots: Vec::with_capacity(slots), lengths: vec![1; 256], counts: Vec::new() };
+        symbols.slots.push(EDGE);
+        for index in order {
+            symbols.push(spans.get(index), counts[index]);
         }
         Ok(symbols)
     }
 
-    /// Calls `visit(span, ids, count)` for every span in order.
-    pub(crate) fn try_for_each<E>(
-        &self,
-        mut visit: impl FnMut(u32, &[u32], u64) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.spans.iter().zip(0..).try_for_each(|(place, span)| {
-            let ids = &self.ids[place.start..place.start + place.length as usize];
-            visit(span, ids, place.count)
-        })
+    fn push(&mut self, span: &[u8], count: u64) {
+        if self.counts.last().is_none_or(|&(_, last)| last != count) {
+            self.counts.push((as_place(self.slots.len()), count));
+        }
+        self.slots.extend(span.iter().map(|&byte| u32::from(byte)));
+        self.slots.push(EDGE);
     }
 
-    /// Replaces `pair` by `new` in `span`, from left to right.
-    pub(crate) fn merge(&mut self, span: u32, pair: Merge, new: u32, changes: &mut impl Changes) {
-        let place = &mut self.spans[span as usize];
-        let ids = &mut self.ids[place.start..place.start + place.length as usize];
-        let Some(first) = ids.windows(2).position(|ids| (ids[0], ids[1]) == pair) else { return };
-        let (mut read, mut write) = (first, first);
-        while read < ids.len() {
-            let next = ids.get(read + 1);
-            if ids[read] == pair.0 && next == Some(&pair.1) {
-                if write > 0 {
-                    changes.left(ids[write - 1], span, place.count);
-                }
-                if let Some(&y) = ids.get(read + 2) {
-                    changes.right(y, span, place.count);
-                }
-                ids[write] = new;
-                read += 2;
-                place.length -= 1;
-            } else {
-                ids[write] = ids[read];
-                read += 1;
+    /// Calls `visit(pair, place, count)` for every pair of neighbours, by place.
+    pub(crate) fn try_for_each_pair<E>(
+        &self,
+        mut visit: impl FnMut(Merge, u32, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut counts = CountAt::new(&self.counts);
+        for (pair, place) in self.slots.windows(2).zip(1..) {
+            if pair[0] != EDGE && pair[1] != EDGE {
+                visit((pair[0], pair[1]), place, counts.get(place))?;
             }
-            write += 1;
         }
+        Ok(())
+    }
+
+    /// Replaces `pair` by the new id at those of `places`, ascending, where it still stands.
+    pub(crate) fn merge(&mut self, pair: Merge, places: &[u32], changes: &mut impl Changes) {
+        let new = as_place(self.lengths.len());
+        let (left, right) = (self.length(pair.0), self.length(pair.1));
+        self.lengths.push(as_place(left + right));
+        let mut counts = CountAt::new(&self.counts);
+        for &place in places {
+            let at = place as usize;
+            if (self.slots[at - 1], self.slots[at]) != pair {
+                continue;
+            }
+            let (start, end) = (at - left, at + right);
+            self.slots[at - 1] = INSIDE;
+            self.slots[at] = INSIDE;
+            self.slots[start] = new;
+            self.slots[end - 1] = new;
+            let count = counts.get(place);
+            if self.slots[start - 1] != EDGE {
+                changes.left(self.slots[start - 1], as_place(start), count);
+            }
+            if self.slots[end] != EDGE {
+                changes.right(self.slots[end], as_place(end), count);
+            }
+        }
+    }
+
+    fn length(&self, id: u32) -> usize {
+        self.lengths[id as usize] as usize
+    }
+}
+
+fn as_place(slot: usize) -> u32 {
+    u32::try_from(slot).expect("the number of slots was checked")
+}
+
+/// Finds the counts of ascending places.
+struct CountAt<'s> {
+    later: &'s [(u32, u64)],
+    count: u64,
+}
+
+impl<'s> CountAt<'s> {
+    fn new(counts: &'s [(u32, u64)]) -> Self {
+        Self { later: counts, count: 0 }
+    }
+
+    #[inline]
+    fn get(&mut self, place: u32) -> u64 {
+        if self.later.first().is_some_and(|&(start, _)| start <= place) {
+            let passed = self.later.partition_point(|&(start, _)| start <= place);
+            self.count = self.later[passed - 1].1;
+            self.later = &self.later[passed..];
+        }
+        self.count
     }
 }
