@@ -256,14 +256,23 @@ def test_a_column_that_cannot_be_read_is_named(tmp_path, column, parts):
         ({"text": pa.array([["a"]])}, "text.list.element", "inside a list"),
         ({"text": pa.array([{"a": "b"}])}, "text", "no column 'text'; its columns are 'text.a'"),
         ({"text": pa.array([b"abcd"], pa.binary(4))}, "text", "fixed_size_binary"),
-        ({"text": pa.nulls(1)}, "text", "of type null"),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_a_column_of_another_type_is_refused(tmp_path, table, column, reason):
     pq.write_table(pa.table(table), tmp_path / "a")
     with pytest.raises(SourceError, match=reason):
         read_footer(str(tmp_path / "a"), column=column)
+
+
+def test_a_column_of_nulls_only_has_no_string_type_and_is_all_set_aside(tmp_path):
+    pq.write_table(pa.table({"text": pa.nulls(2)}), tmp_path / "a")
+    result = Result(tmp_path / "a", 0, 1)
+    assert result.documents == []
+    assert [(bad.number, bad.reason) for bad in result.bad] == [
+        (0, "field is null: 'text'"),
+        (1, "field is null: 'text'"),
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 5000, b"PAR1" + b"\xff" * 50 + b"PAR1"])

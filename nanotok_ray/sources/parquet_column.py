@@ -57,8 +57,8 @@ def open_parquet(file: ChunkFile, *, url: str, column: str) -> tuple[pq.ParquetF
     try:
         parquet = pq.ParquetFile(
             file,
-            buffer_size=_PAGE_BUFFER_BYTES,  # pages are read as they are needed,
-            pre_buffer=False,  # not the whole chunk at once
+            buffer_size=_PAGE_BUFFER_BYTES,  # pages are read as they are needed, not
+            pre_buffer=False,  # the whole chunk at once
             page_checksum_verification=True,
         )
         schema = parquet.schema_arrow
@@ -108,9 +108,9 @@ def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Tell whether values are strings, or all null, which writers make a type of its own."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return any(
-        check(kind)
-        for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    )
+    types = pa.types
+    checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    return any(check(kind) for check in checks)

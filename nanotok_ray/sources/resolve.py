@@ -145,11 +145,18 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
 
 def _with_footers(files: Sequence[SourceFile], *, column: str) -> tuple[SourceFile, ...]:
     with ThreadPoolExecutor(max_workers=_FOOTER_THREADS) as pool:
-        return tuple(pool.map(lambda file: _with_footer(file, column=column), files))
+        try:
+            return tuple(pool.map(lambda file: _with_footer(file, column=column), files))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # one bad file is enough to stop looking
+            raise
 
 
 def _with_footer(file: SourceFile, *, column: str) -> SourceFile:
     if file.format != "parquet":
         return file
-    footer = read_footer(file.url, column=column)
+    try:
+        footer = read_footer(file.url, column=column)
+    except (FileNotFoundError, PermissionError) as error:
+        raise SourceError(f"cannot read {file.url}: {error.strerror or error}") from error
     return replace(file, layout=footer.layout, footer_sha256=footer.sha256)

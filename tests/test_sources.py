@@ -1,0 +1,234 @@
+"""Resolving a source: its files in order, with what is known of each before it is read."""
+
+import json
+import pickle
+import random
+import uuid
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.errors import SourceError
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources import ResolvedSource, RowGroup, read_piece, resolve
+from nanotok_ray.storage import Folder
+
+
+@pytest.fixture(params=["local", "memory"])
+def folder(request, tmp_path) -> Folder:
+    """An empty folder on each kind of storage."""
+    if request.param == "local":
+        return Folder(str(tmp_path))
+    return Folder(f"memory:///{uuid.uuid4().hex}")
+
+
+def resolve_in(folder: Folder, *paths: str, **fields: object) -> ResolvedSource:
+    values = {"name": "web", "kind": "text"} | fields
+    return resolve(SourceRecipe(paths=tuple(f"{folder.url}/{path}" for path in paths), **values))
+
+
+def parquet(texts: list[str], *, rows: int = 2) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": texts}), sink, row_group_size=rows)
+    return sink.getvalue().to_pybytes()
+
+
+def write_all(folder: Folder, *names: str, data: bytes = b"") -> None:
+    for name in names:
+        folder.write_whole(name, data)
+
+
+def test_files_are_sorted_bytewise_by_their_path_below_the_root(folder):
+    names = [
+        "a/z.jsonl",
+        "a.jsonl",
+        "B.jsonl",
+        "a-b.jsonl",
+        "é.jsonl",
+        "a/b/c.jsonl",
+        "\U0001f642.jsonl",
+    ]
+    shuffled = random.Random(1).sample(names, len(names))
+    write_all(folder, *shuffled)
+    resolved = resolve_in(folder, "")
+    assert resolved.root == folder.url
+    assert [file.path for file in resolved.files] == sorted(names, key=str.encode)
+    assert [file.url for file in resolved.files] == [folder.join(f.path) for f in resolved.files]
+    assert resolve_in(folder, *shuffled).files == resolved.files
+
+
+@pytest.mark.parametrize(
+    ("paths", "root", "expected"),
+    [
+        (["web/0/a.jsonl"], "web/0", ["a.jsonl"]),
+        (["web/?/a.jsonl"], "web", ["0/a.jsonl", "1/a.jsonl"]),
+        (["web/0/*.jsonl", "web/1/a.jsonl"], "web", ["0/a.jsonl", "0/b.jsonl", "1/a.jsonl"]),
+        (["web/0", "wiki"], "", ["web/0/a.jsonl", "web/0/b.jsonl", "wiki/a.jsonl"]),
+        (["web/0", "web/0/a.jsonl", "web/0/*"], "web/0", ["a.jsonl", "b.jsonl"]),
+        (["web/0", "web/01"], "web", ["0/a.jsonl", "0/b.jsonl", "01/a.jsonl"]),
+    ],
+)
+def test_the_root_is_the_deepest_folder_that_all_paths_name(folder, paths, root, expected):
+    write_all(
+        folder,
+        *["web/0/a.jsonl", "web/0/b.jsonl", "web/1/a.jsonl", "web/01/a.jsonl", "wiki/a.jsonl"],
+    )
+    resolved = resolve_in(folder, *paths)
+    assert resolved.root == f"{folder.url}/{root}".rstrip("/")
+    assert [file.path for file in resolved.files] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.jsonl", ("jsonl", None)),
+        ("a.ndjson", ("jsonl", None)),
+        ("a.jsonl.gz", ("jsonl", "gzip")),
+        ("a.jsonl.zst", ("jsonl", "zstd")),
+        ("a.jsonl.zstd", ("jsonl", "zstd")),
+    ],
+)
+def test_the_suffix_tells_format_and_compression(folder, name, expected):
+    write_all(folder, name)
+    (file,) = resolve_in(folder, name).files
+    assert (file.format, file.compression) == expected
+    assert (file.size, file.layout, file.footer_sha256) == (0, (), None)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.json", "a", "a.csv"])
+def test_a_suffix_that_tells_no_format_asks_for_one(folder, name):
+    write_all(folder, name)
+    with pytest.raises(SourceError) as caught:
+        resolve_in(folder, name)
+    for part in [name, "set format", '"lines" (one document a line)', '"document" (one a file)']:
+        assert part in str(caught.value)
+    with pytest.raises(SourceError, match="one conversation a line"):
+        resolve_in(folder, name, kind="chat")
+    compression = "gzip" if name.endswith(".gz") else None
+    for form in ("lines", "document", "jsonl"):
+        (file,) = resolve_in(folder, name, format=form).files
+        assert (file.format, file.compression) == (form, compression)
+
+
+def test_a_folder_gives_the_files_of_its_format(folder):
+    write_all(folder, "README.md", "b.jsonl.gz", "sub/a.jsonl", "_SUCCESS", "c.jsonl.tmp", "d.txt")
+    write_all(folder, "p/x.parquet", data=parquet(["a"]))
+    assert [f.path for f in resolve_in(folder, "", format="jsonl").files] == [
+        "b.jsonl.gz",
+        "sub/a.jsonl",
+    ]
+    assert [f.path for f in resolve_in(folder, "", format="parquet").files] == ["p/x.parquet"]
+    assert [f.path for f in resolve_in(folder, "sub", "p/x.parquet", format="lines").files] == [
+        "p/x.parquet",
+        "sub/a.jsonl",
+    ]
+    everything = ["README.md", "b.jsonl.gz", "d.txt", "p/x.parquet", "sub/a.jsonl"]
+    assert [f.path for f in resolve_in(folder, "", format="document").files] == everything
+
+
+def test_a_folder_without_files_of_the_format_is_named(folder):
+    write_all(folder, "a/b.txt")
+    with pytest.raises(SourceError, match=r"no file below .*/a ends in \.parquet, \.jsonl"):
+        resolve_in(folder, "a")
+    with pytest.raises(SourceError, match=r"ends in \.jsonl, \.ndjson"):
+        resolve_in(folder, "a", format="jsonl")
+
+
+def test_one_source_has_one_format(folder):
+    write_all(folder, "b.jsonl", "c.jsonl.gz")
+    write_all(folder, "a.parquet", data=parquet(["a"]))
+    with pytest.raises(SourceError) as caught:
+        resolve_in(folder, "")
+    for part in ["'web' mixes the formats", "b.jsonl)", "a.parquet)", "source of each"]:
+        assert part in str(caught.value)
+
+
+def test_a_parquet_file_brings_its_row_groups_and_the_hash_of_its_footer(folder):
+    write_all(folder, "a.parquet", data=parquet(["a", "b", "c"]))
+    write_all(folder, "b.parquet", data=parquet([]))
+    a, b = resolve_in(folder, "*.parquet").files
+    assert [group.rows for group in a.layout] == [2, 1]
+    assert all(isinstance(group, RowGroup) and group.num_bytes > 0 for group in a.layout)
+    assert sum(group.rows for group in b.layout) == 0
+    assert len(a.footer_sha256) == len(b.footer_sha256) == 64
+    assert a.footer_sha256 != b.footer_sha256
+    assert (a.format, a.compression) == ("parquet", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "fields", "message"),
+    [
+        ("a.parquet", b"", {}, r"a\.parquet is not a readable parquet file"),
+        ("a.parquet", b"PAR1 but not really", {}, r"a\.parquet is not a readable parquet file"),
+        ("a.parquet", parquet(["a"]), {"column": "body"}, r"no column 'body'; .* 'text'"),
+        ("a.parquet.gz", b"", {}, r"a\.parquet\.gz is a compressed parquet file"),
+        ("a.parquet", parquet(["a"]), {"kind": "chat"}, r"chats are read from JSON lines"),
+        ("b.jsonl", b"", {}, r"a\.parquet matches no file"),
+    ],
+    ids=range(6),
+)
+def test_a_file_that_cannot_be_read_is_named(folder, name, data, fields, message):
+    write_all(folder, name, data=data)
+    path = name if name.startswith("a") else "a.parquet"
+    with pytest.raises(SourceError, match=message):
+        resolve_in(folder, path, **fields)
+
+
+def test_paths_on_different_stores_are_two_sources(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    other = Folder(f"memory:///{uuid.uuid4().hex}")
+    other.write_whole("a.jsonl", b"")
+    with pytest.raises(SourceError, match=r"different stores .* source for each"):
+        resolve(
+            SourceRecipe(
+                name="web",
+                kind="text",
+                paths=(str(tmp_path / "a.jsonl"), other.join("a.jsonl")),
+            )
+        )
+
+
+def test_size_and_time_tell_versions_of_a_file_apart(tmp_path):
+    folder = Folder(str(tmp_path))
+    write_all(folder, "a.jsonl", data=b"1")
+    (before,) = resolve_in(folder, "a.jsonl").files
+    assert resolve_in(folder, "a.jsonl").files == (before,)
+    write_all(folder, "a.jsonl", data=b"2")
+    (after,) = resolve_in(folder, "a.jsonl").files
+    assert (before.size, before.etag) == (after.size, after.etag) == (1, None)
+    assert before.mtime_ns != after.mtime_ns
+
+
+def test_what_a_worker_gets_survives_pickle(folder):
+    write_all(folder, "a.parquet", data=parquet(["a", "b", "c"]))
+    resolved = resolve_in(folder, "a.parquet")
+    assert pickle.loads(pickle.dumps(resolved)) == resolved
+    piece = resolved.files[0].piece(1, 2)
+    assert pickle.loads(pickle.dumps(piece)) == piece
+
+
+def test_resolved_pieces_give_all_documents_of_every_format(folder):
+    texts = ["one", "zwei 🙂", "", "vier\n"]
+    lines = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+    write_all(folder, "a.parquet", data=parquet(texts))
+    write_all(folder, "a.jsonl", data=lines)
+    write_all(folder, "a.txt", data="\n".join(texts).encode())
+    read = {}
+    for name, form in [
+        ("a.parquet", None),
+        ("a.jsonl", None),
+        ("a.txt", "lines"),
+        ("a.txt", "document"),
+    ]:
+        source = SourceRecipe(name="web", kind="text", paths=(folder.join(name),), format=form)
+        (file,) = resolve(source).files
+        piece = file.piece(0, len(file.layout) or file.size)
+        reader = read_piece(piece, kind=source.kind, column=source.column)
+        read[name, form] = [document.decode() for batch in reader for document in batch.documents]
+    assert read == {
+        ("a.parquet", None): texts,
+        ("a.jsonl", None): texts,
+        ("a.txt", "lines"): ["one", "zwei 🙂", "vier"],
+        ("a.txt", "document"): ["\n".join(texts)],
+    }
