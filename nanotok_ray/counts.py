@@ -23,7 +23,7 @@ from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
 from nanotok_ray.recipe import Gaps
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.slices import SliceReading, split_reason
 from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
 
@@ -165,7 +165,7 @@ def _update(
         counter.update(texts.data, texts.offsets)
     except SplitError as error:
         if index is not None or len(texts) == 1:
-            reading.quarantine(piece, batch, index or 0, reason=f"cannot be split: {error}")
+            reading.quarantine(piece, batch, index or 0, reason=split_reason(error))
             return
         for number in range(len(texts)):
             _update_one(counter, texts, number, reading=reading, piece=piece, batch=batch)
@@ -184,7 +184,7 @@ def _update_one(
     try:
         counter.update(one.data, one.offsets)
     except SplitError as error:
-        reading.quarantine(piece, batch, number, reason=f"cannot be split: {error}")
+        reading.quarantine(piece, batch, number, reason=split_reason(error))
 
 
 def _capped(texts: Documents, doc_cap: int | None) -> Documents:

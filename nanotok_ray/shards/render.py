@@ -15,7 +15,7 @@ from nanotok_ray.errors import SplitError
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.writer import Rendered
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.slices import SliceReading, split_reason
 from nanotok_ray.sources import Batch
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -86,7 +86,7 @@ class Renderer:
         try:
             self._encode(batch.documents.take([index]))
         except SplitError as error:
-            self.reading.quarantine(piece, batch, index, reason=f"cannot be split: {error}")
+            self.reading.quarantine(piece, batch, index, reason=split_reason(error))
             return False
         return True
 
@@ -103,6 +103,9 @@ class Renderer:
             try:
                 conversation = chat.parse_conversation(batch.documents[index])
                 own_ids, own_mask = self._render(conversation)
+            except SplitError as error:
+                self.reading.quarantine(piece, batch, index, reason=split_reason(error))
+                continue
             except chat.MALFORMED as error:
                 self.reading.quarantine(piece, batch, index, reason=chat.reason_of(error))
                 continue

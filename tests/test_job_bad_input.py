@@ -1,0 +1,166 @@
+"""Bad input: a clear error, or a quarantined document with file, position and reason."""
+
+import gzip
+import json
+
+import pytest
+
+from nanotok_ray.cluster.job import prepare, train_tokenizer
+from nanotok_ray.errors import QuarantineLimitError, SourceError
+from nanotok_ray.reader import open_shards
+from nanotok_ray.tokenizer import Tokenizer
+from tests.small_corpus import recipe, texts, write_corpus, write_parquet
+
+TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def quarantined(out):
+    return [
+        json.loads(line)
+        for path in sorted((out / "quarantine").rglob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+def run(corpus, out, *overrides):
+    """Run a job that tolerates any loss; give its totals and what was quarantined."""
+    summary = prepare(recipe(corpus, out, *TOLERANT, *overrides))
+    documents = summary.values["documents"]
+    assert documents["in"] == documents["out"] + documents["quarantined"]
+    entries = quarantined(out)
+    assert len(entries) == documents["quarantined"]
+    return documents, entries
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{not json", "invalid JSON"),
+        ('[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]', "Message 1 is"),
+        ('[{"role": "assistant", "content": "a"}]', "Message 0 is from assistant"),
+        ('[{"role": "system", "content": "a"}]', "IndexError"),
+        ('[{"role": "user"}]', "message 0 has no 'content'"),
+        ('[{"role": "user", "content": 3}]', "User messages are simply expected to be strings"),
+        ('{"text": "no messages"}', "expected an array of messages"),
+        ('"just a string"', "not an object or array"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_a_bad_conversation_costs_one_document_and_is_named(corpus, tmp_path, line, reason):
+    path = corpus / "chats/0.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n", encoding="utf-8")
+    documents, entries = run(corpus, tmp_path / "out")
+    assert documents == {"in": 151, "out": 150, "quarantined": 1}
+    [entry] = entries
+    assert entry["source"] == "chats"
+    assert entry["file"] == "0.jsonl"
+    assert entry["position"] == sum(len(before.encode()) + 1 for before in lines[:3])
+    assert reason in entry["reason"]
+    assert len(entry["hash64"]) == 16
+
+
+def test_a_null_text_is_quarantined_with_its_row(corpus, tmp_path):
+    rows = texts(10, seed=5)
+    write_parquet(corpus / "text/shard_00000.parquet", [*rows[:4], None, *rows[4:]])
+    documents, entries = run(corpus, tmp_path / "out")
+    assert documents["quarantined"] == 1
+    assert (entries[0]["file"], entries[0]["row"]) == ("shard_00000.parquet", 4)
+    assert "null" in entries[0]["reason"]
+    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
+    shards = open_shards(str(tmp_path / "out"), source="web")
+    assert [tokenizer.decode(shards[number][1:]) for number in range(10)] == rows
+
+
+def test_bad_jsonl_texts_are_quarantined_each_with_its_reason(corpus, tmp_path):
+    lines = ['{"text": "good"}', "[1]", '{"text": 7}', '{"other": "x"}', "", '{"text": "end"}']
+    folder = corpus / "lines"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes("\r\n".join(lines).encode() + b'\n{"text": "\xff"}\n')
+    documents, entries = run(corpus, tmp_path / "out", f"source.web.paths={folder}")
+    assert documents["in"] - 30 == 6
+    assert documents["out"] - 30 == 2
+    assert len({entry["reason"] for entry in entries}) == 4
+    assert any("UTF-8" in entry["reason"] for entry in entries)
+
+
+def test_the_rest_of_a_broken_file_is_one_tail_and_fails_the_job_by_default(corpus, tmp_path):
+    folder = corpus / "packed"
+    folder.mkdir()
+    lines = b"".join(
+        b'{"text": "%d %s"}\n' % (n, bytes(str(n * 7919), "ascii")) for n in range(4000)
+    )
+    packed = gzip.compress(lines, mtime=0)
+    (folder / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    override = f"source.web.paths={folder}"
+    documents, entries = run(corpus, tmp_path / "out", override)
+    assert documents["out"] - 30 > 100
+    [entry] = entries
+    assert entry["reason"].startswith("tail: ")
+    with pytest.raises(QuarantineLimitError, match=r"limits\.max_tails = 0"):
+        prepare(recipe(corpus, tmp_path / "strict", override))
+    assert not (tmp_path / "strict/manifest.json").exists()
+
+
+def test_more_than_the_tolerated_share_fails_and_says_which_and_where(corpus, tmp_path):
+    (corpus / "chats/0.jsonl").write_text("oops\n" * 20)
+    with pytest.raises(QuarantineLimitError) as caught:
+        prepare(recipe(corpus, tmp_path / "out"))
+    for word in ("20 of 155", "max_quarantined_share = 0.001", "invalid JSON (20)", "quarantine"):
+        assert word in str(caught.value)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_training_alone_refuses_bad_texts_too(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00000.parquet", [None] * 20)
+    with pytest.raises(QuarantineLimitError, match=r"null \(20\)|20 of 60"):
+        train_tokenizer(recipe(corpus, tmp_path / "out"))
+
+
+def test_a_missing_column_is_an_error_that_names_those_there_are(corpus, tmp_path):
+    with pytest.raises(SourceError, match=r"shard_0000\d\.parquet.*'body'.*text"):
+        prepare(recipe(corpus, tmp_path / "out", "source.web.column=body"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unreadable_parquet_file_is_an_error_that_names_it(corpus, tmp_path):
+    (corpus / "text/shard_00001.parquet").write_bytes(b"PAR1 this is not parquet")
+    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
+        prepare(recipe(corpus, tmp_path / "out"))
+    (corpus / "text/shard_00001.parquet").write_bytes(b"")
+    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
+        prepare(recipe(corpus, tmp_path / "out"))
+
+
+def test_an_empty_file_among_others_has_no_documents_and_harms_nothing(corpus, tmp_path):
+    (corpus / "chats/2.jsonl").write_bytes(b"")
+    documents, entries = run(corpus, tmp_path / "out")
+    assert documents == {"in": 150, "out": 150, "quarantined": 0}
+    assert entries == []
+
+
+def test_no_documents_at_all_is_an_error(corpus, tmp_path):
+    empty = corpus / "empty"
+    empty.mkdir()
+    (empty / "a.jsonl").write_bytes(b"\n\n")
+    with pytest.raises(SourceError, match="no documents at all"):
+        prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={empty}"))
+    with pytest.raises(SourceError, match="nothing"):
+        prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={corpus}/nothing"))
+
+
+def test_gaps_are_kept_and_reported_or_refused(corpus, tmp_path):
+    pattern = "tokenizer.pattern='[a-z]+'"
+    documents, _ = run(corpus, tmp_path / "out", pattern)
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert documents["quarantined"] == 0
+    assert report["gaps"] > 100
+    documents, entries = run(corpus, tmp_path / "strict", pattern, "tokenizer.gaps=error")
+    assert documents["quarantined"] > 100
+    assert all(entry["reason"].startswith("cannot be split: ") for entry in entries)
