@@ -1,0 +1,214 @@
+"""The command line: exit codes, what goes to stdout and stderr, and what people see."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli.progress import Progress
+from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.tokenizer import Tokenizer
+from tests.small_corpus import RECIPE, texts, write_corpus, write_parquet
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    """Give the path of a recipe, and the output folder it names."""
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    return str(path), tmp_path / "out"
+
+
+def last_json(captured):
+    return json.loads(captured.out.splitlines()[-1])
+
+
+def test_prepare_prints_for_people_and_one_json_line_last(job, capsys):
+    path, out = job
+    assert main(["prepare", path]) == 0
+    captured = capsys.readouterr()
+    values = last_json(captured)
+    assert captured.out.count("\n") == 1
+    assert (values["status"], values["documents"]["in"]) == ("done", 150)
+    assert values["output"] == str(out)
+    for word in ("count: ", "learn: ", "tokenize: ", "bytes per token", "verified"):
+        assert word in captured.err
+    assert main(["prepare", path]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["status"] == "unchanged"
+    assert captured.err.startswith("Nothing to do")
+
+
+def test_train_takes_nanochats_flags_in_both_spellings(job, capsys):
+    path, _ = job
+    sizes = []
+    for flags in (
+        ["--vocab-size", "300", "--max-chars", "500", "--doc-cap", "40"],
+        ["--vocab_size=290", "--max_chars=500", "--doc_cap=40"],
+    ):
+        assert main(["train", path, *flags]) == 0
+        sizes.append(last_json(capsys.readouterr())["vocab_size"])
+    assert sizes == [300, 290]
+
+
+def test_train_without_a_recipe_reads_and_writes_nanochats_folders(
+    tmp_path, in_process, capsys, monkeypatch
+):
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    for number in range(2):
+        path = tmp_path / f"base_data_climbmix/shard_{number:05d}.parquet"
+        write_parquet(path, texts(40, seed=number))
+    recipe = str(ROOT / "jobs/recipes/nanochat.toml")
+    arguments = ["train", "--vocab-size", "300", "--to-nanochat"]
+    assert main(arguments, default_recipe=recipe) == 0
+    learned = Tokenizer.from_directory(tmp_path / "tokenizer")
+    alone = Tokenizer.train_from_iterator(texts(40, seed=0), 300)
+    assert learned == alone
+    assert (tmp_path / "tokenizer/tokenizer.pkl").exists()
+    assert str(tmp_path / "tokenizer") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--set", "limits.slice_byte=1"], 2, ["slice_byte", "slice_bytes"]),
+        (["--set", "source.web.paths=/no/such/place"], 2, ["/no/such/place"]),
+        (["--set", "tokenizer.vocab_size=100"], 2, ["vocab_size", "265"]),
+        (["--set", "tokenizer.pattern=(a"], 2, ["pattern"]),
+    ],
+    ids=["unknown key", "no input", "too few ids", "bad pattern"],
+)
+def test_a_wrong_recipe_exits_2_and_names_value_limit_and_next_step(
+    job, capsys, arguments, code, words
+):
+    path, _ = job
+    assert main(["prepare", path, *arguments]) == code
+    captured = capsys.readouterr()
+    assert last_json(captured)["status"] == "failed"
+    assert all(word in captured.err for word in words)
+    assert "Traceback" not in captured.err
+
+
+def test_bad_data_exits_3_and_a_damaged_output_4(job, capsys, tmp_path):
+    path, out = job
+    assert main(["prepare", path]) == 0
+    assert main(["verify", str(out)]) == 0
+    assert last_json(capsys.readouterr())["status"] == "verified"
+    shard = next(out.glob("web/train/*.bin"))
+    shard.write_bytes(shard.read_bytes()[:-2])
+    assert main(["verify", str(out)]) == 4
+    captured = capsys.readouterr()
+    assert shard.name in captured.err
+    assert last_json(captured)["problems"]
+    assert main(["verify", str(tmp_path)]) == 4
+    (tmp_path / "in/chats/0.jsonl").write_text("oops\n")
+    assert main(["prepare", path]) == 3
+
+
+def test_a_dry_run_starts_and_writes_nothing(job, capsys):
+    path, out = job
+    assert main(["prepare", path, "--dry-run"]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["tokenize"]["done"] == 0
+    assert "source      web: 3 files" in captured.err
+    assert not out.exists()
+
+
+def test_inspect_shows_a_document_and_its_mask(job, capsys):
+    path, out = job
+    main(["prepare", path])
+    capsys.readouterr()
+    assert main(["inspect", str(out), "--source", "chats", "--doc", "1"]) == 0
+    plain = capsys.readouterr().out
+    assert "tokens under mask 1" in plain
+    assert plain.count("[[") == plain.count("]]") > 0
+    assert main(["inspect", str(out), "--source", "chats", "--doc", "1", "--color", "always"]) == 0
+    colored = capsys.readouterr().out
+    assert "\x1b[92m<|assistant_end|>\x1b[0m" in colored
+    assert "\x1b[91m<|user_start|>\x1b[0m" in colored
+    assert main(["inspect", str(out), "--doc", "0", "--color", "always", "--ids"]) == 0
+    assert "<|bos|>(341)" in capsys.readouterr().out
+    assert main(["inspect", str(out), "--doc", "999"]) == 2
+    assert "there are 110 documents" in capsys.readouterr().err
+
+
+def test_help_teaches_with_examples_and_exit_codes(capsys):
+    for command in ([], ["prepare"], ["train"], ["tokenize"], ["verify"], ["inspect"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*command, "--help"])
+        assert caught.value.code == 0
+        shown = capsys.readouterr().out
+        assert "nanotok" in shown
+        assert ("exit codes" in shown) == (command == [])
+
+
+@pytest.mark.parametrize("job_name", ["prepare", "train_tokenizer", "tokenize_corpus"])
+def test_every_job_runs_as_a_module(job_name):
+    done = subprocess.run(
+        [sys.executable, "-m", f"jobs.{job_name}", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--set KEY=VALUE" in done.stdout
+
+
+class Log:
+    """A stream that is not a terminal, or says it is."""
+
+    def __init__(self, *, terminal):
+        self.text = ""
+        self.terminal = terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return self.terminal
+
+
+def play(stream):
+    with Progress(stream) as progress:
+        progress(Note(text="one file"))
+        progress(StageStarted(stage="count", todo=4, kept=2, num_bytes=8_000_000))
+        for done in range(1, 5):
+            progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
+        progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
+
+
+def test_progress_in_a_log_is_a_few_plain_lines():
+    log = Log(terminal=False)
+    play(log)
+    assert log.text.splitlines() == [
+        "note: one file",
+        "count: 4 slices, about 8.0 MB (2 more are done already)",
+        "count: done in 2.0 s, 4.0 MB/s",
+    ]
+
+
+def test_progress_in_a_log_is_a_line_every_ten_seconds(monkeypatch):
+    clock = iter(range(0, 1000, 6))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    log = Log(terminal=False)
+    play(log)
+    lines = [line for line in log.text.splitlines() if " of " in line]
+    assert lines == [
+        "count: 2 of 4 slices, 0.3 MB/s, about 12 s left",
+        "count: 4 of 4 slices, 0.3 MB/s, about 0 s left",
+    ]
+
+
+def test_progress_in_a_terminal_is_a_bar():
+    log = Log(terminal=True)
+    play(log)
+    assert "| 0/4 [" in log.text
+    assert "\r" in log.text
