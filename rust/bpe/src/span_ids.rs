@@ -19,7 +19,7 @@ use crate::linked::Linked;
 use crate::{Error, Merge, Vocabulary, hash64};
 
 /// From this many bytes on a heap finds the next merge: shorter spans are faster scanned.
-const LONG_SPAN: usize = 100;
+const LONG_SPAN: usize = 64;
 
 /// "These two do not merge", greater than every id.
 const NO_MERGE: u32 = u32::MAX;
