@@ -20,7 +20,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-rust lint types layers format wheel lock check clean
+.PHONY: help setup build demo test test-python test-rust lint types layers format bench wheel lock check clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -61,6 +61,9 @@ format: $(INSTALLED)  ## Rewrite the sources in the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --all $(MANIFEST)
+
+bench: build $(DEMO)/corpus/.made  ## Compare the core with rustbpe and tiktoken on the demo's corpus: answers and speed
+	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/code/*.parquet $(DEMO)/corpus/docs/*.parquet
 
 wheel: $(INSTALLED)  ## Build the wheel into dist/
 	rm -rf dist
