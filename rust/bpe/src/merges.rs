@@ -38,8 +38,8 @@ pub struct Learned {
 /// times and may stop the work.
 ///
 /// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in
-/// text), and never quadratic in a long span. Memory: 12 bytes per span and about 12 per byte of
-/// distinct spans, of which there may be 2^32.
+/// text), and never quadratic in a long span. Memory: about 16 bytes per byte of distinct spans, of
+/// which there may be 2^32.
 ///
 /// # Errors
 ///

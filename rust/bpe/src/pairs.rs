@@ -61,12 +61,11 @@ struct Neighbours {
 impl Pairs {
     /// Counts the pairs of bytes.
     pub(crate) fn new(symbols: &Symbols) -> Result<Self, Error> {
-        let mut bytes: Vec<Pair> = Vec::new();
-        bytes.resize_with(1 << 16, Pair::default);
-        symbols.try_for_each_pair(|(left, right), place, count| {
+        let mut bytes = byte_pairs(symbols);
+        for ((left, right), place, count) in symbols.byte_pairs() {
             let added = bytes[(left << 8 | right) as usize].add(place, count);
-            added.ok_or(Error::PairCountOverflow { left, right })
-        })?;
+            added.ok_or(Error::PairCountOverflow { left, right })?;
+        }
         let mut pairs = Self::default();
         for (pair, key) in bytes.into_iter().zip(0..) {
             pairs.insert((key >> 8, key & 0xff), pair);
@@ -137,6 +136,17 @@ impl Pairs {
             self.index.remove(&key);
         }
     }
+}
+
+/// A pair for each two bytes, with room for all its places and no more: together they are as large as
+/// the text itself.
+fn byte_pairs(symbols: &Symbols) -> Vec<Pair> {
+    let mut numbers = vec![0; 1 << 16];
+    for ((left, right), _, _) in symbols.byte_pairs() {
+        numbers[(left << 8 | right) as usize] += 1;
+    }
+    let pair = |number| Pair { count: 0, places: Vec::with_capacity(number) };
+    numbers.into_iter().map(pair).collect()
 }
 
 impl Pair {

@@ -65,18 +65,11 @@ impl Symbols {
         self.slots.push(EDGE);
     }
 
-    /// Calls `visit(pair, place, count)` for every pair of neighbours, by place.
-    pub(crate) fn try_for_each_pair<E>(
-        &self,
-        mut visit: impl FnMut(Merge, u32, u64) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Every pair of bytes with its place and the count of its span, by place.
+    pub(crate) fn byte_pairs(&self) -> impl Iterator<Item = (Merge, u32, u64)> {
         let mut counts = CountAt::new(&self.counts);
-        for (pair, place) in self.slots.windows(2).zip(1..) {
-            if pair[0] != EDGE && pair[1] != EDGE {
-                visit((pair[0], pair[1]), place, counts.get(place))?;
-            }
-        }
-        Ok(())
+        let pairs = self.slots.windows(2).zip(1..).filter(|(pair, _)| !pair.contains(&EDGE));
+        pairs.map(move |(pair, place)| ((pair[0], pair[1]), place, counts.get(place)))
     }
 
     /// Replaces `pair` by the new id at those of `places`, ascending, where it still stands.

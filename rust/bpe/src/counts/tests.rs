@@ -1,0 +1,91 @@
+//! Counting: examples, errors, and the plain twin.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::split::GapRule;
+use crate::{merge_runs, naive};
+
+const PATTERN: &str = r"\p{L}+|\s+";
+
+fn empty() -> SpanCounts {
+    SpanCounts::new(Splitter::new(PATTERN, GapRule::Spans).unwrap())
+}
+
+fn update(counts: &mut SpanCounts, documents: &[Vec<u8>], threads: usize) -> Result<(), Error> {
+    let mut offsets = vec![0];
+    for document in documents {
+        offsets.push(offsets[offsets.len() - 1] + i64::try_from(document.len()).unwrap());
+    }
+    counts.update(Documents::new(&documents.concat(), &offsets)?, threads)
+}
+
+fn counted(documents: &[Vec<u8>], threads: usize) -> SpanCounts {
+    let mut counts = empty();
+    update(&mut counts, documents, threads).unwrap();
+    counts
+}
+
+fn rows(run: &SortedRun) -> Vec<(u64, Vec<u8>, u64)> {
+    let spans = Documents::new(&run.data, &run.offsets).unwrap();
+    let row = |i: usize| (run.hashes[i], spans.get(i).to_vec(), run.counts[i]);
+    (0..spans.len()).map(row).collect()
+}
+
+#[test]
+fn spans_gaps_and_invalid_bytes_are_counted() {
+    let counts = counted(&[b"ab 12 ab\xff\xff!".to_vec(), b"".to_vec()], 1);
+    assert_eq!((counts.total(), counts.num_gaps(), counts.num_distinct()), (8, 2, 5));
+}
+
+#[test]
+fn an_error_leaves_the_counts_as_they_were() {
+    let mut counts = SpanCounts::new(Splitter::new(PATTERN, GapRule::Refuse).unwrap());
+    update(&mut counts, &[b"a b".to_vec()], 1).unwrap();
+    let before = counts.sorted_run();
+    for threads in 1..4 {
+        let documents = [b"a".to_vec(), b"c !".to_vec(), b"d".to_vec(), b"!".to_vec()];
+        let error = update(&mut counts, &documents, threads).unwrap_err();
+        let reason = crate::GaveUp::Gap;
+        assert_eq!(error, Error::Split { document: 1, offset: 2, reason });
+    }
+    assert_eq!((counts.sorted_run(), counts.total()), (before, 3));
+}
+
+#[test]
+fn counts_past_64_bits_are_an_error() {
+    let mut table = Table::default();
+    table.add(hash64(b"a"), b"a", u64::MAX - 1).unwrap();
+    table.add(hash64(b"b"), b"b", 1).unwrap();
+    assert_eq!(table.add(hash64(b"b"), b"b", 1), Err(Error::SpanCountOverflow));
+    let other = table.clone();
+    assert_eq!(table.check_absorb(&other), Err(Error::SpanCountOverflow));
+}
+
+fn documents() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let letters = prop::sample::select(b"aab  \n1\xff\xc3\xa9".as_slice());
+    let short = prop::collection::vec(letters, 0..30);
+    let repeated = (short, 1usize..2000).prop_map(|(text, times)| text.repeat(times / 10 + 1));
+    prop::collection::vec(repeated, 0..8)
+}
+
+proptest! {
+    #[test]
+    fn counts_are_those_of_the_plain_twin(documents in documents(), threads in 1usize..5) {
+        let counts = counted(&documents, threads);
+        prop_assert_eq!(rows(&counts.sorted_run()), naive::count(PATTERN, &documents));
+        prop_assert_eq!(counts.total(), counts.sorted_run().counts.iter().sum::<u64>());
+    }
+
+    #[test]
+    fn the_merge_of_runs_is_the_count_of_all(documents in documents(), cut in 0usize..8) {
+        let (one, other) = documents.split_at(cut.min(documents.len()));
+        let runs = [counted(one, 1).sorted_run(), counted(other, 1).sorted_run()];
+        let merged = merge_runs(&[runs[0].view().unwrap(), runs[1].view().unwrap()]).unwrap();
+        prop_assert_eq!(&merged, &counted(&documents, 1).sorted_run());
+        let mut batches = empty();
+        update(&mut batches, one, 1).unwrap();
+        update(&mut batches, other, 2).unwrap();
+        prop_assert_eq!(batches.sorted_run(), merged);
+    }
+}

@@ -1,0 +1,86 @@
+//! Encoding of documents: examples, errors, and the plain twin for any number of threads.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::split::GapRule;
+use crate::{GaveUp, naive};
+
+const PATTERN: &str = r"\p{L}+|\s+";
+const MERGES: [Merge; 6] = [(97, 98), (256, 256), (32, 32), (97, 97), (49, 50), (257, 99)];
+
+fn encoder(gaps: GapRule) -> Encoder {
+    Encoder::new(Splitter::new(PATTERN, gaps).unwrap(), &MERGES).unwrap()
+}
+
+fn batch(documents: &[Vec<u8>], threads: usize) -> Result<(Vec<u16>, Vec<i64>), Error> {
+    let mut offsets = vec![0];
+    for document in documents {
+        offsets.push(offsets[offsets.len() - 1] + i64::try_from(document.len()).unwrap());
+    }
+    let data = documents.concat();
+    encoder(GapRule::Refuse).encode_batch(Documents::new(&data, &offsets)?, threads)
+}
+
+fn check(document: &[u8], expected: &[u32]) {
+    assert_eq!(encoder(GapRule::Spans).encode(document).unwrap(), expected, "{document:?}");
+}
+
+#[test]
+fn spans_are_encoded_one_by_one() {
+    check(b"", &[]);
+    check(b"ab  abababc", &[256, 258, 257, 256, 99]);
+    check(b"ababc", &[261]);
+    check(b"a12!\xffb", &[97, 260, 33, 255, 98]);
+}
+
+#[test]
+fn an_error_names_the_first_document_that_cannot_be_split() {
+    let documents = [b"ab".to_vec(), b"a !".to_vec(), b"!".to_vec(), b"a".to_vec()];
+    for threads in 1..5 {
+        let reason = GaveUp::Gap;
+        let expected = Error::Split { document: 1, offset: 2, reason };
+        assert_eq!(batch(&documents, threads), Err(expected));
+    }
+}
+
+#[test]
+fn ids_that_do_not_fit_are_refused() {
+    let merges: Vec<Merge> = (0..256).flat_map(|a| (0..256).map(move |b| (a, b))).collect();
+    let fits = |number: usize| {
+        let splitter = Splitter::new(PATTERN, GapRule::Spans).unwrap();
+        let encoder = Encoder::new(splitter, &merges[..number]).unwrap();
+        encoder.encode_batch::<u16>(Documents::new(b"", &[0]).unwrap(), 1)
+    };
+    assert_eq!(fits(65_536 - 256), Ok((vec![], vec![0])));
+    let error = Error::TooManyTokens { number: 65_537, limit: 65_536 };
+    assert_eq!(fits(65_537 - 256), Err(error));
+}
+
+proptest! {
+    #[test]
+    fn batches_are_the_plain_twins_ids_for_any_number_of_threads(
+        documents in prop::collection::vec(
+            (prop::collection::vec(prop::sample::select(b"abc \xff".as_slice()), 0..40), 0usize..900)
+                .prop_map(|(text, times)| text.repeat(times / 4)),
+            0..6,
+        ),
+    ) {
+        let regex = fancy_regex::Regex::new(PATTERN).unwrap();
+        let (mut ids, mut offsets) = (Vec::new(), vec![0]);
+        let mut seen = std::collections::HashMap::new();
+        for document in &documents {
+            for span in naive::split(&regex, document) {
+                let new = || naive::encode_span(&MERGES, &span);
+                ids.extend_from_slice(seen.entry(span.clone()).or_insert_with(new));
+            }
+            offsets.push(i64::try_from(ids.len()).unwrap());
+        }
+        let ids: Vec<u16> = ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect();
+        for threads in 1..5 {
+            let (found, found_offsets) = batch(&documents, threads).unwrap();
+            prop_assert!(found == ids);
+            prop_assert_eq!(&found_offsets, &offsets);
+        }
+    }
+}
