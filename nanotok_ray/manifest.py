@@ -28,7 +28,10 @@ MANIFEST_FORMAT = "nanotok-manifest 1"
 RECORD_FORMAT = "nanotok-record 1"
 SPLITS = ("train", "val")
 
-RESERVED_NAMES = ("counts", "quarantine", "records", "run", TOKENIZER_FOLDER, "work")
+RESERVED_NAMES = (
+    *("quarantine", "records", "run", "work", TOKENIZER_FOLDER),
+    *(MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME),
+)
 """Names in the output folder that no source may take."""
 
 _MAGIC = b"NANOTOKX"

@@ -24,6 +24,7 @@ from nanotok_ray.manifest import (
 from nanotok_ray.plan import Plan, Slice, plan_to_json
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
 
 COUNTED = (
     "text_bytes",
@@ -115,19 +116,20 @@ def assemble(
     records: Sequence[Record],
     *,
     settings: Mapping[str, ShardSettings],
-    item_bytes: int,
-    num_ids: int,
+    tokenizer: Tokenizer,
 ) -> Output:
     """Build shards.idx and the manifest from the records of all slices, in plan order."""
     names = [source.name for source in plan.sources]
+    item_bytes = tokenizer.model.id_bytes
     rows = list(_shard_rows(plan, records, item_bytes))
     index = pack_shards_index(rows, sources=names)
     manifest = {
         "format": MANIFEST_FORMAT,
         "sources": names,
         "kinds": {source.name: source.kind for source in plan.sources},
+        "tokenizer_sha256": tokenizer.sha256,
         "item_bytes": item_bytes,
-        "num_ids": num_ids,
+        "num_ids": tokenizer.model.num_ids,
         "settings": {name: own.to_dict() for name, own in settings.items()},
         "plan_sha256": hashlib.sha256(plan_to_json(plan)).hexdigest(),
         "records_sha256": digest_of(record.sha256 for record in records),

@@ -285,7 +285,6 @@ def test_special_tokens_of_an_existing_tokenizer_are_not_judged():
         ("source.web.v1.count=true", lambda r: r.sources[0].count, True),
         ("source.chat.split=train", lambda r: r.sources[1].split, "train"),
     ],
-    ids=str,
 )
 def test_an_override_sets_one_key(override, read, expected):
     base = FULL.replace("max_chars = 2e9", "max_chars = 7")

@@ -48,14 +48,7 @@ class Tokenizing:
 
     def output(self, records: Sequence[Record]) -> Output:
         """Build what is written last from the records of all slices."""
-        model = self.tokenizer.model
-        return assemble(
-            self.plan,
-            records,
-            settings=self.settings,
-            item_bytes=model.id_bytes,
-            num_ids=model.num_ids,
-        )
+        return assemble(self.plan, records, settings=self.settings, tokenizer=self.tokenizer)
 
 
 def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:

@@ -152,8 +152,8 @@ class _Check:
                 self.result.problems += check_record(
                     self.folder,
                     record.values,
-                    item_bytes=self.manifest["item_bytes"],
-                    num_ids=self.manifest["num_ids"],
+                    item_bytes=self.tokenizer.model.id_bytes,
+                    num_ids=self.tokenizer.model.num_ids,
                 )
         return found
 
@@ -181,8 +181,7 @@ class _Check:
             self.plan,
             records,
             settings=self.settings,
-            item_bytes=self.manifest["item_bytes"],
-            num_ids=self.manifest["num_ids"],
+            tokenizer=self.tokenizer,
         )
         different = [name for name, own in again.manifest.items() if own != self.manifest.get(name)]
         if different:

@@ -1,0 +1,162 @@
+"""Count files: what is in them, in which order, and how they are read back range by range."""
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import _core
+from nanotok_ray.counts import NUM_RANGES, CountSettings, count_slice, pack_counts, read_range
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
+from nanotok_ray.patterns import SPLIT_PATTERN, split
+from nanotok_ray.plan import make_plan
+from nanotok_ray.reference import learn_merges as learn_plainly
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.small_corpus import recipe, texts, write_corpus
+
+SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
+TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=40), max_size=12)
+
+
+def run_of(documents):
+    counter = _core.SpanCounts(SPLIT_PATTERN, gaps="spans")
+    batch = Documents.from_strings(documents)
+    counter.update(batch.data, batch.offsets)
+    return counter.sorted_run()
+
+
+def plain_counts(documents):
+    return Counter(span for text in documents for span in split(text))
+
+
+def encoded(counts):
+    return {span.encode(): count for span, count in counts.items()}
+
+
+def spans_of(run):
+    _, data, offsets, counts = run
+    spans = [data[start:stop].tobytes() for start, stop in pairwise(offsets)]
+    return dict(zip(spans, counts.tolist(), strict=True))
+
+
+@given(TEXTS, st.sampled_from([1, 2, 16, NUM_RANGES]))
+def test_the_ranges_of_a_count_file_are_the_counts_sorted_by_hash(documents, num_ranges):
+    data = pack_counts(run_of(documents))
+    seen, hashes = {}, []
+    for number in range(num_ranges):
+        own = read_range(pa.BufferReader(data), number=number, num_ranges=num_ranges, name="x")
+        assert all(value * num_ranges >> 64 == number for value in map(int, own[0]))
+        hashes += own[0].tolist()
+        seen |= spans_of(own)
+    expected = plain_counts(documents)
+    assert seen == encoded(expected)
+    assert hashes == sorted(xxhash.xxh3_64_intdigest(span.encode()) for span in expected)
+
+
+def test_a_count_file_of_many_batches_is_read_in_parts():
+    letters = str.maketrans("0123456789", "abcdefghij")
+    documents = [" ".join(str(number).translate(letters) for number in range(90_000))]
+    run = run_of(documents)
+    assert len(run[0]) > 65_536
+    data = pack_counts(run)
+    joined = {}
+    for number in range(8):
+        joined |= spans_of(read_range(pa.BufferReader(data), number=number, num_ranges=8, name="x"))
+    assert joined == spans_of(run)
+
+
+def test_a_file_that_is_no_count_file_is_refused_by_name():
+    with pytest.raises(CorruptOutputError, match=r"old\.arrow"):
+        read_range(pa.BufferReader(b"nothing"), number=0, num_ranges=1, name="old.arrow")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, pa.schema([("a", pa.int64())])):
+        pass
+    with pytest.raises(CorruptOutputError, match="nanotok-counts 1"):
+        read_range(pa.BufferReader(sink.getvalue()), number=0, num_ranges=1, name="old.arrow")
+
+
+def count_files(folder, parts):
+    folder = Folder(str(folder))
+    for number, documents in enumerate(parts):
+        folder.write_whole(f"{number}.arrow", pack_counts(run_of(documents)))
+    return [folder.join(f"{number}.arrow") for number in range(len(parts))]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_merges_of_all_files_are_those_of_all_documents_in_any_order(parts, rng):
+    urls = [f"memory://counts-{rng.random()}/{number}.arrow" for number in range(len(parts))]
+    for url, documents in zip(urls, parts, strict=True):
+        folder, _, name = url.rpartition("/")
+        Folder(folder).write_whole(name, pack_counts(run_of(documents)))
+    learned = learn_merges(rng.sample(urls, len(urls)), num_merges=30)
+    everything = [text for documents in parts for text in documents]
+    expected = learn_plainly(encoded(plain_counts(everything)), num_merges=30)
+    assert [tuple(pair) for pair in learned.merges.tolist()] == [tuple(pair) for pair in expected]
+    assert learned.spans == plain_counts(everything).total()
+    assert learned.stop_reason == (REACHED if len(expected) == 30 else NO_PAIR_LEFT)
+
+
+def test_counts_that_would_pass_64_bits_are_an_error(tmp_path):
+    hashes, data, offsets, counts = run_of(["ab"])
+    huge = counts.copy()
+    huge[:] = 2**64 - 1
+    folder = Folder(str(tmp_path))
+    folder.write_whole("a.arrow", pack_counts((hashes, data, offsets, huge)))
+    folder.write_whole("b.arrow", pack_counts((hashes, data, offsets, counts)))
+    with pytest.raises(OverflowError, match=r"2\*\*64|64"):
+        learn_merges([folder.join("a.arrow"), folder.join("b.arrow")], num_merges=1)
+
+
+def test_a_record_says_what_was_read_and_counted(tmp_path):
+    write_corpus(tmp_path / "in")
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    each = next(plan.slices(split="train"))
+    folder = Folder(str(tmp_path / "work"))
+    record = count_slice(each, SETTINGS, folder=folder, name="counts/x")
+    documents = [*texts(40, seed=0), *texts(40, seed=1)]
+    assert record["texts"] == record["documents"]["in"] == 80
+    assert record["text_bytes"] == sum(len(text.encode()) for text in documents)
+    assert record["code_points"] == sum(map(len, documents))
+    assert record["spans"] == plain_counts(documents).total()
+    assert record["distinct_spans"] == len(plain_counts(documents))
+    assert [file["name"] for file in record["files"]] == ["counts/x.arrow"]
+    assert folder.sha256("counts/x.arrow") == record["files"][0]["sha256"]
+    assert [part["file"] for part in record["read"]] == [
+        "shard_00000.parquet",
+        "shard_00001.parquet",
+    ]
+
+
+def test_every_setting_and_the_slice_are_in_the_key(tmp_path):
+    write_corpus(tmp_path / "in")
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
+    first, second, *_ = plan.slices()
+    variants = [
+        SETTINGS,
+        CountSettings(pattern=".", gaps="spans"),
+        CountSettings(pattern=SPLIT_PATTERN, gaps="error"),
+        CountSettings(pattern=SPLIT_PATTERN, gaps="spans", doc_cap=10),
+        CountSettings(pattern=SPLIT_PATTERN, gaps="spans", budget=10),
+    ]
+    keys = [settings.key(each) for settings in variants for each in (first, second)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_learning_from_count_files_equals_learning_from_texts(tmp_path):
+    rng = random.Random(3)
+    documents = texts(200, seed=11)
+    parts = [[text for text in documents if rng.random() < 2] for _ in range(1)]
+    halves = [documents[0::2], documents[1::2]]
+    expected = Tokenizer.train_from_iterator(documents, vocab_size=320).merges
+    for number, split_up in enumerate([parts, halves, [[text] for text in documents]]):
+        urls = count_files(tmp_path / str(number), split_up)
+        merges = learn_merges(urls, num_merges=320 - 256 - 9).merges
+        assert [tuple(pair) for pair in merges.tolist()] == expected
