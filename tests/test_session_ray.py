@@ -1,0 +1,47 @@
+"""A local Ray of our own: token authentication, a token of this process alone, nothing at home."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
+
+CODE = """
+import json, os
+from nanotok_ray.cluster.engine import Task, num_cpus, run_tasks
+from nanotok_ray.cluster.session import ray_session
+
+def look(names):
+    return {name: os.environ.get(name) for name in names}
+
+names = ["RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_task_oom_retries"]
+with ray_session(workers=1):
+    task = Task(name="look", work=look, argument=names, num_bytes=0)
+    [ended] = run_tasks([task])
+    assert ended.error is None, ended.error
+    print(json.dumps([look(names), ended.result, num_cpus()]))
+import ray
+assert not ray.is_initialized()
+"""
+
+
+def test_auth_mode_and_token_are_stated_and_reach_the_workers(tmp_path):
+    kept = {name: own for name, own in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**kept, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    driver, worker, cpus = json.loads(done.stdout.splitlines()[-1])
+    assert driver == worker
+    assert driver["RAY_AUTH_MODE"] == "token"
+    assert len(driver["RAY_AUTH_TOKEN"]) >= 32
+    assert driver["RAY_task_oom_retries"] == "3"
+    assert cpus == 1
+    assert not (tmp_path / ".ray").exists()

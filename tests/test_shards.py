@@ -1,0 +1,173 @@
+"""Shards: documents in order and whole, framed as asked, under the limit; records that add up."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import TransientIOError
+from nanotok_ray.plan import make_plan
+from nanotok_ray.shards import ShardSettings, tokenize_slice
+from nanotok_ray.shards.render import frame
+from nanotok_ray.shards.source_map import mapped_rows
+from nanotok_ray.shards.writer import Rendered, ShardWriter
+from nanotok_ray.sources import Piece
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.small_corpus import conversations, recipe, texts, write_corpus
+
+PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
+IDS = st.lists(st.integers(0, 65_535), max_size=4)
+
+
+class MemorySink:
+    """Keeps what it is given."""
+
+    def __init__(self):
+        self.ids, self.lengths, self.mask = [], [], []
+
+    def write(self, ids, lengths, mask):
+        self.ids += ids.tolist()
+        self.lengths += lengths.tolist()
+        self.mask += mask.tolist()
+
+    def close(self):
+        return []
+
+    def discard(self):
+        self.ids = None
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=5), st.integers(1, 30))
+def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
+    sinks = []
+
+    def open_sinks(number):
+        assert number == len(sinks)
+        sinks.append(MemorySink())
+        return [sinks[-1]]
+
+    writer = ShardWriter(open_sinks, pieces=(PIECE,), max_shard_tokens=limit)
+    next_id = next_row = 0
+    for lengths in batches:
+        total = sum(lengths)
+        writer.write(
+            Rendered(
+                ids=np.arange(next_id, next_id + total, dtype=np.uint16),
+                lengths=np.array(lengths, dtype=np.int64),
+                mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
+                piece=0,
+                group=None,
+                rows=np.arange(next_row, next_row + len(lengths)),
+            )
+        )
+        next_id += total
+        next_row += len(lengths)
+    writer.finish()
+    assert [n for sink in sinks for n in sink.lengths] == [n for own in batches for n in own]
+    assert [n for sink in sinks for n in sink.ids] == [*range(next_id)]
+    assert [n for sink in sinks for n in sink.mask] == [n % 2 for n in range(next_id)]
+    rows = [mapped_rows(entry) for shard in writer.shards for entry in shard["source_map"]]
+    assert np.concatenate([*rows, np.zeros(0)]).tolist() == [*range(next_row)]
+    for number, sink in enumerate(sinks):
+        assert sum(sink.lengths) <= limit or len(sink.lengths) == 1
+        if number + 1 < len(sinks):
+            # No shard ends early: the next document would not have fitted.
+            assert sum(sink.lengths) + sinks[number + 1].lengths[0] > limit
+
+
+@given(st.lists(IDS, min_size=1, max_size=6), IDS, IDS)
+def test_a_frame_is_what_concatenation_gives(documents, before, after):
+    offsets = np.cumsum([0, *map(len, documents)])
+    ids = np.array([n for own in documents for n in own], dtype=np.uint16)
+    framed, lengths = frame(ids, offsets, before=before, after=after)
+    expected = [[*before, *own, *after] for own in documents]
+    assert framed.tolist() == [n for own in expected for n in own]
+    assert lengths.tolist() == [len(own) for own in expected]
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Give the slices of a small corpus, a tokenizer, and settings."""
+    write_corpus(tmp_path / "in")
+    tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
+    settings = ShardSettings(
+        tokenizer_sha256=tokenizer.sha256,
+        gaps="spans",
+        prepend=("<|bos|>",),
+        append=(),
+        max_shard_tokens=10**6,
+        max_tokens=None,
+    )
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    return {each.source: each for each in plan.slices(split="train")}, tokenizer, settings
+
+
+def test_a_record_adds_up_and_names_its_files(job, tmp_path):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    documents = [*texts(40, seed=0), *texts(40, seed=1)]
+    ids = [[tokenizer.get_bos_token_id(), *tokenizer.encode(text)] for text in documents]
+    assert record["documents"] == {"in": 80, "out": 80, "quarantined": 0}
+    assert record["tokens"] == sum(map(len, ids))
+    assert record["text_bytes"] == sum(len(text.encode()) for text in documents)
+    assert record["special_text"] == sum(text.count("<|bos|>") for text in documents) > 0
+    [shard] = record["shards"]
+    stored = np.frombuffer(out.read_bytes(f"{shard['name']}.bin"), dtype="<u2")
+    assert stored.tolist() == [n for own in ids for n in own]
+    for file in record["files"]:
+        assert out.size(file["name"]) == file["size"]
+        assert out.sha256(file["name"]) == file["sha256"]
+    assert sorted(out.list()) == sorted(file["name"] for file in record["files"])
+
+
+def test_special_tokens_spelled_out_in_texts_stay_text(job, tmp_path):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    stored = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.bin"), dtype="<u2")
+    assert (stored == tokenizer.get_bos_token_id()).sum() == 80
+    assert (stored > tokenizer.get_bos_token_id()).sum() == 0
+
+
+def test_masks_count_what_is_trained(job, tmp_path):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["chats"], settings, tokenizer=tokenizer, out=out)
+    made = [*conversations(15, seed=0), *conversations(15, seed=1)]
+    masks = [
+        tokenizer.render_conversation({"messages": messages}, max_tokens=None)[1]
+        for messages in made
+    ]
+    stored = out.read_bytes(f"{record['shards'][0]['name']}.mask")
+    assert list(stored) == [flag for mask in masks for flag in mask]
+    assert record["trainable_tokens"] == sum(map(sum, masks))
+    assert record["without_trainable_token"] == 0
+
+
+def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    calls = []
+
+    def fail_later(self, piece, batch):
+        calls.append(piece)
+        if len(calls) == 3:
+            raise TransientIOError("the line went dead")
+        return self._texts(piece, batch)
+
+    monkeypatch.setattr("nanotok_ray.shards.render.Renderer.render", fail_later)
+    with pytest.raises(TransientIOError):
+        tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    assert out.list() == []
+    assert out.list_temporaries() == []
+
+
+def test_the_same_slice_gives_the_same_bytes_again(job, tmp_path):
+    slices, tokenizer, settings = job
+    records = []
+    for name in ("one", "two"):
+        out = Folder(str(tmp_path / name))
+        records.append(tokenize_slice(slices["chats"], settings, tokenizer=tokenizer, out=out))
+    assert records[0] == records[1]
