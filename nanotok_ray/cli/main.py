@@ -40,15 +40,19 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     try:
         return int(arguments.run(arguments))
     except NanotokError as error:
-        print(f"nanotok: error: {error}", file=sys.stderr)
-        if arguments.command in jobs.COMMANDS:
-            jobs.print_json({"status": "failed", "error": str(error)})
+        _tell(arguments, "failed", f"error: {error}")
         return exit_code(error)
     except KeyboardInterrupt:
-        print("nanotok: interrupted; the same command goes on from here", file=sys.stderr)
+        _tell(arguments, "interrupted", "interrupted; the same command goes on from here")
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
+
+
+def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
+    print(f"nanotok: {message}", file=sys.stderr)
+    if arguments.command in jobs.COMMANDS:
+        jobs.print_json({"status": status, "error": message.removeprefix("error: ")})
 
 
 def exit_code(error: NanotokError) -> int:

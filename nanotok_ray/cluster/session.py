@@ -17,7 +17,6 @@ LOCAL_SETTINGS = {
     "RAY_task_oom_retries": "3",
     # A virtual environment is inherited as it is; `uv run` must not rebuild it in each worker.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 """Environment of a local Ray, where the caller has not set it. A caller who has imported Ray has
 chosen its environment; Ray (2.59 and later) then turns token auth on by itself."""
