@@ -23,7 +23,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import rustbpe
-import tiktoken
 
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -41,7 +40,8 @@ def main() -> None:
     print(f"{len(texts):,} documents, {size / 1e6:.1f} MB of text", flush=True)
     learned, learning = compare_learning(texts, options.vocab_size, options.threads)
     encoding = compare_encoding(texts, learned, size)
-    print(json.dumps({**about(), "files": len(options.files), "bytes": size, **learning, **encoding}))
+    measured = {"files": len(options.files), "bytes": size, **learning, **encoding}
+    print(json.dumps({**about(), **measured}))
 
 
 def read_texts(path: Path) -> list[str]:
