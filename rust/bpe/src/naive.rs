@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Merge, hash64};
+use crate::{Kind, Merge, hash64};
 
-/// Spans by the regex engine alone.
-pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<Vec<u8>> {
+/// Spans by the regex engine alone, and what each is.
+pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>, Kind)> {
     let mut spans = Vec::new();
     for chunk in document.utf8_chunks() {
         let text = chunk.valid();
@@ -13,21 +13,22 @@ pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<Vec<u8>>
         for found in
             regex.find_iter(text).map(Result::unwrap).filter(|found| !found.as_str().is_empty())
         {
-            spans.push(&text.as_bytes()[done..found.start()]);
-            spans.push(found.as_str().as_bytes());
+            spans.push((&text.as_bytes()[done..found.start()], Kind::Gap));
+            spans.push((found.as_str().as_bytes(), Kind::Match));
             done = found.end();
         }
-        spans.push(&text.as_bytes()[done..]);
-        spans.extend(chunk.invalid().chunks(1));
+        spans.push((&text.as_bytes()[done..], Kind::Gap));
+        spans.extend(chunk.invalid().chunks(1).map(|byte| (byte, Kind::InvalidByte)));
     }
-    spans.into_iter().filter(|span| !span.is_empty()).map(<[u8]>::to_vec).collect()
+    let spans = spans.into_iter().filter(|(span, _)| !span.is_empty());
+    spans.map(|(span, kind)| (span.to_vec(), kind)).collect()
 }
 
 /// Spans and their counts, sorted by (hash64, span).
 pub(crate) fn count(pattern: &str, documents: &[Vec<u8>]) -> Vec<(u64, Vec<u8>, u64)> {
     let regex = fancy_regex::Regex::new(pattern).unwrap();
     let mut counts = BTreeMap::new();
-    for span in documents.iter().flat_map(|document| split(&regex, document)) {
+    for (span, _) in documents.iter().flat_map(|document| split(&regex, document)) {
         *counts.entry((hash64(&span), span)).or_insert(0) += 1;
     }
     counts.into_iter().map(|((hash, span), count)| (hash, span, count)).collect()

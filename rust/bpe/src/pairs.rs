@@ -103,7 +103,7 @@ impl Pairs {
         for (y, mut pair) in self.born.right.take() {
             self.reduce((b, y), pair.count, best.pair);
             if y == a {
-                pair.count -= again;
+                pair.take_away(again);
             }
             self.insert((new, y), pair);
         }
@@ -129,10 +129,10 @@ impl Pairs {
         if key == best {
             return; // none is left of it in any case
         }
-        let slot = self.index[&key] as usize;
-        self.slots[slot].count -= count;
-        if self.slots[slot].count == 0 {
-            self.slots[slot].places = Vec::new();
+        let pair = &mut self.slots[self.index[&key] as usize];
+        pair.take_away(count);
+        if pair.count == 0 {
+            pair.places = Vec::new();
             self.index.remove(&key);
         }
     }
@@ -154,6 +154,11 @@ impl Pair {
         self.count = self.count.checked_add(count)?;
         self.places.push(place);
         Some(())
+    }
+
+    fn take_away(&mut self, count: u64) {
+        let left = self.count.checked_sub(count);
+        self.count = left.expect("a pair is not merged away more often than it stands there");
     }
 }
 

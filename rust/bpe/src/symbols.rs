@@ -2,10 +2,12 @@
 //! tells which neighbours changed. Does not know which pair is best.
 //!
 //! Spans lie back to back, one slot a byte, with an edge between them. A token of several bytes keeps
-//! its slots, and its id stands in the first and the last of them. So the neighbours of any place are
-//! one slot away, nothing ever moves, and a pair is known by the slot where its right id begins. A
-//! place that was noted for a pair stays true or becomes visibly false: whatever took its ids in is
-//! longer, so another id.
+//! its slots, and its id stands in the first and the last of them. So nothing ever moves, neighbours
+//! are one slot away, and a pair is known by its place: the slot where its right id begins.
+//!
+//! The two slots at a place hold the ids that meet there; once they are merged, they keep what was
+//! merged there or become part of the new id. Since no pair is merged twice, one look at the two slots
+//! tells whether a place that was once noted for a pair still holds it.
 
 use std::cmp::Reverse;
 
@@ -13,9 +15,6 @@ use crate::{Documents, Error, Merge};
 
 /// Stands between two spans.
 const EDGE: u32 = u32::MAX;
-
-/// Stands in the slots inside a token.
-const INSIDE: u32 = u32::MAX - 1;
 
 /// All spans of two or more bytes.
 #[derive(Debug)]
@@ -84,8 +83,6 @@ impl Symbols {
                 continue;
             }
             let (start, end) = (at - left, at + right);
-            self.slots[at - 1] = INSIDE;
-            self.slots[at] = INSIDE;
             self.slots[start] = new;
             self.slots[end - 1] = new;
             let count = counts.get(place);
