@@ -32,7 +32,7 @@ build: $(CORE)  ## Compile the Rust core (release) and install it into .venv
 demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library, write shards, verify, look inside
 	$(BIN)/python -m jobs.prepare jobs/recipes/demo.toml
 	$(BIN)/nanotok verify $(DEMO)/out
-	$(BIN)/nanotok inspect $(DEMO)/out --source docs --doc 1
+	$(BIN)/nanotok inspect $(DEMO)/out --source docs --doc 1 --text
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 74
 
 test: test-rust test-python  ## Run every test, Rust and Python

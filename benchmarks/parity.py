@@ -1,18 +1,19 @@
-"""The core beside rustbpe and tiktoken on the same documents: equal answers, and how fast.
+"""The core beside rustbpe and tiktoken: equal answers on every document, and how fast.
 
-    python benchmarks/parity.py --vocab-size 32768 FILE.parquet ...
+    python benchmarks/parity.py --vocab-size 32768 FILE.parquet FILE.parquet ...
 
-Learns a tokenizer of the text column of all files with rustbpe and with this project (the same
-number of threads), compares every token; then encodes every document with tiktoken's
-`encode_ordinary` and with `encode_batch`, one thread each, and compares every id. The files timed
-for encoding are those learned from, so this is a check of answers first; peers run in the same
-process, one after the other. The last line of stdout is one JSON document.
+Learns from the text column of all files but the last, with rustbpe and with this project on the same
+number of threads, and compares every token. Then encodes with tiktoken's `encode_ordinary` and with
+`encode_batch`, one thread each, and compares every id of every file; timed is the last file alone,
+which nothing was learned from. Both run in this process in turn; times are medians. The last line of
+stdout is one JSON document.
 """
 
 import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import rustbpe
+import tiktoken
 
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -31,17 +33,21 @@ from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer
 def main() -> None:
     """Compare on the files named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="+", type=Path, help="at least two parquet files")
     parser.add_argument("--vocab-size", type=int, default=32768)
     parser.add_argument("--threads", type=int, default=2, help="for learning")
+    parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    texts = [text for path in options.files for text in read_texts(path)]
-    size = sum(len(text.encode()) for text in texts)
-    print(f"{len(texts):,} documents, {size / 1e6:.1f} MB of text", flush=True)
-    learned, learning = compare_learning(texts, options.vocab_size, options.threads)
-    encoding = compare_encoding(texts, learned, size)
-    measured = {"files": len(options.files), "bytes": size, **learning, **encoding}
-    print(json.dumps({**about(), **measured}))
+    os.environ["RAYON_NUM_THREADS"] = str(options.threads)  # rustbpe's only handle
+    files = [read_texts(path) for path in options.files]
+    learned_from = [text for texts in files[:-1] for text in texts]
+    learned, learning = compare_learning(learned_from, options)
+    for texts in files[:-1]:
+        compare_ids(texts, learned)
+    encoding = compare_encoding(files[-1], learned, options.repeats)
+    ids_of = sum(map(len, files))
+    print(f"ids of all {ids_of:,} documents equal tiktoken's")
+    print(json.dumps({**about(options.files), **learning, **encoding, "documents": ids_of}))
 
 
 def read_texts(path: Path) -> list[str]:
@@ -51,70 +57,106 @@ def read_texts(path: Path) -> list[str]:
 
 
 def compare_learning(
-    texts: list[str], vocab_size: int, threads: int
+    texts: list[str], options: argparse.Namespace
 ) -> tuple[Tokenizer, dict[str, Any]]:
     """Learn with both; stop at the first difference."""
-    num_ranks = vocab_size - len(SPECIAL_TOKENS)
-    peer = rustbpe.Tokenizer()
-    os.environ["RAYON_NUM_THREADS"] = str(threads)
-    peer_seconds, _ = timed(
-        lambda: peer.train_from_iterator(iter(texts), num_ranks, pattern=SPLIT_PATTERN)
-    )
-    seconds, learned = timed(
-        lambda: Tokenizer.train_from_iterator(texts, vocab_size, threads=threads)
-    )
-    expected = [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+
+    def with_peer() -> list[bytes]:
+        peer = rustbpe.Tokenizer()
+        ranks = options.vocab_size - len(SPECIAL_TOKENS)
+        peer.train_from_iterator(iter(texts), ranks, pattern=SPLIT_PATTERN)
+        return [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+
+    def with_ours() -> Tokenizer:
+        return Tokenizer.train_from_iterator(texts, options.vocab_size, threads=options.threads)
+
+    (peer_seconds, expected), (seconds, learned) = in_turn(with_peer, with_ours, options.repeats)
     assert list(learned.model.tokens) == expected, "the merges differ from rustbpe's"
-    ratio = peer_seconds / seconds
-    print(f"learn: {seconds:.2f} s, rustbpe {peer_seconds:.2f} s ({ratio:.1f} times), equal merges")
+    size = num_bytes(texts)
+    print(
+        f"learn {size / 1e6:.1f} MB, {len(expected):,} equal ranks: {seconds:.2f} s, "
+        f"rustbpe {peer_seconds:.2f} s, {peer_seconds / seconds:.1f} times"
+    )
     return learned, {
+        "learned_bytes": size,
         "ranks": len(expected),
         "learn_seconds": round(seconds, 3),
         "rustbpe_seconds": round(peer_seconds, 3),
-        "learn_ratio": round(ratio, 2),
+        "learn_ratio": round(peer_seconds / seconds, 2),
     }
 
 
-def compare_encoding(texts: list[str], learned: Tokenizer, size: int) -> dict[str, Any]:
-    """Encode every document with both; stop at the first difference."""
+def compare_encoding(texts: list[str], learned: Tokenizer, repeats: int) -> dict[str, Any]:
+    """Encode with both; stop at the first difference."""
     peer = learned.to_tiktoken()
     array = pa.array(texts, pa.large_string())
-    seconds, (ids, offsets) = timed(lambda: learned.encode_batch(array))
-    peer_seconds, expected = timed(lambda: [peer.encode_ordinary(text) for text in texts])
-    for number, own in enumerate(expected):
-        assert ids[offsets[number] : offsets[number + 1]].tolist() == own, f"document {number}"
-    ratio = peer_seconds / seconds
+    (peer_seconds, expected), (seconds, own) = in_turn(
+        lambda: encode_with(peer, texts), lambda: learned.encode_batch(array), repeats
+    )
+    compare(own, expected)
+    rate, peer_rate = (num_bytes(texts) / 1e6 / each for each in (seconds, peer_seconds))
     print(
-        f"encode: {size / 1e6 / seconds:.1f} MB/s, tiktoken {size / 1e6 / peer_seconds:.1f} MB/s "
-        f"({ratio:.1f} times), {len(ids):,} equal ids"
+        f"encode {num_bytes(texts) / 1e6:.1f} MB: {rate:.1f} MB/s, tiktoken {peer_rate:.1f} MB/s, "
+        f"{rate / peer_rate:.1f} times"
     )
     return {
-        "documents": len(texts),
-        "ids": len(ids),
-        "encode_megabytes_per_second": round(size / 1e6 / seconds, 1),
-        "tiktoken_megabytes_per_second": round(size / 1e6 / peer_seconds, 1),
-        "encode_ratio": round(ratio, 2),
+        "encoded_bytes": num_bytes(texts),
+        "encode_megabytes_per_second": round(rate, 1),
+        "tiktoken_megabytes_per_second": round(peer_rate, 1),
+        "encode_ratio": round(rate / peer_rate, 2),
     }
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Give seconds and result of a call."""
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
+def compare_ids(texts: list[str], learned: Tokenizer) -> None:
+    """Compare every id of every text with tiktoken's."""
+    compare(learned.encode_batch(texts), encode_with(learned.to_tiktoken(), texts))
 
 
-def about() -> dict[str, Any]:
-    """Say what ran where."""
+def encode_with(peer: tiktoken.Encoding, texts: list[str]) -> list[list[int]]:
+    """Encode texts one after the other."""
+    return [peer.encode_ordinary(text) for text in texts]
+
+
+def compare(own: tuple[Any, Any], expected: list[list[int]]) -> None:
+    """Stop at the first document whose ids differ."""
+    ids, offsets = own
+    for number, peers in enumerate(expected):
+        same = ids[offsets[number] : offsets[number + 1]].tolist() == peers
+        assert same, f"the ids of document {number} differ from tiktoken's"
+
+
+def in_turn(
+    first: Callable[[], Any], second: Callable[[], Any], repeats: int
+) -> tuple[tuple[float, Any], tuple[float, Any]]:
+    """Run both in turn; give the median seconds and the last result of each."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    results: list[Any] = [None, None]
+    for _ in range(repeats):
+        for place, work in enumerate((first, second)):
+            start = time.perf_counter()
+            results[place] = work()
+            seconds[place].append(time.perf_counter() - start)
+    medians = [statistics.median(each) for each in seconds]
+    return (medians[0], results[0]), (medians[1], results[1])
+
+
+def num_bytes(texts: list[str]) -> int:
+    """Count the UTF-8 bytes of texts."""
+    return sum(len(text.encode()) for text in texts)
+
+
+def about(files: list[Path]) -> dict[str, Any]:
+    """Say what ran where, on what."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
     )
-    peers = {name: version(name) for name in ("rustbpe", "tiktoken")}
     return {
+        "benchmark": "parity",
+        "corpus": sorted({path.parent.name for path in files}),
         "commit": commit.stdout.strip(),
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "peers": peers,
+        "peers": {name: version(name) for name in ("rustbpe", "tiktoken")},
     }
 
 

@@ -134,6 +134,8 @@ def test_inspect_shows_a_document_and_its_mask(job, capsys):
     assert "\x1b[91m<|user_start|>\x1b[0m" in colored
     assert main(["inspect", str(out), "--doc", "0", "--color", "always", "--ids"]) == 0
     assert "<|bos|>(341)" in capsys.readouterr().out
+    assert main(["inspect", str(out), "--doc", "0", "--text"]) == 0
+    assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in capsys.readouterr().out
     assert main(["inspect", str(out), "--doc", "999"]) == 2
     assert "there are 110 documents" in capsys.readouterr().err
 

@@ -300,7 +300,7 @@ def test_a_tensor_file_is_what_torch_reads(size):
 
 
 def test_token_bytes_load_in_torch(tokenizer, tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="torch is optional; TensorReader stands in for it")
     tokenizer.save(tmp_path)
     for weights_only in (True, False):
         tensor = torch.load(tmp_path / "token_bytes.pt", weights_only=weights_only)

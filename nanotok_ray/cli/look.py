@@ -34,6 +34,7 @@ Show one document: its tokens in turn in two colours; with a mask, green is trai
 
   nanotok inspect /data/out --doc 0
   nanotok inspect /data/out --source chats --doc 12 --ids
+  nanotok inspect /data/out --doc 0 --text
 """
 
 
@@ -49,6 +50,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     inspect.add_argument("--split", choices=SPLITS, default="train")
     inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
     inspect.add_argument("--ids", action="store_true", help="show the id of each token")
+    inspect.add_argument("--text", action="store_true", help="show the decoded text alone")
     inspect.add_argument(
         "--color",
         choices=("auto", "always", "never"),
@@ -115,7 +117,9 @@ def _shown(
     told = f"{len(ids)} tokens, {size} bytes, {size / max(len(ids), 1):.2f} bytes per token"
     yield told if mask is None else f"{told}, {int(mask.sum())} tokens under mask 1"
     yield ""
-    if not _wants_color(arguments.color):
+    if arguments.text:
+        yield tokenizer.decode(ids)
+    elif not _wants_color(arguments.color):
         yield "|".join(_plain(ids, mask, tokenizer, with_ids=arguments.ids))
     elif mask is None:
         yield _tinted(ids, tokenizer, with_ids=arguments.ids)
