@@ -2,11 +2,11 @@
 
     python benchmarks/parity.py --vocab-size 32768 FILE.parquet FILE.parquet ...
 
-Learns from the text column of all files but the last, with rustbpe and with this project on the same
-number of threads, and compares every token. Then encodes with tiktoken's `encode_ordinary` and with
-`encode_batch`, one thread each, and compares every id of every file; timed is the last file alone,
-which nothing was learned from. Both run in this process in turn; times are medians. The last line of
-stdout is one JSON document.
+Learns from the text column of all files but the last, with rustbpe and with this project on the
+same number of threads, and compares every token. Then encodes with tiktoken's `encode_ordinary` and
+with `encode_batch`, one thread each, and compares every id of every file; timed is the last file
+alone, which nothing was learned from. Both run in this process in turn; times are medians. The last
+line of stdout is one JSON document.
 """
 
 import argparse
