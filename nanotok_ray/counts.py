@@ -54,10 +54,10 @@ class CountSettings:
     """Code points left for this slice under max_chars: counting ends after the document that
     passes it; None: no limit."""
 
-    def key(self, piece: Slice) -> str:
+    def key(self, each: Slice) -> str:
         """Give the key of the count file of a slice."""
         own = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
-        return key_of({"slice": piece.key, "counting": own})
+        return key_of({"slice": each.key, "counting": own})
 
 
 def count_slice(

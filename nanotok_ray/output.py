@@ -105,7 +105,7 @@ def finished_record(folder: Folder, name: str, *, key: str) -> Record | None:
         record = read_record(folder, name)
     except CorruptOutputError:
         return None
-    if record is None or record.values["key"] != key:
+    if record is None or record.values.get("key") != key:
         return None
     present = all(folder.size(file["name"]) == file["size"] for file in record.values["files"])
     return record if present else None

@@ -140,6 +140,15 @@ def test_inspect_shows_a_document_and_its_mask(job, capsys):
     assert "there are 110 documents" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("workers", ["0", "-1", "two"])
+def test_workers_are_one_or_more(job, capsys, workers):
+    path, _ = job
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", path, "--workers", workers])
+    assert caught.value.code == 2
+    assert repr(workers) in capsys.readouterr().err
+
+
 def test_help_teaches_with_examples_and_exit_codes(capsys):
     for command in ([], ["prepare"], ["train"], ["tokenize"], ["verify"], ["inspect"]):
         with pytest.raises(SystemExit) as caught:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nanotok_ray.cluster.events import StageStarted
+from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import (
@@ -159,13 +159,40 @@ def test_an_existing_tokenizer_is_taken_and_nothing_is_learned(corpus, tmp_path)
     assert run(job)[0].values["status"] == "unchanged"
 
 
+def test_a_tokenizer_put_in_the_place_of_the_learned_one_is_noticed(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"))
+    learned = Tokenizer.load(tmp_path / "out/tokenizer")
+    Tokenizer.train_from_iterator(["hello hello"], vocab_size=270).save(tmp_path / "mine")
+    run(recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/mine"))
+    _, stages = run(recipe(corpus, tmp_path / "out"))
+    assert stages["count"][0] == 0
+    assert stages["learn"] == (350 - 265, 0)
+    assert Tokenizer.load(tmp_path / "out/tokenizer") == learned
+
+
+def test_a_missing_tokenizer_file_is_written_again(corpus, tmp_path):
+    for path in ("", f"tokenizer.path={tmp_path}/one/tokenizer"):
+        job = recipe(corpus, tmp_path / ("two" if path else "one"), *filter(None, [path]))
+        run(job)
+        pickle = tmp_path / ("two" if path else "one") / "tokenizer/tokenizer.pkl"
+        data = pickle.read_bytes()
+        pickle.unlink()
+        run(job)
+        assert pickle.read_bytes() == data
+
+
 def test_more_ids_than_the_corpus_allows_end_early_and_the_report_says_so(corpus, tmp_path):
-    prepare(recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=100000"))
+    events = []
+    job = recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=100000")
+    prepare(job, on_event=events.append)
+    [note] = [event.text for event in events if isinstance(event, Note)]
     report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
     assert report["stop_reason"] == "no pair left"
     assert report["vocab_size_asked"] == 100_000
     reached = Tokenizer.load(tmp_path / "out/tokenizer").get_vocab_size()
     assert report["vocab_size_reached"] == reached < 100_000
+    assert "no pair left" in note
+    assert f"{reached:,} ids, 100,000 were asked for" in note
 
 
 def test_ids_beyond_uint16_are_written_as_uint32(corpus, tmp_path):

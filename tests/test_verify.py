@@ -99,6 +99,24 @@ def test_a_plan_a_tokenizer_or_an_index_from_elsewhere_is_found(out, tmp_path):
     assert not problems(out)
 
 
+@pytest.mark.parametrize("name", ["tokenizer.pkl", "tokenizer.json", "token_bytes.pt"])
+def test_a_tokenizer_file_for_others_that_was_changed_is_found(out, name):
+    path = out / "tokenizer" / name
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    found = problems(out)
+    assert len(found) == 1
+    assert name in found[0]
+
+
+@pytest.mark.parametrize("field", ["key", "shards", "documents", "files"])
+def test_a_record_that_lacks_a_field_is_found(out, field):
+    path = first(out, "records/tokenize/web/train/*.json")
+    values = json.loads(path.read_text())
+    del values[field]
+    path.write_text(json.dumps(values))
+    assert any(path.name in problem for problem in problems(out))
+
+
 def test_an_output_without_manifest_is_unfinished(out):
     (out / "manifest.json").unlink()
     with pytest.raises(IncompleteOutputError, match="not finished"):

@@ -80,7 +80,7 @@ def _add_common(own: argparse.ArgumentParser, *, default_recipe: str | None) -> 
     )
     own.add_argument(
         "--workers",
-        type=int,
+        type=_positive,
         metavar="N",
         help="CPUs of a local Ray (default: all of this machine)",
     )
@@ -92,6 +92,12 @@ def _add_common(own: argparse.ArgumentParser, *, default_recipe: str | None) -> 
     own.add_argument(
         "--dry-run", action="store_true", help="say what would be done, and start nothing"
     )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 def _add_nanochat(own: argparse.ArgumentParser) -> None:

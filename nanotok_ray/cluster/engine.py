@@ -102,8 +102,5 @@ def _collect(reference: "ray.ObjectRef[Any]", task: Task) -> Ended:
         return Ended(task=task, error=told)
     except RayError as error:
         first_line = str(error).strip().partition("\n")[0]
-        return Ended(
-            task=task,
-            error=f"{type(error).__name__} after {MAX_RETRIES + 1} attempts: {first_line}",
-        )
+        return Ended(task=task, error=f"{type(error).__name__}: {first_line}")
     return Ended(task=task, result=result, seconds=seconds)

@@ -33,7 +33,7 @@ from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, differing_files
 from nanotok_ray.verify import Verification, verify_output
 
 SUMMARY_NAME = "run/summary.json"
@@ -185,8 +185,7 @@ class _Job:
     def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
         """Write a tokenizer from elsewhere into the output folder, unless it is there."""
         folder = self.out.join(TOKENIZER_FOLDER)
-        is_there = self.out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
-        if is_there and Tokenizer.load(folder).sha256 == tokenizer.sha256:
+        if not differing_files(tokenizer.model, folder):
             return tokenizer
         self.begin_changes()
         tokenizer.save(folder)

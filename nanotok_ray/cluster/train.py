@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from nanotok_ray import _core
 from nanotok_ray.cluster.engine import Ended, Task, num_cpus
-from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
+from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.stages import CountWork, count_work
 from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, key_of, to_json
-from nanotok_ray.merges import Learned, learn_merges
+from nanotok_ray.merges import REACHED, Learned, learn_merges
 from nanotok_ray.output import Record, finished_record
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.plan import Plan, Slice
@@ -91,9 +91,12 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
 
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     """Give the tokenizer of the output folder if it is the one to be learned."""
-    if finished_record(out, LEARN_RECORD, key=training.key) is None:
+    record = finished_record(out, LEARN_RECORD, key=training.key)
+    if record is None:
         return None
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER))
+    tokenizer = Tokenizer.load(out.join(TOKENIZER_FOLDER))
+    # Another one may have been put there since, as by a recipe with tokenizer.path.
+    return tokenizer if tokenizer.sha256 == record.values.get("tokenizer_sha256") else None
 
 
 def finished_counts(training: Training) -> int:
@@ -122,7 +125,10 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
             f"no documents at all in {len(files)} files, the first of them {files[0]}"
         )
     learned = _learn(training, records, on_event)
-    return _save(training, records, learned, out)
+    tokenizer = _save(training, records, learned, out)
+    for text in _notes(training, records, learned, tokenizer):
+        on_event(Note(text=text))
+    return tokenizer
 
 
 def _count(training: Training, on_event: OnEvent) -> list[Record]:
@@ -264,6 +270,7 @@ def _save(
         "format": RECORD_FORMAT,
         "stage": "learn",
         "key": training.key,
+        "tokenizer_sha256": tokenizer.sha256,
         "report": report,
         "files": [
             {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
@@ -271,6 +278,21 @@ def _save(
     }
     out.write_whole(LEARN_RECORD, to_json(record))
     return tokenizer
+
+
+def _notes(
+    training: Training, records: Sequence[Record], learned: Learned, tokenizer: Tokenizer
+) -> Iterator[str]:
+    """Say what of the result was perhaps not meant."""
+    if learned.stop_reason != REACHED:
+        asked = training.recipe.tokenizer.vocab_size
+        yield (
+            f"learning stopped: {learned.stop_reason}; the tokenizer has "
+            f"{tokenizer.get_vocab_size():,} ids, {asked:,} were asked for"
+        )
+    gaps = sum(record.values["gaps"] for record in records)
+    if gaps:
+        yield f"the pattern left {gaps:,} gaps in the texts; each is kept as a span of its own"
 
 
 def _sum(records: Sequence[Record], name: str) -> int:

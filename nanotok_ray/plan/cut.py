@@ -36,32 +36,38 @@ def _cut_row_groups(file: SourceFile, slice_bytes: int) -> Iterator[tuple[int, i
     yield start, len(file.layout)
 
 
-def group_files(
-    files: Sequence[SourceFile], *, slice_bytes: int
-) -> Iterator[tuple[str, int, list[tuple[SourceFile, Piece]]]]:
-    """Give (stem, slice number in its first file, pieces) of the slices of files of one split."""
+Grouped = tuple[str, int, list[tuple[SourceFile, Piece]]]
+"""Stem of a slice, its number in its first file, and its pieces with their files."""
+
+
+def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Grouped]:
+    """Give the slices of the files of one split, in order.
+
+    A file over a quarter of `slice_bytes` is cut into slices of its own; smaller ones are grouped.
+    """
     group: list[tuple[SourceFile, Piece]] = []
     weight = 0
     for file in files:
         pieces = cut_file(file, slice_bytes=slice_bytes)
         own = _weight(file, pieces)
-        if own * 4 > slice_bytes:
-            if group:
-                yield clean_stem(group[0][0].path), 0, group
+        is_large = own * 4 > slice_bytes
+        if group and (is_large or weight + own > slice_bytes):
+            yield _slice(0, group)
             group, weight = [], 0
-            for number, piece in enumerate(pieces):
-                yield clean_stem(file.path), number, [(file, piece)]
+        if is_large:
+            yield from (_slice(number, [(file, piece)]) for number, piece in enumerate(pieces))
             continue
-        if group and weight + own > slice_bytes:
-            yield clean_stem(group[0][0].path), 0, group
-            group, weight = [], 0
         group += [(file, piece) for piece in pieces]
         weight += own
         if _ends_group(file, own, slice_bytes):
-            yield clean_stem(group[0][0].path), 0, group
+            yield _slice(0, group)
             group, weight = [], 0
     if group:
-        yield clean_stem(group[0][0].path), 0, group
+        yield _slice(0, group)
+
+
+def _slice(number: int, members: list[tuple[SourceFile, Piece]]) -> Grouped:
+    return clean_stem(members[0][0].path), number, members
 
 
 def _weight(file: SourceFile, pieces: list[Piece]) -> int:

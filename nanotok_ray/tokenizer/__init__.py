@@ -7,7 +7,7 @@ huggingface_file: the files of others. training: from texts. folder: all files t
 from nanotok_ray.chat import SPECIAL_TOKENS
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
-from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME
+from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME, differing_files
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
 from nanotok_ray.tokenizer.training import make_model
@@ -20,6 +20,7 @@ __all__ = [
     "Model",
     "RustBPETokenizer",
     "Tokenizer",
+    "differing_files",
     "get_token_bytes",
     "get_tokenizer",
     "make_model",

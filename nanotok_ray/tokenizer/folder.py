@@ -42,6 +42,13 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
         target.write_whole(name, data)
 
 
+def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
+    """Give the names of the files that are missing or are not what `save_model` writes."""
+    target = Folder(os.fspath(folder))
+    contents = {name: target.read_bytes(name) for name in FILE_NAMES if target.exists(name)}
+    return [name for name, write in _WRITERS.items() if contents.get(name) != write(model)]
+
+
 def load_model(folder: str | os.PathLike[str]) -> Model:
     """Read the readable file.
 

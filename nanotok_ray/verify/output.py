@@ -29,7 +29,7 @@ from nanotok_ray.output import (
 from nanotok_ray.plan import Plan, Slice, plan_from_json
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, differing_files
 from nanotok_ray.verify.sample import choose, compare_slice
 from nanotok_ray.verify.shard import check_record
 
@@ -130,6 +130,10 @@ class _Check:
             result.problems.append(
                 f"{TOKENIZER_FOLDER}/ does not hold the tokenizer that {MANIFEST_NAME} names"
             )
+        result.problems += [
+            f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
+            for name in differing_files(tokenizer.model, folder.join(TOKENIZER_FOLDER))
+        ]
         return cls(
             folder=folder,
             manifest=manifest,
@@ -145,17 +149,25 @@ class _Check:
         for expected in expected_records(self.plan, self.settings):
             self.result.slices += 1
             record = self._record(expected)
-            if record is not None:
+            if record is not None and self._is_sound(record):
                 found.append((expected.slice, record))
                 self.result.shards += len(record.values["shards"])
                 self.result.documents += record.values["documents"]["out"]
-                self.result.problems += check_record(
-                    self.folder,
-                    record.values,
-                    item_bytes=self.tokenizer.model.id_bytes,
-                    num_ids=self.tokenizer.model.num_ids,
-                )
         return found
+
+    def _is_sound(self, record: Record) -> bool:
+        """Check a record against its files; tell whether it can be read at all."""
+        model = self.tokenizer.model
+        try:
+            self.result.problems += check_record(
+                self.folder, record.values, item_bytes=model.id_bytes, num_ids=model.num_ids
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            self.result.problems.append(
+                f"{record.name} lacks a field or has one of another type: {error!r}"
+            )
+            return False
+        return True
 
     def _record(self, expected: Expected) -> Record | None:
         name = expected.record_name
@@ -166,10 +178,10 @@ class _Check:
             return None
         if record is None:
             self.result.problems.append(f"{name} is missing")
-        elif record.values["key"] != expected.key:
+        elif record.values.get("key") != expected.key:
             self.result.problems.append(
                 f"{name} belongs to another recipe, input or tokenizer: its key is "
-                f"{record.values['key'][:16]}, expected {expected.key[:16]}"
+                f"{record.values.get('key')}, expected {expected.key}"
             )
         else:
             return record
