@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from nanotok_ray import _core, chat
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CorruptOutputError, SplitError
+from nanotok_ray.errors import CorruptOutputError, SplitError, TransientIOError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
@@ -229,6 +229,8 @@ def read_range(source: pa.NativeFile, *, number: int, num_ranges: int, name: str
         first, last = starts[number * step], starts[(number + 1) * step]
         batches = range(first // BATCH_ROWS, -(-last // BATCH_ROWS))
         table = pa.Table.from_batches([reader.get_batch(each) for each in batches], reader.schema)
+    except TransientIOError:
+        raise
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptOutputError(f"{name} cannot be read as a count file: {error}") from error
     own = table.slice(first - (first // BATCH_ROWS) * BATCH_ROWS, last - first).combine_chunks()
@@ -243,14 +245,3 @@ def read_range(source: pa.NativeFile, *, number: int, num_ranges: int, name: str
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
-
-
-__all__ = [
-    "COUNTS_FORMAT",
-    "CountSettings",
-    "Run",
-    "SplitError",
-    "count_slice",
-    "pack_counts",
-    "read_range",
-]
