@@ -7,9 +7,9 @@ so that a reader of shards needs numpy alone.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nanotok_ray.chat import SPECIAL_TOKENS
     from nanotok_ray.patterns import SPLIT_PATTERN
     from nanotok_ray.reader import open_shards
+    from nanotok_ray.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.tokenizer import RustBPETokenizer, Tokenizer, get_token_bytes, get_tokenizer
 
 __version__ = "0.1.0"
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "SPECIAL_TOKENS": "nanotok_ray.chat",
+    "SPECIAL_TOKENS": "nanotok_ray.special_tokens",
     "SPLIT_PATTERN": "nanotok_ray.patterns",
     "RustBPETokenizer": "nanotok_ray.tokenizer",
     "Tokenizer": "nanotok_ray.tokenizer",

@@ -14,19 +14,6 @@ from typing import Any
 
 from nanotok_ray.errors import SourceError
 
-SPECIAL_TOKENS = (
-    "<|bos|>",
-    "<|user_start|>",
-    "<|user_end|>",
-    "<|assistant_start|>",
-    "<|assistant_end|>",
-    "<|python_start|>",
-    "<|python_end|>",
-    "<|output_start|>",
-    "<|output_end|>",
-)
-"""In the order of their ids. A document starts with the first; the others are for chats."""
-
 MALFORMED = (AssertionError, LookupError, TypeError, ValueError)
 """What a malformed conversation raises; `reason_of` words it."""
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import chat
-from nanotok_ray.chat import SPECIAL_TOKENS
 from nanotok_ray.errors import SourceError
-from nanotok_ray.recipe import NANOCHAT_SPECIAL_TOKENS
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 texts = st.text(max_size=8)
 parts = st.fixed_dictionaries(
@@ -42,10 +41,6 @@ def special_id(name):
 def decode(ids):
     names = [bytes([value]) for value in range(256)] + [name.encode() for name in SPECIAL_TOKENS]
     return b"".join(names[number] for number in ids).decode()
-
-
-def test_special_tokens_are_those_a_recipe_gives_by_default():
-    assert SPECIAL_TOKENS == NANOCHAT_SPECIAL_TOKENS
 
 
 @given(conversations())

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import (
-    NANOCHAT_SPECIAL_TOKENS,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
@@ -20,6 +19,7 @@ from nanotok_ray.recipe import (
 )
 from nanotok_ray.recipe.parse import build_recipe
 from nanotok_ray.recipe.sizes import parse_size
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 SMALL = """
 [[source]]
@@ -104,7 +104,7 @@ def test_a_small_recipe_has_every_default():
         tokenizer=TokenizerRecipe(
             vocab_size=32768,
             pattern="nanochat",
-            special_tokens=NANOCHAT_SPECIAL_TOKENS,
+            special_tokens=SPECIAL_TOKENS,
             gaps="spans",
             path=None,
         ),

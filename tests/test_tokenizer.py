@@ -86,7 +86,7 @@ def test_batches_of_training_do_not_change_the_merges(tokenizer, monkeypatch):
     assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
 
 
-@pytest.mark.parametrize("name", nanotok_ray.chat.SPECIAL_TOKENS)
+@pytest.mark.parametrize("name", nanotok_ray.SPECIAL_TOKENS)
 def test_the_name_of_a_special_token_stays_text(tokenizer, name):
     ids = tokenizer.encode(f"x{name}y")
     assert not set(ids) & set(tokenizer.special_tokens.values())

@@ -5,7 +5,6 @@ know whether any input exists, what a tokenizer folder holds, or how the job run
 """
 
 from nanotok_ray.recipe.model import (
-    NANOCHAT_SPECIAL_TOKENS,
     Gaps,
     LimitsRecipe,
     OutputRecipe,
@@ -16,7 +15,6 @@ from nanotok_ray.recipe.parse import load_recipe, parse_recipe
 from nanotok_ray.recipe.source import SourceRecipe
 
 __all__ = [
-    "NANOCHAT_SPECIAL_TOKENS",
     "Gaps",
     "LimitsRecipe",
     "OutputRecipe",

@@ -10,19 +10,7 @@ from typing import Any, Final, Literal, get_args
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_distinct, check_range
 from nanotok_ray.recipe.source import SourceRecipe
-
-NANOCHAT_SPECIAL_TOKENS: Final = (
-    "<|bos|>",
-    "<|user_start|>",
-    "<|user_end|>",
-    "<|assistant_start|>",
-    "<|assistant_end|>",
-    "<|python_start|>",
-    "<|python_end|>",
-    "<|output_start|>",
-    "<|output_end|>",
-)
-"""The special tokens of nanochat, in the order of their ids."""
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 Gaps = Literal["spans", "error"]
 GAPS_RULES: Final = get_args(Gaps)
@@ -44,7 +32,7 @@ class TokenizerRecipe:
     """Number of ids: 256 bytes, merges and special tokens together."""
     pattern: str = "nanochat"
     """The split pattern: a name or a regular expression."""
-    special_tokens: tuple[str, ...] = NANOCHAT_SPECIAL_TOKENS
+    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
     """Names of the special tokens in the order of their ids, which come last."""
     gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""

@@ -9,7 +9,7 @@ import io
 from typing import TYPE_CHECKING
 
 from nanotok_ray.sources.stored import ReadAccount
-from nanotok_ray.storage import open_input
+from nanotok_ray.storage import PositionedFile, open_input
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -19,7 +19,7 @@ _BLOCK_BYTES = 4 << 20
 _END_BYTES = 8  # length of the footer and the magic
 
 
-class ChunkFile(io.RawIOBase):
+class ChunkFile(PositionedFile):
     """A parquet file of which one column chunk at a time is read ahead, and hashed on the way.
 
     The hash is of stored bytes, which Arrow does not show. Keeping them until Arrow asks for them
@@ -28,8 +28,7 @@ class ChunkFile(io.RawIOBase):
 
     def __init__(self, url: str) -> None:
         self._file = open_input(url)
-        self._size = self._file.seek(0, io.SEEK_END)
-        self._position = 0
+        super().__init__(size=self._file.seek(0, io.SEEK_END))
         self._window = b""
         self._window_start = 0
 
@@ -52,24 +51,6 @@ class ChunkFile(io.RawIOBase):
         length = int.from_bytes(self._file.read(4), "little")
         self._file.seek(self._size - _END_BYTES - length)
         return hashlib.sha256(self._file.read()).hexdigest()
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def tell(self) -> int:
-        """Give the position of the next read."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move the position of the next read."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
 
     def read(self, size: int = -1, /) -> bytes:
         """Give the next bytes, from what is kept where it has them all."""

@@ -6,12 +6,14 @@ Takes paths and URLs; gives bytes, sizes and file objects. Does not know what an
 from nanotok_ray.storage.folder import Folder
 from nanotok_ray.storage.inputs import FoundFiles, InputFile, find_files, list_files, open_input
 from nanotok_ray.storage.local import WholeFile
+from nanotok_ray.storage.positioned import PositionedFile
 from nanotok_ray.storage.urls import is_local
 
 __all__ = [
     "Folder",
     "FoundFiles",
     "InputFile",
+    "PositionedFile",
     "WholeFile",
     "find_files",
     "is_local",

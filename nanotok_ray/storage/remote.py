@@ -4,7 +4,6 @@ Takes URLs and names inside one folder; gives bytes, sizes, readers and writers.
 pass are `TransientIOError`. Does not know local disks or what the files hold.
 """
 
-import io
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from fsspec.spec import AbstractBufferedFile
 
 from nanotok_ray.storage.local import WholeFile
+from nanotok_ray.storage.positioned import PositionedFile
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.transient import transient_errors
 from nanotok_ray.storage.tree import walk
@@ -21,34 +21,15 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-class RemoteInput(io.RawIOBase):
+class RemoteInput(PositionedFile):
     """A remote file to read from, with a position of its own."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._position = 0
         with transient_errors("open", url):
             file_system, path = connect(url)
             self._file = file_system.open(path, "rb")
-            self._size = int(self._file.size)
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def tell(self) -> int:
-        """Give the position of the next read."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move the position of the next read; costs nothing."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
+            super().__init__(size=int(self._file.size))
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fill a buffer from the current position; fewer bytes only at the end."""

@@ -4,8 +4,8 @@ model: the value. readable: its own file, which names it. nanochat_files, tiktok
 huggingface_file: the files of others. training: from texts. folder: all files together.
 """
 
-from nanotok_ray.chat import SPECIAL_TOKENS
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
 from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME, differing_files
 from nanotok_ray.tokenizer.model import Model

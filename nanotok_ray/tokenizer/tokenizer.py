@@ -18,6 +18,7 @@ from nanotok_ray import _core, chat
 from nanotok_ray.documents import Documents, as_documents, to_utf8
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
@@ -70,7 +71,7 @@ class Tokenizer:
         *,
         threads: int | None = None,
         pattern: str = SPLIT_PATTERN,
-        special_tokens: Sequence[str] = chat.SPECIAL_TOKENS,
+        special_tokens: Sequence[str] = SPECIAL_TOKENS,
     ) -> Self:
         """Learn from texts; `vocab_size` includes the special tokens.
 
