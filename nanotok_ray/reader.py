@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_index import unpack_index
-from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
 from nanotok_ray.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
@@ -40,7 +40,7 @@ def open_shards(folder: str, split: str = "train", source: str | None = None) ->
     Raises:
         IncompleteOutputError: no manifest: the job has not finished, or this is another folder.
         CorruptOutputError: a file is not what the manifest says.
-        ValueError: no such split or source.
+        SourceError: no such split or source.
     """
     root = Path(folder)
     manifest = read_manifest(root)
@@ -52,7 +52,7 @@ def open_shards(folder: str, split: str = "train", source: str | None = None) ->
     if source is not None:
         names = manifest["sources"]
         if source not in names:
-            raise ValueError(f"no source {source!r} in {folder}; there are {', '.join(names)}")
+            raise SourceError(f"no source {source!r} in {folder}; there are {', '.join(names)}")
         chosen &= index.rows["source"] == names.index(source)
     return Shards(root=root, index=index, rows=np.flatnonzero(chosen))
 
@@ -77,7 +77,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
 
 def _split_number(split: str) -> int:
     if split not in SPLITS:
-        raise ValueError(f"no split {split!r}; there are {' and '.join(SPLITS)}")
+        raise SourceError(f"no split {split!r}; there are {' and '.join(SPLITS)}")
     return SPLITS.index(split)
 
 

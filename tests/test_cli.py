@@ -136,8 +136,19 @@ def test_inspect_shows_a_document_and_its_mask(job, capsys):
     assert "<|bos|>(341)" in capsys.readouterr().out
     assert main(["inspect", str(out), "--doc", "0", "--text"]) == 0
     assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in capsys.readouterr().out
+    assert main(["inspect", str(out), "--source", "wab"]) == 2
+    assert "there are web, chats" in capsys.readouterr().err
     assert main(["inspect", str(out), "--doc", "999"]) == 2
     assert "there are 110 documents" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_exits_5_without_a_traceback(job, capsys, tmp_path):
+    path, _ = job
+    (tmp_path / "file").write_text("in the way")
+    assert main(["prepare", path, "--set", f"output.path={tmp_path}/file/out"]) == 5
+    captured = capsys.readouterr()
+    assert "Not a directory" in captured.err
+    assert "Traceback" not in captured.err
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two"])

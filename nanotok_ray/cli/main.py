@@ -24,7 +24,7 @@ exit codes:
   2  the recipe, an input or an argument is wrong
   3  more documents were quarantined than the recipe allows
   4  the output is unfinished or not what it should be
-  5  slices failed for good, or storage did
+  5  slices failed for good, or storage or the disk did
   130  interrupted
 """
 
@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
         return INTERRUPTED
     except BrokenPipeError:
         return FAILED
+    except OSError as error:  # a full disk, a folder that may not be written: no place in our code
+        _tell(arguments, "failed", f"error: {error}")
+        return INFRASTRUCTURE
 
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:

@@ -96,8 +96,8 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
         data = folder.read_bytes(MANIFEST_NAME)
     except FileNotFoundError as error:
         raise IncompleteOutputError(
-            f"{folder.join(MANIFEST_NAME)} does not exist: the job has not finished; "
-            "run it again, it goes on where it stopped"
+            f"{folder.join(MANIFEST_NAME)} does not exist: the job has not finished, or this is "
+            "not its output folder; run the job again, it goes on where it stopped"
         ) from error
     return from_json(data, name=folder.join(MANIFEST_NAME), expected_format=MANIFEST_FORMAT)
 
