@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,13 +163,31 @@ class Tokenizer:
             special_tokens=self.special_tokens,
         )
 
+    @overload
+    def encode(
+        self,
+        text: str,
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        num_threads: int = 8,
+    ) -> list[int]: ...
+
+    @overload
+    def encode(
+        self,
+        text: list[str],
+        prepend: int | str | None = None,
+        append: int | str | None = None,
+        num_threads: int = 8,
+    ) -> list[list[int]]: ...
+
     def encode(
         self,
         text: str | list[str],
         prepend: int | str | None = None,
         append: int | str | None = None,
         num_threads: int = 8,
-    ) -> Any:  # noqa: ANN401 - as nanochat: list[int] for a text, list[list[int]] for a list
+    ) -> list[int] | list[list[int]]:
         """Give the ids of a text, or one list of ids for each of a list of texts.
 
         `prepend` and `append` are ids or names of special tokens; names in `text` stay text.
