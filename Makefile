@@ -63,7 +63,8 @@ format: $(INSTALLED)  ## Rewrite the sources in the one style
 	cargo fmt --all $(MANIFEST)
 
 bench: build $(DEMO)/corpus/.made  ## Compare the core with rustbpe and tiktoken on the demo's corpus: answers and speed
-	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/code/*.parquet $(DEMO)/corpus/docs/*.parquet
+	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/docs/*.parquet $(DEMO)/corpus/code/*.parquet
+	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --learn $(DEMO)/corpus/docs/*.parquet --time $(DEMO)/corpus/code/*.parquet
 
 wheel: $(INSTALLED)  ## Build the wheel into dist/
 	rm -rf dist
