@@ -61,6 +61,10 @@ class Splitter:
     def pattern(self) -> str:
         """The pattern as it was given."""
 
+    @property
+    def engine(self) -> Literal["lexer", "table", "regex"]:
+        """What finds the matches, from the fastest to the slowest; the spans are the same."""
+
     def split(self, document: bytes) -> list[bytes]:
         """Return the spans; joined they are the document.
 

@@ -129,6 +129,16 @@ def test_gaps_are_maximal_spans_and_invalid_bytes_are_spans_of_their_own():
     assert splitter.count_gaps(document) == 2
 
 
+@PATTERNS
+def test_the_usual_patterns_are_split_by_the_lexer(pattern):
+    assert _core.Splitter(pattern).engine == "lexer"
+
+
+def test_other_patterns_are_split_by_a_table_or_by_the_regex_engine():
+    assert _core.Splitter(r"\w+|\W+").engine == "table"
+    assert _core.Splitter(r"(a)\1|\w").engine == "regex"
+
+
 def test_a_run_of_white_space_of_any_length_is_split():
     spans = _core.Splitter(NANOCHAT).split(b" " * 3_000_000 + b"x")
     assert list(map(len, spans)) == [2_999_999, 2]

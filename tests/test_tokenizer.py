@@ -147,6 +147,12 @@ def test_special_tokens_may_be_chosen():
         Tokenizer.train_from_iterator([], 300, special_tokens=["<x>", "<y>", "<x>"])
 
 
+def test_a_tokenizer_says_what_splits_its_texts():
+    named = [Tokenizer.train_from_iterator([], 265, pattern=name) for name in PATTERNS]
+    assert {tokenizer.engine for tokenizer in named} == {"lexer"}
+    assert Tokenizer.train_from_iterator([], 265, pattern="[a-z]+").engine == "table"
+
+
 def test_a_pattern_that_cannot_be_compiled_is_an_error():
     with pytest.raises(PatternError):
         Tokenizer.train_from_iterator(["a"], 300, pattern="(a")

@@ -118,6 +118,11 @@ class Tokenizer:
         return self.model.pattern
 
     @property
+    def engine(self) -> Literal["lexer", "table", "regex"]:
+        """What finds the pattern's matches, from the fastest to the slowest; ids are the same."""
+        return _core.Splitter(self.pattern).engine
+
+    @property
     def merges(self) -> list[tuple[int, int]]:
         """The pair of each merge, in order; merge k makes id 256 + k."""
         return list(self.model.merges)

@@ -24,6 +24,12 @@ impl Splitter {
         self.0.pattern()
     }
 
+    /// What finds the matches: "lexer", "table" or "regex".
+    #[getter]
+    fn engine(&self) -> &'static str {
+        self.0.engine()
+    }
+
     /// Return the spans; joined they are the document.
     fn split<'py>(&self, py: Python<'py>, document: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let mut spans = Vec::new();

@@ -2,8 +2,6 @@
 //! the match that begins there. Ten times as fast as the backtracking engine, and linear on runs of
 //! white space that exhaust it. Never answers what it does not know: then the caller asks the other.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use regex_automata::dfa::dense::{Builder, Config, DFA};
 use regex_automata::dfa::{Automaton as _, StartKind};
 use regex_automata::util::primitives::StateID;
@@ -18,13 +16,6 @@ const MAX_BYTES: usize = 32 << 20;
 /// The number, among the automaton's patterns, of the white-space rule.
 const WHITESPACE: usize = 1;
 
-/// As many tables are kept for the next splitter of the same pattern: to build one takes 15 ms, and
-/// whoever counts or encodes small things makes many splitters.
-const MAX_KEPT: usize = 4;
-
-/// The newest tables by pattern, newest last; `None` is a pattern known to have none.
-static KEPT: Mutex<Vec<(String, Option<Arc<Automaton>>)>> = Mutex::new(Vec::new());
-
 /// A pattern's table.
 #[derive(Debug)]
 pub(crate) struct Automaton {
@@ -33,32 +24,17 @@ pub(crate) struct Automaton {
 }
 
 impl Automaton {
-    /// The table of `pattern`, if it has a plain form and a table of bearable size.
-    pub(crate) fn of(pattern: &str) -> Option<Arc<Self>> {
-        let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, table)) = kept().iter().find(|(known, _)| known == pattern) {
-            return table.clone();
-        }
-        let table = Self::new(pattern).map(Arc::new);
-        let mut kept = kept();
-        if kept.len() == MAX_KEPT {
-            kept.remove(0);
-        }
-        kept.push((pattern.to_owned(), table.clone()));
-        table
-    }
-
-    fn new(pattern: &str) -> Option<Self> {
-        let grammar = Grammar::new(pattern)?;
+    /// The table of `grammar`, if it is of bearable size.
+    pub(crate) fn new(grammar: &Grammar) -> Option<Self> {
         let config = Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::LeftmostFirst)
             .accelerate(false)
             .dfa_size_limit(Some(MAX_BYTES))
             .determinize_size_limit(Some(MAX_BYTES));
-        let mut patterns = vec![grammar.alternatives.as_str()];
+        let mut patterns = vec![grammar.alternatives.join("|")];
         if grammar.whitespace_rule {
-            patterns.push(r"\s+");
+            patterns.push(r"\s+".to_owned());
         }
         let table = Builder::new().configure(config).build_many(&patterns).ok()?;
         let start = table.start_state_forward(&Input::new("").anchored(Anchored::Yes)).ok()?;

@@ -17,7 +17,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grammar {
     /// Alternatives before the white-space rule, in the syntax of `regex-syntax`.
-    pub(crate) alternatives: String,
+    pub(crate) alternatives: Vec<String>,
     /// Whether the white-space rule comes last.
     pub(crate) whitespace_rule: bool,
 }
@@ -36,11 +36,15 @@ impl Grammar {
         if alternatives.is_empty() {
             return None;
         }
-        let alternatives = alternatives.into_iter().map(plain).collect::<Option<Vec<_>>>()?;
-        let mut text = String::new();
-        Expr::Alt(alternatives).to_str(&mut text, 0);
-        Some(Self { alternatives: text, whitespace_rule })
+        let texts = alternatives.into_iter().map(|alternative| Some(text_of(&plain(alternative)?)));
+        Some(Self { alternatives: texts.collect::<Option<_>>()?, whitespace_rule })
     }
+}
+
+fn text_of(plain: &Expr) -> String {
+    let mut text = String::new();
+    plain.to_str(&mut text, 0);
+    text
 }
 
 fn ends_with_whitespace_rule(alternatives: &[Expr]) -> bool {
@@ -103,12 +107,11 @@ fn class(single: &Expr) -> Option<ClassUnicode> {
     if !matches!(single, Expr::Delegate { .. } | Expr::Literal { .. } | Expr::Any { .. }) {
         return None;
     }
-    let mut text = String::new();
-    single.to_str(&mut text, 0);
-    one_character(&regex_syntax::parse(&text).ok()?)
+    one_character(&regex_syntax::parse(&text_of(single)).ok()?)
 }
 
-fn one_character(hir: &Hir) -> Option<ClassUnicode> {
+/// The characters of which `hir` matches exactly one, if that is what it does.
+pub(crate) fn one_character(hir: &Hir) -> Option<ClassUnicode> {
     match hir.kind() {
         HirKind::Class(Class::Unicode(class)) => Some(class.clone()),
         HirKind::Literal(literal) => {
@@ -137,9 +140,9 @@ fn is_plain(part: &Expr) -> bool {
 mod tests {
     use super::*;
 
-    fn check(pattern: &str, expected: Option<(&str, bool)>) {
+    fn check(pattern: &str, expected: Option<(&[&str], bool)>) {
         let expected = expected.map(|(alternatives, whitespace_rule)| Grammar {
-            alternatives: alternatives.to_owned(),
+            alternatives: alternatives.iter().map(|&text| text.to_owned()).collect(),
             whitespace_rule,
         });
         assert_eq!(Grammar::new(pattern), expected, "{pattern}");
@@ -147,15 +150,15 @@ mod tests {
 
     #[test]
     fn plain_patterns_stay_as_they_are() {
-        check("a|b+", Some(("a|b+", false)));
-        check("a", Some(("a", false)));
-        check(r"(a.)+?$", Some((r"(a.)+?$", false)));
+        check("a|b+", Some((&["a", "b+"], false)));
+        check("a", Some((&["a"], false)));
+        check(r"(a.)+?$", Some((&[r"(a.)+?$"], false)));
     }
 
     #[test]
     fn the_white_space_rule_is_taken_off() {
-        check(r"a|\s+(?!\S)|\s+", Some(("a", true)));
-        check(r"a|\s+(?!\S)|\s", Some(("a", true)));
+        check(r"a|\s+(?!\S)|\s+", Some((&["a"], true)));
+        check(r"a|\s+(?!\S)|\s", Some((&["a"], true)));
         check(r"a|\s+(?!\S)", None);
         check(r"\s+(?!\S)|\s+", None);
         check(r"a|\s+(?!\S)|\s+|b", None);
@@ -163,12 +166,12 @@ mod tests {
 
     #[test]
     fn possessive_repeats_become_greedy_where_it_makes_no_difference() {
-        check("a++", Some(("a+", false)));
-        check("a?+b+", Some(("a?b+", false)));
-        check("a++b*", Some(("a+b*", false)));
-        check("a++b*+", Some(("a+b*", false)));
-        check(r"\s++$", Some((r"\s+$", false)));
-        check(r"[^\p{L}]?+\p{L}++", Some((r"[^\p{l}]?\p{l}+", false)));
+        check("a++", Some((&["a+"], false)));
+        check("a?+b+", Some((&["a?b+"], false)));
+        check("a++b*", Some((&["a+b*"], false)));
+        check("a++b*+", Some((&["a+b*"], false)));
+        check(r"\s++$", Some((&[r"\s+$"], false)));
+        check(r"[^\p{L}]?+\p{L}++", Some((&[r"[^\p{l}]?\p{l}+"], false)));
     }
 
     #[test]

@@ -17,12 +17,16 @@
 mod automaton;
 mod blocks;
 mod cache;
+mod classes;
 mod counts;
 mod documents;
 mod encode;
+mod engine;
 mod error;
+mod family;
 mod grammar;
 mod hash;
+mod lexer;
 mod linked;
 mod merges;
 mod pairs;

@@ -1,10 +1,8 @@
 //! Documents to spans, by a pattern. Takes any bytes, gives slices of them that join to the document.
 //! Does not count, and knows no ids.
 
-use std::sync::Arc;
-
 use crate::Error;
-use crate::automaton::Automaton;
+use crate::engine::Engine;
 use crate::error::GaveUp;
 
 /// Version of the Unicode tables that `\p{L}`, `\s` and case folding come from. Other tables cut
@@ -40,7 +38,7 @@ pub enum GapRule {
 #[derive(Debug, Clone)]
 pub struct Splitter {
     regex: fancy_regex::Regex,
-    automaton: Option<Arc<Automaton>>,
+    engine: Engine,
     gaps: GapRule,
 }
 
@@ -68,12 +66,18 @@ impl Splitter {
             .backtrack_limit(BACKTRACK_LIMIT)
             .build()
             .map_err(|error| Error::Pattern { reason: error.to_string() })?;
-        Ok(Self { regex, automaton: Automaton::of(pattern), gaps })
+        Ok(Self { regex, engine: Engine::of(pattern), gaps })
     }
 
     /// The pattern as it was given.
     pub fn pattern(&self) -> &str {
         self.regex.as_str()
+    }
+
+    /// What finds the matches: "lexer", "table" or "regex", from the fastest to the slowest. The spans
+    /// are the same.
+    pub fn engine(&self) -> &'static str {
+        self.engine.name()
     }
 
     /// Calls `visit` with each span of `document`, from left to right. Spans are never empty.
@@ -96,6 +100,9 @@ impl Splitter {
         document: &'d [u8],
         mut visit: impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
+        if let Ok(text) = std::str::from_utf8(document) {
+            return self.visit_text(text, &mut visit);
+        }
         let mut start = 0;
         for chunk in document.utf8_chunks() {
             self.visit_text(chunk.valid(), &mut visit)
@@ -111,6 +118,10 @@ impl Splitter {
         text: &'d str,
         visit: &mut impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
+        if let Engine::Lexer(lexer) = &self.engine {
+            lexer.split(text, |span| visit(span, Kind::Match));
+            return Ok(());
+        }
         let mut done = 0;
         let mut position = 0;
         while let Some((start, end)) = self.find(text, position)? {
@@ -146,7 +157,10 @@ impl Splitter {
     /// The next match at or after `from`.
     #[inline]
     fn find(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Stuck> {
-        let quick = self.automaton.as_ref().and_then(|automaton| automaton.match_at(text, from));
+        let quick = match &self.engine {
+            Engine::Table(automaton) => automaton.match_at(text, from),
+            Engine::Lexer(_) | Engine::Regex => None,
+        };
         match quick {
             Some(end) => Ok(Some((from, end))),
             None if from >= text.len() => Ok(None),

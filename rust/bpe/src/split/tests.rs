@@ -43,10 +43,10 @@ fn check(pattern: &str, document: &str, expected: &str) {
 }
 
 #[test]
-fn the_usual_patterns_have_an_automaton() {
-    for pattern in [NANOCHAT, CL100K, R50K, O200K] {
-        assert!(Automaton::of(pattern).is_some(), "{pattern}");
-    }
+fn a_pattern_has_the_fastest_engine_that_takes_it() {
+    let engines = PATTERNS.map(|pattern| Splitter::new(pattern, GapRule::Spans).unwrap().engine());
+    assert_eq!(engines[..5], ["lexer", "lexer", "lexer", "table", "table"]);
+    assert_eq!(engines[5..9], ["table", "regex", "table", "regex"]);
 }
 
 #[test]

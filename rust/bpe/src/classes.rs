@@ -1,0 +1,140 @@
+//! Characters to classes: up to seven sets of characters as the bits of one byte. Takes the sets once,
+//! then bytes of valid UTF-8. Knows nothing of what a class is good for.
+
+use std::collections::HashMap;
+
+use regex_syntax::hir::ClassUnicode;
+
+/// Not a class: the byte begins a character of several.
+const WIDE: u8 = 1 << 7;
+
+/// Characters in a block: as many as the last byte of a wide character tells apart.
+const BLOCK: usize = 64;
+
+/// The sets of every character. Text in English asks the first table alone; the others take some 60 KB,
+/// because most blocks of characters are alike.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    ascii: [u8; 256],
+    /// Number of the block of each 64 characters.
+    blocks: Vec<u16>,
+    members: Vec<u8>,
+}
+
+impl Classes {
+    /// The table of `sets`, each with the bit that stands for it; the highest bit is taken.
+    pub(crate) fn new(sets: &[(u8, &ClassUnicode)]) -> Self {
+        let mut all = vec![0; char::MAX as usize + 1];
+        for (bit, set) in sets {
+            for range in set.ranges() {
+                all[range.start() as usize..=range.end() as usize]
+                    .iter_mut()
+                    .for_each(|bits| *bits |= bit);
+            }
+        }
+        let mut ascii = [WIDE; 256];
+        ascii[..128].copy_from_slice(&all[..128]);
+        let (blocks, members) = without_repeats(&all);
+        Self { ascii, blocks, members }
+    }
+
+    /// The sets of the character at `at`, and where the next one begins; no set at the end.
+    #[inline]
+    pub(crate) fn at(&self, text: &[u8], at: usize) -> (u8, usize) {
+        let Some(&byte) = text.get(at) else { return (0, at) };
+        match self.ascii[usize::from(byte)] {
+            WIDE => self.wide(text, at),
+            classes => (classes, at + 1),
+        }
+    }
+
+    /// Where the characters of `wanted` end that begin at `at`.
+    #[inline]
+    pub(crate) fn run(&self, text: &[u8], mut at: usize, wanted: u8) -> usize {
+        loop {
+            let (classes, next) = self.at(text, at);
+            if classes & wanted == 0 {
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    /// The same for a character of several bytes: all but the last six bits choose the block.
+    #[inline]
+    fn wide(&self, text: &[u8], at: usize) -> (u8, usize) {
+        let low = |offset: usize| usize::from(text[at + offset] & 0x3f);
+        let lead = usize::from(text[at]);
+        let (block, length) = match lead {
+            ..0xe0 => (lead & 0x1f, 2),
+            0xe0..0xf0 => ((lead & 0xf) << 6 | low(1), 3),
+            _ => ((lead & 7) << 12 | low(1) << 6 | low(2), 4),
+        };
+        let place = usize::from(self.blocks[block]) * BLOCK + low(length - 1);
+        (self.members[place], at + length)
+    }
+}
+
+/// Each block once, in the order of their first places, and which one stands at each place.
+fn without_repeats(all: &[u8]) -> (Vec<u16>, Vec<u8>) {
+    let mut members = Vec::new();
+    let mut numbers = HashMap::new();
+    let number_of = |block| {
+        let next = u16::try_from(numbers.len()).expect("there are 17,408 blocks");
+        *numbers.entry(block).or_insert_with(|| {
+            members.extend_from_slice(block);
+            next
+        })
+    };
+    let blocks = all.chunks_exact(BLOCK).map(number_of).collect();
+    (blocks, members)
+}
+
+#[cfg(test)]
+mod tests {
+    use regex_syntax::hir::{Class, HirKind};
+
+    use super::*;
+
+    fn set(pattern: &str) -> ClassUnicode {
+        let hir = regex_syntax::parse(pattern).unwrap();
+        let HirKind::Class(Class::Unicode(class)) = hir.kind() else { panic!("not a class") };
+        class.clone()
+    }
+
+    #[test]
+    fn every_character_has_the_sets_it_is_in() {
+        let sets = [set(r"\p{L}"), set(r"\s"), set(r"[^\r\n]")];
+        let classes = Classes::new(&[(1, &sets[0]), (2, &sets[1]), (64, &sets[2])]);
+        let mut inside = sets.each_ref().map(|set| {
+            let mut inside = vec![false; char::MAX as usize + 1];
+            for range in set.ranges() {
+                inside[range.start() as usize..=range.end() as usize].fill(true);
+            }
+            inside
+        });
+        for character in '\0'..=char::MAX {
+            let [a, b, c] = inside.each_mut().map(|inside| u8::from(inside[character as usize]));
+            let text = character.to_string();
+            let expected = (a | b << 1 | c << 6, text.len());
+            assert_eq!(classes.at(text.as_bytes(), 0), expected, "{character:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_ends_where_another_set_begins_or_the_text_ends() {
+        let letters = set(r"\p{L}");
+        let classes = Classes::new(&[(1, &letters)]);
+        let text = "a\u{e9}\u{4e2d}\u{10400}b! x".as_bytes();
+        assert_eq!(classes.run(text, 0, 1), 11);
+        assert_eq!(classes.run(text, 11, 1), 11);
+        assert_eq!(classes.run(text, 13, 1), 14);
+        assert_eq!(classes.at(text, 14), (0, 14));
+    }
+
+    #[test]
+    fn the_tables_are_small() {
+        let classes = Classes::new(&[(1, &set(r"\p{L}")), (2, &set(r"\p{N}")), (4, &set(r"\s"))]);
+        assert!(classes.members.len() < 1 << 15, "{}", classes.members.len());
+    }
+}

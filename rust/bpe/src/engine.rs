@@ -1,0 +1,57 @@
+//! What matches a pattern: the fastest way that is known to find the same spans. Keeps what is built for
+//! the next splitter of the same pattern. Does not split.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::automaton::Automaton;
+use crate::family::Family;
+use crate::grammar::Grammar;
+use crate::lexer::Lexer;
+
+/// As many patterns are remembered: to build a table takes up to 15 ms, and whoever counts or encodes
+/// small things makes many splitters.
+const MAX_KEPT: usize = 4;
+
+/// The newest patterns and their engines, newest last.
+static KEPT: Mutex<Vec<(String, Engine)>> = Mutex::new(Vec::new());
+
+/// From the fastest to the one that takes every pattern.
+#[derive(Debug, Clone)]
+pub(crate) enum Engine {
+    Lexer(Arc<Lexer>),
+    Table(Arc<Automaton>),
+    Regex,
+}
+
+impl Engine {
+    pub(crate) fn of(pattern: &str) -> Self {
+        let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, engine)) = kept().iter().find(|(known, _)| known == pattern) {
+            return engine.clone();
+        }
+        let engine = Self::new(pattern);
+        let mut kept = kept();
+        if kept.len() == MAX_KEPT {
+            kept.remove(0);
+        }
+        kept.push((pattern.to_owned(), engine.clone()));
+        engine
+    }
+
+    fn new(pattern: &str) -> Self {
+        let Some(grammar) = Grammar::new(pattern) else { return Self::Regex };
+        match Family::of(&grammar) {
+            Some(family) => Self::Lexer(Arc::new(Lexer::new(family))),
+            None => Automaton::new(&grammar)
+                .map_or(Self::Regex, |automaton| Self::Table(Arc::new(automaton))),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Lexer(_) => "lexer",
+            Self::Table(_) => "table",
+            Self::Regex => "regex",
+        }
+    }
+}

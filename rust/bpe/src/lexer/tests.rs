@@ -1,0 +1,166 @@
+//! The regex engine as the twin of the lexer: every character, and text made of what is decided.
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::grammar::Grammar;
+use crate::{Kind, naive};
+
+/// Those that are used, by name elsewhere: nanochat, rustbpe, cl100k, r50k, GPT-2, Qwen 2, Qwen 3.5.
+const USED: [&str; 7] = [
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+];
+
+/// What stands in a member's places; every choice of one each is a member.
+const PLACES: [&[&str]; 6] = [
+    &["", "'(?i:[sdmtk]|ll|ve|re)|", "'(?:s|ll|l)|", "(?i:'s|'\u{e9}t|' )|"],
+    &[
+        r"[^\r\n\p{L}\p{N}]?+\p{L}+",
+        r" ?\p{L}+",
+        r"\p{L}+",
+        r"[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+",
+        r"\S?[\p{L}\p{Nl}]+",
+    ],
+    &[r"\p{N}", r"\p{N}{1,3}", r" ?\p{N}{1,2}", r" ?\p{N}++", r"[\p{N}\p{M} ]+"],
+    &[
+        r" ?[^\s\p{L}\p{N}]+",
+        r"[^\s\p{L}\p{N}]++[\r\n]*",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r" ?[^\p{L}]+[a\n]*",
+    ],
+    &["", r"|\s++$", r"|\s+$"],
+    &["", r"|\s*[\r\n]", r"|\s*[\r\n]+", r"|\s*\x{85}+"],
+];
+
+type Twins = (Lexer, fancy_regex::Regex);
+
+fn twins(pattern: &str) -> Twins {
+    let family = Family::of(&Grammar::new(pattern).unwrap());
+    let family = family.unwrap_or_else(|| panic!("not recognised: {pattern}"));
+    (Lexer::new(family), fancy_regex::Regex::new(pattern).unwrap())
+}
+
+static USED_TWINS: LazyLock<Vec<Twins>> =
+    LazyLock::new(|| USED.iter().map(|pattern| twins(pattern)).collect());
+
+fn check((lexer, regex): &Twins, text: &str) {
+    let mut found = Vec::new();
+    lexer.split(text, |span| found.push((span.to_vec(), Kind::Match)));
+    let expected = naive::split(regex, text.as_bytes());
+    assert_eq!(found, expected, "{text:?} by {}", regex.as_str());
+}
+
+#[test]
+fn every_character_is_split_as_by_the_regex_engine() {
+    for twins in [0, 3, 6].map(|used| &USED_TWINS[used]) {
+        let mut text = String::new();
+        for character in '\0'..=char::MAX {
+            text.extend([character, ' ', character, 'a', character, 'b', '\'', character]);
+            if text.len() > 1 << 14 || character == char::MAX {
+                check(twins, &text);
+                text.clear();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_character_alone_is_split_as_by_the_regex_engine() {
+    for twins in &USED_TWINS[..1] {
+        for character in '\0'..=char::MAX {
+            check(twins, character.encode_utf8(&mut [0; 4]));
+        }
+    }
+}
+
+/// All texts of up to four characters of different kinds.
+#[test]
+fn short_texts_are_split_as_by_the_regex_engine() {
+    let characters = [' ', '\n', '\t', 'a', 's', '1', '\'', '!', '/', '\u{301}', '\u{3000}'];
+    let mut texts = vec![String::new()];
+    for length in 0..4 {
+        let shorter = texts.iter().filter(|text| text.chars().count() == length);
+        let longer = shorter.flat_map(|text| characters.map(|end| format!("{text}{end}")));
+        texts.extend(longer.collect::<Vec<_>>());
+    }
+    for twins in USED_TWINS.iter() {
+        for text in &texts {
+            check(twins, text);
+        }
+    }
+}
+
+#[test]
+fn letters_are_counted_eight_at_a_time() {
+    for byte in 0..=u8::MAX {
+        for at in 0..8 {
+            let mut eight = *b"azAZmMnN";
+            eight[at] = byte;
+            let expected = if byte.is_ascii_alphabetic() { 8 } else { at };
+            assert_eq!(leading_letters(u64::from_le_bytes(eight)), expected, "{eight:?}");
+        }
+    }
+}
+
+#[test]
+fn long_runs_take_linear_time() {
+    for run in [" ", "\n", "\n ", "a", "\u{e9}", "'", "!", "1", "\u{301}", " \u{3000}"] {
+        let text = run.repeat(1 << 20);
+        for (lexer, _) in USED_TWINS.iter() {
+            let mut length = 0;
+            lexer.split(&text, |span| length += span.len());
+            assert_eq!(length, text.len());
+        }
+    }
+}
+
+/// Where something is decided, set off by bars.
+const PIECES: [&str; 5] = [
+    "a|s|K|LL|word|Abcdefgh|\u{e9}|\u{17f}|\u{212a}|\u{130}|\u{4e2d}\u{6587}|\u{10400}",
+    "\u{e01}\u{e33}|'|'S|'\u{17f}|'ll|'lL|'Re|'v|\u{2019}s| |  |\t|\n|\r|\r\n|\u{b}|\u{c}",
+    "\u{1c}|\u{85}|\u{a0}|\u{1680}|\u{180e}|\u{2003}|\u{200b}|\u{2028}|\u{202f}|\u{3000}",
+    "\u{feff}|0|12|12345|\u{bd}|\u{2167}|\u{b2}|\u{663}|\u{301}|\u{94d}",
+    "\u{1f468}\u{200d}\u{1f4bb}|\u{1f600}|!|/|...|=====\n|_|\0|\u{10ffff}|{\n|//\r\n/",
+];
+
+fn text() -> impl Strategy<Value = String> {
+    let pieces = PIECES.iter().flat_map(|line| line.split('|')).collect::<Vec<_>>();
+    let piece = prop_oneof![
+        9 => prop::sample::select(pieces).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+    ];
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+fn relative() -> impl Strategy<Value = String> {
+    let parts = PLACES.map(|choices| prop::sample::select(choices.to_vec()));
+    parts.prop_map(|[words, letters, digits, signs, end, newline]| {
+        format!(r"{words}{letters}|{digits}|{signs}{end}{newline}|\s+(?!\S)|\s+")
+    })
+}
+
+proptest! {
+    #[test]
+    fn text_is_split_as_by_the_regex_engine(text in text()) {
+        USED_TWINS.iter().for_each(|twins| check(twins, &text));
+    }
+
+    #[test]
+    fn relatives_split_as_the_regex_engine_does(
+        pattern in relative(),
+        texts in prop::collection::vec(text(), 20),
+    ) {
+        let twins = twins(&pattern);
+        for text in &texts {
+            check(&twins, text);
+        }
+    }
+}
