@@ -131,7 +131,8 @@ def measure(engine: str, pattern: str, folder: Path) -> dict[str, Any]:
         texts = pa.ipc.open_file(source).read_all()["text"].chunk(0)
         prepare, flatten = WORK[engine]
         work = prepare(texts, pattern, folder / pattern)
-        seconds = []
+        seconds: list[float] = []
+        result: Any = None
         for _ in range(1 + WARM_CALLS):
             start = time.perf_counter()
             result = work()
