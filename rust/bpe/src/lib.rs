@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod automaton;
+mod backtrack;
 mod blocks;
 mod cache;
 mod counts;
@@ -24,8 +25,10 @@ mod error;
 mod grammar;
 mod hash;
 mod linked;
+mod merge_table;
 mod merges;
 mod pairs;
+mod prefixes;
 mod runs;
 mod short;
 mod span_ids;

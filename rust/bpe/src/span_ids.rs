@@ -13,24 +13,22 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
-use rustc_hash::FxHashMap;
 
+use crate::backtrack::Backtrack;
 use crate::linked::Linked;
+use crate::merge_table::{MergeTable, NO_MERGE};
 use crate::{Error, Merge, Vocabulary, hash64};
 
 /// From this many bytes on a heap finds the next merge: shorter spans are faster scanned.
 const LONG_SPAN: usize = 64;
-
-/// "These two do not merge", greater than every id.
-const NO_MERGE: u32 = u32::MAX;
 
 /// The tables that give a span's ids.
 #[derive(Debug)]
 pub(crate) struct SpanIds {
     vocabulary: Vocabulary,
     whole: HashTable<u32>,
-    of_bytes: Vec<u32>,
-    merges: FxHashMap<Merge, u32>,
+    merges: MergeTable,
+    backtrack: Option<Backtrack>,
 }
 
 /// Memory that is used again for each span.
@@ -38,31 +36,15 @@ pub(crate) struct SpanIds {
 pub(crate) struct Scratch {
     ids: Vec<u32>,
     merged: Vec<u32>,
+    left: Vec<u64>,
 }
 
 impl SpanIds {
     pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
         let vocabulary = Vocabulary::new(merges)?;
-        let mut tables = Self {
-            whole: whole_spans(&vocabulary),
-            vocabulary,
-            of_bytes: vec![NO_MERGE; 1 << 16],
-            merges: FxHashMap::default(),
-        };
-        for (&pair, id) in merges.iter().zip(256..) {
-            let slot = match pair {
-                (left @ 0..256, right @ 0..256) => {
-                    &mut tables.of_bytes[(left << 8 | right) as usize]
-                }
-                _ => tables.merges.entry(pair).or_insert(NO_MERGE),
-            };
-            if *slot != NO_MERGE {
-                let (merge, first) = (id as usize - 256, *slot as usize - 256);
-                return Err(Error::RepeatedMerge { merge, first });
-            }
-            *slot = id;
-        }
-        Ok(tables)
+        let merges = MergeTable::new(merges)?;
+        let backtrack = Backtrack::new(&vocabulary, &merges);
+        Ok(Self { whole: whole_spans(&vocabulary), vocabulary, merges, backtrack })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -71,17 +53,24 @@ impl SpanIds {
 
     /// The ids of `span`, which is not empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
-        let Scratch { ids, merged } = scratch;
+        let Scratch { ids, merged, left } = scratch;
         ids.clear();
         if let Some(id) = self.whole_span(span) {
             ids.push(id);
             return ids;
         }
-        ids.extend(span.iter().map(|&byte| u32::from(byte)));
-        if span.len() < LONG_SPAN {
-            self.merge_by_scan(ids, merged);
-        } else {
-            self.merge_by_heap(ids);
+        match &self.backtrack {
+            Some(backtrack) if span.len() >= LONG_SPAN => {
+                backtrack.merge(&self.merges, span, ids, left);
+            }
+            _ => {
+                ids.extend(span.iter().map(|&byte| u32::from(byte)));
+                if span.len() < LONG_SPAN {
+                    self.merge_by_scan(ids, merged);
+                } else {
+                    self.merge_by_heap(ids);
+                }
+            }
         }
         ids
     }
@@ -93,18 +82,10 @@ impl SpanIds {
         self.whole.find(hash64(span), |&id| self.vocabulary.get(id) == Some(span)).copied()
     }
 
-    #[inline]
-    fn merged(&self, left: u32, right: u32) -> u32 {
-        if left < 256 && right < 256 {
-            return self.of_bytes[(left << 8 | right) as usize];
-        }
-        self.merges.get(&(left, right)).copied().unwrap_or(NO_MERGE)
-    }
-
     /// Time: n for each merge. `merged[i]` is what ids i and i + 1 merge to.
     fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
         merged.clear();
-        merged.extend(ids.windows(2).map(|pair| self.merged(pair[0], pair[1])));
+        merged.extend(ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1])));
         while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
             if id == NO_MERGE {
                 return;
@@ -113,19 +94,19 @@ impl SpanIds {
             ids.remove(at + 1);
             merged.remove(at);
             if at > 0 {
-                merged[at - 1] = self.merged(ids[at - 1], id);
+                merged[at - 1] = self.merges.get(ids[at - 1], id);
             }
             if at < merged.len() {
-                merged[at] = self.merged(id, ids[at + 1]);
+                merged[at] = self.merges.get(id, ids[at + 1]);
             }
         }
     }
 
     /// Time: n log n. The heap may hold pairs that are gone: what stands there now tells.
     fn merge_by_heap(&self, ids: &mut Vec<u32>) {
-        let merged = |(left, right)| self.merged(left, right);
+        let merged = |(left, right)| self.merges.get(left, right);
         let mut list = Linked::new(ids);
-        let pairs = ids.windows(2).map(|pair| self.merged(pair[0], pair[1]));
+        let pairs = ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1]));
         let mut heap: BinaryHeap<Reverse<(u32, usize)>> =
             pairs.zip(0..).filter(|&(id, _)| id != NO_MERGE).map(Reverse).collect();
         while let Some(Reverse((id, at))) = heap.pop() {
