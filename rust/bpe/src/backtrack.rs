@@ -113,7 +113,7 @@ impl Backtrack {
 
     /// Whether any token has these two bytes side by side: else no merge ever crosses between them.
     #[inline]
-    fn may_join(&self, first: u8, second: u8) -> bool {
+    pub(crate) fn may_join(&self, first: u8, second: u8) -> bool {
         self.joined[usize::from(first) * 4 + usize::from(second) / 64] >> (second % 64) & 1 == 1
     }
 }

@@ -15,6 +15,8 @@ pub(crate) const NO_MERGE: u32 = u32::MAX;
 pub(crate) struct MergeTable {
     of_bytes: Vec<u32>,
     others: FxHashMap<Merge, u32>,
+    /// A bit for each hash of a pair in `others`: most pairs do not merge, and this says so sooner.
+    maybe: Vec<u64>,
     parts: Vec<Merge>,
 }
 
@@ -28,6 +30,7 @@ impl MergeTable {
         let mut table = Self {
             of_bytes: vec![NO_MERGE; 1 << 16],
             others: FxHashMap::default(),
+            maybe: vec![0; (merges.len() / 4).next_power_of_two().max(2)],
             parts: merges.to_vec(),
         };
         for (&pair, id) in merges.iter().zip(256..) {
@@ -35,7 +38,11 @@ impl MergeTable {
                 (left @ 0..256, right @ 0..256) => {
                     &mut table.of_bytes[(left << 8 | right) as usize]
                 }
-                _ => table.others.entry(pair).or_insert(NO_MERGE),
+                _ => {
+                    let (word, bit) = place(pair, table.maybe.len());
+                    table.maybe[word] |= bit;
+                    table.others.entry(pair).or_insert(NO_MERGE)
+                }
             };
             if *slot != NO_MERGE {
                 let (merge, first) = (id as usize - 256, *slot as usize - 256);
@@ -51,6 +58,10 @@ impl MergeTable {
     pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         if left < 256 && right < 256 {
             return self.of_bytes[(left << 8 | right) as usize];
+        }
+        let (word, bit) = place((left, right), self.maybe.len());
+        if self.maybe[word] & bit == 0 {
+            return NO_MERGE;
         }
         self.others.get(&(left, right)).copied().unwrap_or(NO_MERGE)
     }
@@ -91,4 +102,13 @@ impl MergeTable {
         }
         reachable
     }
+}
+
+/// Word and bit of a pair. There are at least 16 bits a merge.
+#[inline]
+fn place((left, right): Merge, num_words: usize) -> (usize, u64) {
+    let key = u64::from(left) << 32 | u64::from(right);
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = (hash ^ hash >> 32) as usize;
+    (hash >> 6 & (num_words - 1), 1 << (hash & 63))
 }

@@ -20,7 +20,7 @@ use crate::merge_table::{MergeTable, NO_MERGE};
 use crate::{Error, Merge, Vocabulary, hash64};
 
 /// From this many bytes on a heap finds the next merge: shorter spans are faster scanned.
-const LONG_SPAN: usize = 64;
+const LONG_SPAN: usize = 16;
 
 /// The tables that give a span's ids.
 #[derive(Debug)]
@@ -137,81 +137,4 @@ fn whole_spans(vocabulary: &Vocabulary) -> HashTable<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::naive;
-
-    fn check(merges: &[Merge], span: &str, expected: &[u32]) {
-        let tables = SpanIds::new(merges).unwrap();
-        assert_eq!(tables.encode(span.as_bytes(), &mut Scratch::default()), expected, "{span}");
-    }
-
-    #[test]
-    fn the_lowest_merge_comes_first_and_the_leftmost_of_equals() {
-        check(&[], "ab", &[97, 98]);
-        check(&[(98, 99), (97, 98)], "abcx", &[97, 256, 120]);
-        check(&[(97, 97)], "aaa", &[256, 97]);
-        check(&[(97, 98), (256, 256)], "ababab", &[257, 256]);
-    }
-
-    #[test]
-    fn a_whole_token_is_its_id_even_if_merges_do_not_lead_there() {
-        let merges = [(98, 99), (97, 98), (257, 99)];
-        check(&merges, "abc", &[258]);
-        check(&merges, "abcd", &[97, 256, 100]);
-    }
-
-    #[test]
-    fn of_two_tokens_with_the_same_bytes_the_lower_is_taken() {
-        check(&[(97, 97), (256, 97), (97, 256)], "aaa", &[257]);
-    }
-
-    #[test]
-    fn a_repeated_merge_is_an_error() {
-        let error = |merges: &[Merge]| SpanIds::new(merges).unwrap_err();
-        let first = (97, 98);
-        assert_eq!(error(&[first, first]), Error::RepeatedMerge { merge: 1, first: 0 });
-        let second = (256, 256);
-        assert_eq!(error(&[first, second, second]), Error::RepeatedMerge { merge: 2, first: 1 });
-    }
-
-    /// Merges of ids that exist before, no pair twice: more than a learner would ever make.
-    fn merges() -> impl Strategy<Value = Vec<Merge>> {
-        prop::collection::vec((0u32..40, 0u32..40), 0..40).prop_map(|choices| {
-            let mut merges: Vec<Merge> = Vec::new();
-            for (left, right) in choices {
-                let id = |choice: u32| if choice < 4 { 97 + choice } else { 252 + choice };
-                let merge = (id(left), id(right));
-                let limit = 256 + u32::try_from(merges.len()).unwrap();
-                if merge.0 < limit && merge.1 < limit && !merges.contains(&merge) {
-                    merges.push(merge);
-                }
-            }
-            merges
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn ids_are_those_of_the_plain_twin(
-            merges in merges(), span in prop::collection::vec(97u8..102, 1..150)
-        ) {
-            let tables = SpanIds::new(&merges).unwrap();
-            let mut scratch = Scratch::default();
-            let expected = naive::encode_span(&merges, &span);
-            prop_assert_eq!(tables.encode(&span, &mut scratch), &expected[..]);
-            for by_heap in [false, true] {
-                let mut ids: Vec<u32> = span.iter().map(|&byte| u32::from(byte)).collect();
-                if by_heap {
-                    tables.merge_by_heap(&mut ids);
-                } else {
-                    tables.merge_by_scan(&mut ids, &mut Vec::new());
-                }
-                let whole = tables.whole_span(&span).map(|id| vec![id]);
-                prop_assert_eq!(whole.unwrap_or(ids), &expected[..]);
-            }
-        }
-    }
-}
+mod tests;
