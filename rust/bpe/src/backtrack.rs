@@ -1,5 +1,5 @@
-//! Ids of a span from left to right, in time linear in its length, instead of in the order of the
-//! merges. Takes merges and their vocabulary once, then spans. Knows nothing of whole tokens.
+//! Ids of a part of a span from left to right, in time linear in its length, instead of in the order
+//! of the merges. Takes merges and their vocabulary once, then bytes. Knows nothing of whole tokens.
 //!
 //! Why this is exact, for any list of merges. Let E(s) be the ids that s merges to.
 //!
@@ -29,7 +29,6 @@ const MAX_LENGTH: usize = 1 << 10;
 pub(crate) struct Backtrack {
     prefixes: Prefixes,
     tokens: Vec<Token>,
-    joined: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,73 +55,56 @@ impl Backtrack {
             let shorter = shorter.map_or(NONE, |(_, rest)| prefixes.longest(rest));
             Token { length: u32::try_from(bytes.len()).unwrap_or(NONE), shorter }
         };
-        let joined = joined(tokens.iter().filter_map(|&id| vocabulary.get(id)));
-        Some(Self { tokens: offsets.windows(2).map(token).collect(), prefixes, joined })
+        Some(Self { tokens: offsets.windows(2).map(token).collect(), prefixes })
     }
 
-    /// Puts what the bytes of `span` merge to into `ids`. `left` is memory: a bit for each byte.
+    /// Adds to `ids` what the bytes of `part` merge to. `left` is memory: a bit for each byte.
     pub(crate) fn merge(
         &self,
         merges: &MergeTable,
-        span: &[u8],
+        part: &[u8],
         ids: &mut Vec<u32>,
         left: &mut Vec<u64>,
     ) {
-        ids.clear();
         left.clear();
-        left.resize(span.len() / 64 + 1, 0);
-        let (mut at, mut next) = (0, self.prefixes.longest(span));
+        left.resize(part.len() / 64 + 1, 0);
+        let (mut at, mut next) = (0, self.prefixes.longest(part));
         loop {
-            if let Some((token, end)) = self.first_that_fits(merges, span, at, next, ids, left) {
+            let last = if at == 0 { None } else { ids.last().copied() };
+            if let Some((token, end)) = self.first_that_fits(merges, last, at, next, left) {
                 ids.push(token);
-                if end == span.len() {
+                if end == part.len() {
                     return;
                 }
-                (at, next) = (end, self.prefixes.longest(&span[end..]));
+                (at, next) = (end, self.prefixes.longest(&part[end..]));
             } else {
                 left[at / 64] |= 1 << (at % 64);
-                let last = self.tokens[ids.pop().expect("every span merges to ids") as usize];
+                let last = ids.pop().expect("the start of a part is never left");
+                let last = self.tokens[last as usize];
                 (at, next) = (at - last.length as usize, last.shorter);
             }
         }
     }
 
-    /// Of `next` and its shorter prefixes the longest that can follow the last of `ids`, and its end.
+    /// Of `next` and its shorter prefixes the longest that can follow `last`, and its end.
     #[inline]
     fn first_that_fits(
         &self,
         merges: &MergeTable,
-        span: &[u8],
+        last: Option<u32>,
         at: usize,
         mut next: u32,
-        ids: &[u32],
         left: &[u64],
     ) -> Option<(u32, usize)> {
-        let last = ids.last().filter(|_| self.may_join(span[at - 1], span[at]));
         while next != NONE {
             let token = self.tokens[next as usize];
             let end = at + token.length as usize;
             let was_left = left[end / 64] >> (end % 64) & 1 == 1;
-            if !was_left && last.is_none_or(|&last| merges.stay_apart(last, next, NONE)) {
+            if !was_left && last.is_none_or(|last| merges.stay_apart(last, next, NONE)) {
                 return Some((next, end));
             }
             next = token.shorter;
         }
         None
     }
-
-    /// Whether any token has these two bytes side by side: else no merge ever crosses between them.
-    #[inline]
-    pub(crate) fn may_join(&self, first: u8, second: u8) -> bool {
-        self.joined[usize::from(first) * 4 + usize::from(second) / 64] >> (second % 64) & 1 == 1
-    }
-}
-
-/// A bit for each two bytes.
-fn joined<'t>(tokens: impl Iterator<Item = &'t [u8]>) -> Vec<u64> {
-    let mut joined = vec![0; 1 << 10];
-    for pair in tokens.flat_map(|token| token.windows(2)) {
-        joined[usize::from(pair[0]) * 4 + usize::from(pair[1]) / 64] |= 1 << (pair[1] % 64);
-    }
-    joined
 }

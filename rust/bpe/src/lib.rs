@@ -19,6 +19,7 @@ mod backtrack;
 mod blocks;
 mod cache;
 mod counts;
+mod cuts;
 mod documents;
 mod encode;
 mod error;

@@ -34,15 +34,12 @@ impl MergeTable {
             parts: merges.to_vec(),
         };
         for (&pair, id) in merges.iter().zip(256..) {
-            let slot = match pair {
-                (left @ 0..256, right @ 0..256) => {
-                    &mut table.of_bytes[(left << 8 | right) as usize]
-                }
-                _ => {
-                    let (word, bit) = place(pair, table.maybe.len());
-                    table.maybe[word] |= bit;
-                    table.others.entry(pair).or_insert(NO_MERGE)
-                }
+            let slot = if let (left @ 0..256, right @ 0..256) = pair {
+                &mut table.of_bytes[(left << 8 | right) as usize]
+            } else {
+                let (word, bit) = place(pair, table.maybe.len());
+                table.maybe[word] |= bit;
+                table.others.entry(pair).or_insert(NO_MERGE)
             };
             if *slot != NO_MERGE {
                 let (merge, first) = (id as usize - 256, *slot as usize - 256);
@@ -105,6 +102,7 @@ impl MergeTable {
 }
 
 /// Word and bit of a pair. There are at least 16 bits a merge.
+#[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
 #[inline]
 fn place((left, right): Merge, num_words: usize) -> (usize, u64) {
     let key = u64::from(left) << 32 | u64::from(right);

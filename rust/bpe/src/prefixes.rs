@@ -48,7 +48,9 @@ impl Prefixes {
             shift: 32 - places.trailing_zeros(),
         };
         tokens.sort_by_key(|&id| bytes(id).len());
-        tokens.into_iter().for_each(|id| tree.insert(bytes(id), id));
+        for id in tokens {
+            tree.insert(bytes(id), id);
+        }
         Some(tree)
     }
 

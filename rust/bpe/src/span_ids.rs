@@ -15,12 +15,19 @@ use std::collections::BinaryHeap;
 use hashbrown::HashTable;
 
 use crate::backtrack::Backtrack;
+use crate::cuts::Cuts;
 use crate::linked::Linked;
 use crate::merge_table::{MergeTable, NO_MERGE};
 use crate::{Error, Merge, Vocabulary, hash64};
 
-/// From this many bytes on a heap finds the next merge: shorter spans are faster scanned.
+/// From this many bytes on a span is cut into parts: shorter ones are sooner scanned as they are.
 const LONG_SPAN: usize = 16;
+
+/// With so many cuts in 32 bytes merges are few, and scanning finds them sooner.
+const MANY_CUTS: u32 = 8;
+
+/// From this many bytes on a heap finds the next merge, where going from left to right is not possible.
+const LONG_PART: usize = 64;
 
 /// The tables that give a span's ids.
 #[derive(Debug)]
@@ -29,12 +36,14 @@ pub(crate) struct SpanIds {
     whole: HashTable<u32>,
     merges: MergeTable,
     backtrack: Option<Backtrack>,
+    cuts: Cuts,
 }
 
 /// Memory that is used again for each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     ids: Vec<u32>,
+    part: Vec<u32>,
     merged: Vec<u32>,
     left: Vec<u64>,
 }
@@ -44,7 +53,8 @@ impl SpanIds {
         let vocabulary = Vocabulary::new(merges)?;
         let merges = MergeTable::new(merges)?;
         let backtrack = Backtrack::new(&vocabulary, &merges);
-        Ok(Self { whole: whole_spans(&vocabulary), vocabulary, merges, backtrack })
+        let cuts = Cuts::new(&vocabulary);
+        Ok(Self { whole: whole_spans(&vocabulary), vocabulary, merges, backtrack, cuts })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -53,26 +63,50 @@ impl SpanIds {
 
     /// The ids of `span`, which is not empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
-        let Scratch { ids, merged, left } = scratch;
+        let Scratch { ids, merged, .. } = scratch;
         ids.clear();
         if let Some(id) = self.whole_span(span) {
             ids.push(id);
-            return ids;
+            return &scratch.ids;
         }
-        match &self.backtrack {
-            Some(backtrack) if span.len() >= LONG_SPAN => {
-                backtrack.merge(&self.merges, span, ids, left);
-            }
-            _ => {
-                ids.extend(span.iter().map(|&byte| u32::from(byte)));
-                if span.len() < LONG_SPAN {
-                    self.merge_by_scan(ids, merged);
-                } else {
-                    self.merge_by_heap(ids);
+        if span.len() < LONG_SPAN {
+            ids.extend(span.iter().map(|&byte| u32::from(byte)));
+            self.merge_by_scan(ids, merged);
+        } else {
+            self.encode_long(span, scratch);
+        }
+        &scratch.ids
+    }
+
+    /// Part by part: up to the last of many cuts by scanning, else past them by going from left to
+    /// right.
+    fn encode_long(&self, span: &[u8], scratch: &mut Scratch) {
+        let Scratch { ids, part, merged, left } = scratch;
+        let mut rest = span;
+        while !rest.is_empty() {
+            let cuts = self.cuts.first(rest);
+            let many = cuts.count_ones() >= MANY_CUTS;
+            let length = match 32 - cuts.leading_zeros() as usize {
+                _ if rest.len() <= 32 => rest.len(),
+                last if many => last,
+                _ => 31 + self.cuts.first_part(&rest[31..]),
+            };
+            let (bytes, after) = rest.split_at(length);
+            rest = after;
+            match &self.backtrack {
+                Some(backtrack) if !many => backtrack.merge(&self.merges, bytes, ids, left),
+                _ => {
+                    part.clear();
+                    part.extend(bytes.iter().map(|&byte| u32::from(byte)));
+                    if bytes.len() < LONG_PART {
+                        self.merge_by_scan(part, merged);
+                    } else {
+                        self.merge_by_heap(part);
+                    }
+                    ids.extend_from_slice(part);
                 }
             }
         }
-        ids
     }
 
     fn whole_span(&self, span: &[u8]) -> Option<u32> {
