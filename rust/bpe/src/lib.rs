@@ -15,10 +15,12 @@
 #![forbid(unsafe_code)]
 
 mod automaton;
+mod backtrack;
 mod blocks;
 mod cache;
 mod classes;
 mod counts;
+mod cuts;
 mod documents;
 mod encode;
 mod engine;
@@ -28,8 +30,10 @@ mod grammar;
 mod hash;
 mod lexer;
 mod linked;
+mod merge_table;
 mod merges;
 mod pairs;
+mod prefixes;
 mod runs;
 mod short;
 mod span_ids;
