@@ -49,6 +49,46 @@ def test_merges_ids_and_text_are_the_plain_twins(corpus, text, name, num_merges)
     assert reference.decode(ids, merges=merges) == fast.decode_bytes(ids) == text.encode()
 
 
+LEARNED = Tokenizer.train_from_iterator(
+    [
+        "the cat that sat there",
+        "aaaa aaaaaaaaaaaaaaaa",
+        "a" * 300,
+        "ab" * 90,
+        "你好世界你好 你好吗",
+    ],
+    vocab_size=320,
+    special_tokens=(),
+)
+"""Its merges, in a tokenizer that takes a whole text as one span."""
+ONE_SPAN = Tokenizer(make_model(LEARNED.merges, pattern="(?s:.+)", special_tokens=()))
+UNITS = ["a", "ab", "aab", "the ", "你好", "你", "xqzj", " ", "catthat", "é🙂"]
+
+
+# 16, 32, 64 and 1,024 bytes are where another way of merging begins.
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("near", [16, 32, 48, 64, 96, 1024])
+def test_long_spans_are_the_plain_twins_at_every_length_near_a_threshold(unit, near):
+    for length in range(near - 3, near + 4):
+        span = (unit.encode() * near)[:length]
+        expected = reference.encode(span, split=lambda span: [span], merges=LEARNED.merges)
+        ids, _ = ONE_SPAN.encode_documents(Documents.from_bytes([span]))
+        # A cut character ends in bytes that are spans of their own.
+        valid = span.decode(errors="ignore").encode()
+        if valid == span:
+            assert ids.tolist() == expected
+        assert ONE_SPAN.decode_bytes(ids) == span
+
+
+@given(st.lists(st.sampled_from([*UNITS, "b", "t", "好"]), max_size=120))
+def test_spans_of_repeated_parts_are_the_plain_twins(parts):
+    text = "".join(parts)
+    expected = reference.encode(
+        text.encode(), split=lambda span: [span] if span else [], merges=LEARNED.merges
+    )
+    assert ONE_SPAN.encode(text) == expected
+
+
 # No learner would come to these merges: ids of any two earlier ones, same bytes under two ids.
 @given(st.data(), st.text("abc", max_size=40))
 def test_ids_of_any_merges_are_the_plain_twins(data, text):
