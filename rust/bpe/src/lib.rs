@@ -15,12 +15,10 @@
 #![forbid(unsafe_code)]
 
 mod automaton;
-mod backtrack;
 mod blocks;
 mod cache;
 mod classes;
 mod counts;
-mod cuts;
 mod documents;
 mod encode;
 mod engine;
@@ -30,10 +28,8 @@ mod grammar;
 mod hash;
 mod lexer;
 mod linked;
-mod merge_table;
 mod merges;
 mod pairs;
-mod prefixes;
 mod runs;
 mod short;
 mod span_ids;
