@@ -65,7 +65,7 @@ ONE_SPAN = Tokenizer(make_model(LEARNED.merges, pattern="(?s:.+)", special_token
 UNITS = ["a", "ab", "aab", "the ", "你好", "你", "xqzj", " ", "catthat", "é🙂"]
 
 
-# 16, 32, 64 and 1,024 bytes are where another way of merging begins.
+# A heap takes over from scanning at 64 bytes; the others are lengths of words, caches and blocks.
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("near", [16, 32, 48, 64, 96, 1024])
 def test_long_spans_are_the_plain_twins_at_every_length_near_a_threshold(unit, near):
