@@ -38,6 +38,11 @@ impl Classes {
         Self { ascii, blocks, members }
     }
 
+    /// The sets of an ASCII character.
+    pub(crate) fn of_ascii(&self, character: u8) -> u8 {
+        self.ascii[usize::from(character)]
+    }
+
     /// The sets of the character at `at`, and where the next one begins; no set at the end.
     #[inline]
     pub(crate) fn at(&self, text: &[u8], at: usize) -> (u8, usize) {
@@ -62,7 +67,7 @@ impl Classes {
 
     /// The same for a character of several bytes: all but the last six bits choose the block.
     #[inline]
-    fn wide(&self, text: &[u8], at: usize) -> (u8, usize) {
+    pub(crate) fn wide(&self, text: &[u8], at: usize) -> (u8, usize) {
         let low = |offset: usize| usize::from(text[at + offset] & 0x3f);
         let lead = usize::from(text[at]);
         let (block, length) = match lead {

@@ -3,10 +3,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::Error;
 use crate::automaton::Automaton;
+use crate::cpu::Level;
 use crate::family::Family;
 use crate::grammar::Grammar;
 use crate::lexer::Lexer;
+use crate::scanner::Scanner;
 
 /// As many patterns are remembered: to build a table takes up to 15 ms, and whoever counts or encodes
 /// small things makes many splitters.
@@ -18,29 +21,38 @@ static KEPT: Mutex<Vec<(String, Engine)>> = Mutex::new(Vec::new());
 /// From the fastest to the one that takes every pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
+    Scanner(Arc<Scanner>),
     Lexer(Arc<Lexer>),
     Table(Arc<Automaton>),
     Regex,
 }
 
 impl Engine {
-    pub(crate) fn of(pattern: &str) -> Self {
+    /// The engine for `pattern`.
+    ///
+    /// # Errors
+    ///
+    /// The level of the CPU that the environment asks for is not there.
+    pub(crate) fn of(pattern: &str) -> Result<Self, Error> {
         let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, engine)) = kept().iter().find(|(known, _)| known == pattern) {
-            return engine.clone();
+            return Ok(engine.clone());
         }
-        let engine = Self::new(pattern);
+        let engine = Self::new(pattern, Level::in_use()?);
         let mut kept = kept();
         if kept.len() == MAX_KEPT {
             kept.remove(0);
         }
         kept.push((pattern.to_owned(), engine.clone()));
-        engine
+        Ok(engine)
     }
 
-    fn new(pattern: &str) -> Self {
+    fn new(pattern: &str, level: Level) -> Self {
         let Some(grammar) = Grammar::new(pattern) else { return Self::Regex };
         match Family::of(&grammar) {
+            Some(family) if family.is_separate() => {
+                Self::Scanner(Arc::new(Scanner::new(Lexer::new(family), level)))
+            }
             Some(family) => Self::Lexer(Arc::new(Lexer::new(family))),
             None => Automaton::new(&grammar)
                 .map_or(Self::Regex, |automaton| Self::Table(Arc::new(automaton))),
@@ -49,7 +61,7 @@ impl Engine {
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Lexer(_) => "lexer",
+            Self::Scanner(_) | Self::Lexer(_) => "lexer",
             Self::Table(_) => "table",
             Self::Regex => "regex",
         }

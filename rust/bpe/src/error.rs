@@ -12,6 +12,13 @@ pub enum Error {
         /// What the regex engine said.
         reason: String,
     },
+    /// The environment variable `NANOTOK_CPU` asks for what is not there.
+    CpuLevel {
+        /// Its value.
+        asked: String,
+        /// Whether it is a level at all: then this CPU lacks it.
+        known: bool,
+    },
     /// Offsets of a batch are empty: there must be one more than documents.
     NoOffsets,
     /// An offset lies outside the data.
@@ -140,7 +147,7 @@ impl fmt::Display for GaveUp {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pattern { .. } | Self::Split { .. } => self.fmt_split(f),
+            Self::Pattern { .. } | Self::Split { .. } | Self::CpuLevel { .. } => self.fmt_split(f),
             Self::NoOffsets
             | Self::OffsetOutOfRange { .. }
             | Self::OffsetsFall { .. }
@@ -169,6 +176,13 @@ impl Error {
             Self::Split { document, offset, reason } => {
                 write!(f, "document {document} cannot be split at byte {offset}: {reason}")
             }
+            Self::CpuLevel { asked, known: true } => {
+                write!(f, "NANOTOK_CPU is {asked:?}: this CPU lacks it; do not set it")
+            }
+            Self::CpuLevel { asked, known: false } => write!(
+                f,
+                "NANOTOK_CPU is {asked:?}: it must be portable, avx2 or avx512, or not be set"
+            ),
             _ => unreachable!("not an error about splitting"),
         }
     }

@@ -21,6 +21,9 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Lo
 
 use crate::grammar::{Grammar, one_character};
 
+/// Bytes of the longest contraction of which the separate form is known; those in use have three.
+const MAX_CONTRACTION: usize = 32;
+
 /// A member of the family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Family {
@@ -88,6 +91,27 @@ impl Family {
         (family.has_ascii_letters() && family.is_total()).then_some(family)
     }
 
+    /// Whether a character is of one kind (letter, digit, sign or white space) whatever stands before it,
+    /// so that where spans start can be told from neighbours.
+    pub(crate) fn is_separate(&self) -> bool {
+        let kinds = [&self.letters, &self.digits, &self.signs, &self.spaces];
+        let apart = (1..4).all(|at| kinds[..at].iter().all(|kind| is_apart(kind, kinds[at])));
+        let mut loose = self.signs.clone();
+        loose.union(&self.spaces);
+        apart
+            && is_within(&only('\''), &self.signs)
+            && is_within(&self.tail, &loose)
+            && is_within(&self.prefix, &loose)
+            && is_apart(&self.prefix, &self.newlines)
+            && self.contractions.iter().all(|word| self.is_quoted_letters(word))
+    }
+
+    fn is_quoted_letters(&self, word: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(word) else { return false };
+        let letter = |one: char| is_within(&only(one), &self.letters);
+        word.len() <= MAX_CONTRACTION && text.chars().skip(1).all(letter)
+    }
+
     fn has_ascii_letters(&self) -> bool {
         let mut ascii = set(r"[\x00-\x7F]").unwrap_or_else(ClassUnicode::empty);
         ascii.intersect(&self.letters);
@@ -143,7 +167,7 @@ fn prefixed(steps: &[Step]) -> (ClassUnicode, &[Step]) {
 fn spaced(steps: &[Step]) -> Option<(bool, &[Step])> {
     let (prefix, rest) = prefixed(steps);
     let none = prefix == ClassUnicode::empty();
-    let space = prefix == ClassUnicode::new([ClassUnicodeRange::new(' ', ' ')]);
+    let space = prefix == only(' ');
     (none || space).then_some((space, rest))
 }
 
@@ -192,6 +216,16 @@ fn white(steps: &[Step], spaces: &ClassUnicode) -> Option<White> {
         ] if of == spaces && is_within(newlines, spaces) => Some(White::Newlines(newlines.clone())),
         _ => None,
     }
+}
+
+fn only(character: char) -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new(character, character)])
+}
+
+fn is_apart(one: &ClassUnicode, other: &ClassUnicode) -> bool {
+    let mut both = one.clone();
+    both.intersect(other);
+    both == ClassUnicode::empty()
 }
 
 fn is_within(inner: &ClassUnicode, outer: &ClassUnicode) -> bool {

@@ -7,23 +7,23 @@ use regex_syntax::hir::ClassUnicode;
 use crate::classes::Classes;
 use crate::family::Family;
 
-const LETTER: u8 = 1;
-const DIGIT: u8 = 1 << 1;
-const SIGN: u8 = 1 << 2;
-const SPACE: u8 = 1 << 3;
-const NEWLINE: u8 = 1 << 4;
-const PREFIX: u8 = 1 << 5;
-const TAIL: u8 = 1 << 6;
+pub(crate) const LETTER: u8 = 1;
+pub(crate) const DIGIT: u8 = 1 << 1;
+pub(crate) const SIGN: u8 = 1 << 2;
+pub(crate) const SPACE: u8 = 1 << 3;
+pub(crate) const NEWLINE: u8 = 1 << 4;
+pub(crate) const PREFIX: u8 = 1 << 5;
+pub(crate) const TAIL: u8 = 1 << 6;
 
 /// A member of the family, ready to split.
 #[derive(Debug)]
 pub(crate) struct Lexer {
-    classes: Classes,
+    pub(crate) classes: Classes,
     contractions: Vec<Vec<u8>>,
-    spaced_digits: bool,
-    max_digits: u32,
-    spaced_signs: bool,
-    text_end: bool,
+    pub(crate) spaced_digits: bool,
+    pub(crate) max_digits: u32,
+    pub(crate) spaced_signs: bool,
+    pub(crate) text_end: bool,
 }
 
 impl Lexer {
@@ -90,7 +90,8 @@ impl Lexer {
         }
     }
 
-    fn contraction(&self, text: &[u8], start: usize) -> Option<usize> {
+    /// Where the contraction ends that begins at `start`, if one does.
+    pub(crate) fn contraction(&self, text: &[u8], start: usize) -> Option<usize> {
         let fits = self.contractions.iter().find(|word| text[start..].starts_with(word));
         fits.map(|word| start + word.len())
     }

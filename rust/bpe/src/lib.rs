@@ -12,13 +12,14 @@
 //! * [`learn`] turns spans and their counts into merges.
 //! * [`Encoder`] turns documents into ids by those merges.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod automaton;
 mod blocks;
 mod cache;
 mod classes;
 mod counts;
+mod cpu;
 mod documents;
 mod encode;
 mod engine;
@@ -30,11 +31,15 @@ mod lexer;
 mod linked;
 mod merges;
 mod pairs;
+mod planes;
 mod runs;
+mod scanner;
 mod short;
+mod simd;
 mod span_ids;
 mod special;
 mod split;
+mod starts;
 mod symbols;
 mod vocabulary;
 
@@ -42,6 +47,7 @@ mod vocabulary;
 mod naive;
 
 pub use counts::SpanCounts;
+pub use cpu::Level;
 pub use documents::Documents;
 pub use encode::{Encoder, TokenId};
 pub use error::{Error, GaveUp};

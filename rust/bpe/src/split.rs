@@ -66,7 +66,7 @@ impl Splitter {
             .backtrack_limit(BACKTRACK_LIMIT)
             .build()
             .map_err(|error| Error::Pattern { reason: error.to_string() })?;
-        Ok(Self { regex, engine: Engine::of(pattern), gaps })
+        Ok(Self { regex, engine: Engine::of(pattern)?, gaps })
     }
 
     /// The pattern as it was given.
@@ -118,9 +118,16 @@ impl Splitter {
         text: &'d str,
         visit: &mut impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
-        if let Engine::Lexer(lexer) = &self.engine {
-            lexer.split(text, |span| visit(span, Kind::Match));
-            return Ok(());
+        match &self.engine {
+            Engine::Scanner(scanner) => {
+                scanner.split(text, |span| visit(span, Kind::Match));
+                return Ok(());
+            }
+            Engine::Lexer(lexer) => {
+                lexer.split(text, |span| visit(span, Kind::Match));
+                return Ok(());
+            }
+            Engine::Table(_) | Engine::Regex => {}
         }
         let mut done = 0;
         let mut position = 0;
@@ -159,7 +166,7 @@ impl Splitter {
     fn find(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Stuck> {
         let quick = match &self.engine {
             Engine::Table(automaton) => automaton.match_at(text, from),
-            Engine::Lexer(_) | Engine::Regex => None,
+            Engine::Scanner(_) | Engine::Lexer(_) | Engine::Regex => None,
         };
         match quick {
             Some(end) => Ok(Some((from, end))),

@@ -1,11 +1,14 @@
-//! The regex engine as the twin of the lexer: every character, and text made of what is decided.
+//! The regex engine as the twin of the lexer and of the scanner at every level of the CPU: every
+//! character, and text made of what is decided.
 
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::cpu::Level;
 use crate::grammar::Grammar;
+use crate::scanner::Scanner;
 use crate::{Kind, naive};
 
 /// Those that are used, by name elsewhere: nanochat, rustbpe, cl100k, r50k, GPT-2, Qwen 2, Qwen 3.5.
@@ -40,22 +43,37 @@ const PLACES: [&[&str]; 6] = [
     &["", r"|\s*[\r\n]", r"|\s*[\r\n]+", r"|\s*\x{85}+"],
 ];
 
-type Twins = (Lexer, fancy_regex::Regex);
+/// A lexer, a scanner for each level that there is (none for members that are not separate), and what
+/// they are compared with.
+struct Twins {
+    lexer: Lexer,
+    scanners: Vec<Scanner>,
+    regex: fancy_regex::Regex,
+}
 
 fn twins(pattern: &str) -> Twins {
     let family = Family::of(&Grammar::new(pattern).unwrap());
     let family = family.unwrap_or_else(|| panic!("not recognised: {pattern}"));
-    (Lexer::new(family), fancy_regex::Regex::new(pattern).unwrap())
+    let levels =
+        Level::ALL.into_iter().filter(|level| family.is_separate() && level.is_available());
+    let scanners = levels.map(|level| Scanner::new(Lexer::new(family.clone()), level)).collect();
+    let regex = fancy_regex::Regex::new(pattern).unwrap();
+    Twins { lexer: Lexer::new(family), scanners, regex }
 }
 
 static USED_TWINS: LazyLock<Vec<Twins>> =
     LazyLock::new(|| USED.iter().map(|pattern| twins(pattern)).collect());
 
-fn check((lexer, regex): &Twins, text: &str) {
+fn check(Twins { lexer, scanners, regex }: &Twins, text: &str) {
     let mut found = Vec::new();
     lexer.split(text, |span| found.push((span.to_vec(), Kind::Match)));
     let expected = naive::split(regex, text.as_bytes());
     assert_eq!(found, expected, "{text:?} by {}", regex.as_str());
+    for scanner in scanners {
+        found.clear();
+        scanner.split(text, |span| found.push((span.to_vec(), Kind::Match)));
+        assert_eq!(found, expected, "{text:?} by {}, {scanner:?}", regex.as_str());
+    }
 }
 
 #[test]
@@ -114,10 +132,15 @@ fn letters_are_counted_eight_at_a_time() {
 fn long_runs_take_linear_time() {
     for run in [" ", "\n", "\n ", "a", "\u{e9}", "'", "!", "1", "\u{301}", " \u{3000}"] {
         let text = run.repeat(1 << 20);
-        for (lexer, _) in USED_TWINS.iter() {
-            let mut length = 0;
-            lexer.split(&text, |span| length += span.len());
-            assert_eq!(length, text.len());
+        for Twins { lexer, scanners, .. } in USED_TWINS.iter() {
+            let mut expected = Vec::new();
+            lexer.split(&text, |span| expected.push(span.len()));
+            assert_eq!(expected.iter().sum::<usize>(), text.len());
+            for scanner in scanners {
+                let mut found = Vec::new();
+                scanner.split(&text, |span| found.push(span.len()));
+                assert!(found == expected, "{run:?}");
+            }
         }
     }
 }
@@ -137,7 +160,29 @@ fn text() -> impl Strategy<Value = String> {
         9 => prop::sample::select(pieces).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),
     ];
-    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+    prop::collection::vec((piece, length()), 0..30)
+        .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
+}
+
+/// How often a piece comes: mostly once, else about as often as a block, or a length's byte, has room.
+fn length() -> impl Strategy<Value = usize> {
+    prop_oneof![30 => Just(1), 2 => 2..71_usize, 1 => 250..260_usize]
+}
+
+/// Every offset of every piece in a block, after a letter, a sign, a space and a newline.
+#[test]
+fn where_a_block_ends_does_not_matter() {
+    let pieces: Vec<_> = PIECES.iter().flat_map(|line| line.split('|')).collect();
+    for before in ["x", "!", " ", "\n"] {
+        for offset in 50..66 {
+            let ends = ["", "x", "  ", "\n"];
+            let tails =
+                pieces.iter().flat_map(|piece| ends.map(|end| format!("{piece}'s{piece}{end}")));
+            for tail in tails {
+                check(&USED_TWINS[offset % 4], &format!("{}{tail}", before.repeat(offset)));
+            }
+        }
+    }
 }
 
 fn relative() -> impl Strategy<Value = String> {

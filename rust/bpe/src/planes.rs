@@ -1,0 +1,66 @@
+//! Which of 64 bytes are in which sets, as one 64-bit mask for each set: bit i is byte i. Takes the sets
+//! of the 128 ASCII characters and blocks of bytes. Every other byte is only "wide". This is the portable
+//! twin; `simd` does the same by vector instructions.
+
+/// Sets that a table can hold: one for each bit of a byte.
+pub(crate) const NUM_SETS: usize = 8;
+
+/// The sets of each ASCII character, a bit each.
+pub(crate) type AsciiSets = [u8; 128];
+
+pub(crate) type Block = [u8; 64];
+
+/// The masks of one block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Planes {
+    /// The ASCII bytes of each set, by the number of its bit.
+    pub(crate) sets: [u64; NUM_SETS],
+    /// Bytes from 0x80 on.
+    pub(crate) wide: u64,
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+impl Planes {
+    /// Eight bytes at a time.
+    pub(crate) fn portable(sets: &AsciiSets, block: &Block) -> Self {
+        let mut planes = Self::default();
+        for (number, eight) in block.chunks_exact(8).enumerate() {
+            let own = std::array::from_fn(|at| {
+                let byte = eight[at];
+                if byte < 0x80 { sets[usize::from(byte)] } else { 0 }
+            });
+            let own = u64::from_le_bytes(own);
+            for (bit, plane) in planes.sets.iter_mut().enumerate() {
+                *plane |= gathered(own >> bit) << (8 * number);
+            }
+            let bytes = u64::from_le_bytes(std::array::from_fn(|at| eight[at]));
+            planes.wide |= gathered(bytes >> 7) << (8 * number);
+        }
+        planes
+    }
+}
+
+/// The lowest bits of eight bytes, side by side.
+fn gathered(eight: u64) -> u64 {
+    (eight & ONES).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_the_bits_of_the_bytes_in_its_set() {
+        let mut sets = [0; 128];
+        (sets[0], sets[usize::from(b'a')], sets[127]) = (1, 0x82, 0xff);
+        let mut block = [b' '; 64];
+        (block[0], block[9], block[10], block[62], block[63]) = (0, b'a', 0x80, 127, 0xff);
+        let planes = Planes::portable(&sets, &block);
+        assert_eq!(planes.sets[0], 1 | 1 << 62);
+        assert_eq!(planes.sets[1], 1 << 9 | 1 << 62);
+        assert_eq!(planes.sets[2], 1 << 62);
+        assert_eq!(planes.sets[7], 1 << 9 | 1 << 62);
+        assert_eq!(planes.wide, 1 << 10 | 1 << 63);
+    }
+}

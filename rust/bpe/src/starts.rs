@@ -1,0 +1,148 @@
+//! Where spans start among 64 bytes, by a few operations on the masks of their classes: for members of
+//! GPT's family whose letters, digits, signs and white space have nothing in common, what a character
+//! starts depends on its neighbours alone. What does not fit a mask (the ends of long runs, contractions,
+//! groups of digits) is for the caller. Knows no text.
+//!
+//! All bytes of a wide character have its class; `rest` are those after its first. A shift by one looks
+//! at the byte before.
+
+/// Classes of 64 bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Masks {
+    pub(crate) letter: u64,
+    pub(crate) digit: u64,
+    pub(crate) sign: u64,
+    pub(crate) space: u64,
+    /// Part of `space`.
+    pub(crate) newline: u64,
+    /// May stand before letters. Part of `space` and `sign`.
+    pub(crate) prefix: u64,
+    /// May follow signs. Part of `space` and `sign`.
+    pub(crate) tail: u64,
+    /// U+0020.
+    pub(crate) blank: u64,
+    pub(crate) quote: u64,
+    /// Bytes of characters but the first of each.
+    pub(crate) rest: u64,
+}
+
+/// What is known of the byte before a block: 0 or 1 each.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Before {
+    letter: u64,
+    digit: u64,
+    sign: u64,
+    tail: u64,
+    space: u64,
+    newline: u64,
+    blank: u64,
+    /// White space that may stand before letters.
+    white_prefix: u64,
+    /// A sign that stands alone and may stand before letters.
+    lone_sign: u64,
+}
+
+/// The rules of a member that the masks do not hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) spaced_digits: bool,
+    pub(crate) spaced_signs: bool,
+}
+
+/// Where spans start, and what is left to look at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Starts {
+    /// All starts but those below.
+    pub(crate) sure: u64,
+    /// White space right after a newline: a start unless only white space stands between it and another
+    /// newline (or the end of the text, if that counts).
+    pub(crate) after_newline: u64,
+    /// White space but newlines, without tails.
+    pub(crate) gap: u64,
+    /// Newlines that are not tails.
+    pub(crate) newline: u64,
+    /// Apostrophes that start a span.
+    pub(crate) quote: u64,
+    /// First digits of a number.
+    pub(crate) number: u64,
+    /// Whether the last byte is white space, and no tail.
+    pub(crate) ends_in_space: bool,
+}
+
+/// Starts among the bytes of `masks`. `last` is the last byte of the text, if it is here.
+#[inline]
+pub(crate) fn starts(masks: &Masks, rules: Rules, before: &mut Before, last: u64) -> Starts {
+    let tail = tails(masks, before);
+    let first = !masks.rest;
+    let (sign, space) = (masks.sign & !tail, masks.space & !tail);
+    let (newline, blank) = (masks.newline & !tail, masks.blank & !tail);
+    let after_blank = blank << 1 | before.blank;
+    let joined = |spaced: bool| if spaced { after_blank } else { 0 };
+
+    let sign_start = sign & first & !(sign << 1 | before.sign) & !joined(rules.spaced_signs);
+    let lone = spread(sign_start & masks.prefix | before.lone_sign & masks.rest, masks.rest);
+    let white_prefix = space & masks.prefix;
+    let prefixed = white_prefix << 1 | before.white_prefix | lone << 1 | before.lone_sign;
+    let letter_start = masks.letter & first & !(masks.letter << 1 | before.letter) & !prefixed;
+    let number = masks.digit & first & !(masks.digit << 1 | before.digit);
+    let space_start = space & first & !(space << 1 | before.space);
+    let space_end = space & !(space >> 1) & !(1 << 63) & !last;
+    let last_space = gathered(space_end, masks.rest) & !newline;
+    let gap = space & !newline;
+    let found = Starts {
+        sure: sign_start
+            | letter_start
+            | number & !joined(rules.spaced_digits)
+            | space_start
+            | last_space,
+        after_newline: gap & first & (newline << 1 | before.newline),
+        gap,
+        newline,
+        quote: sign_start & masks.quote,
+        number,
+        ends_in_space: space >> 63 == 1,
+    };
+    *before = Before {
+        letter: masks.letter >> 63,
+        digit: masks.digit >> 63,
+        sign: sign >> 63,
+        tail: tail >> 63,
+        space: space >> 63,
+        newline: newline >> 63,
+        blank: blank >> 63,
+        white_prefix: white_prefix >> 63,
+        lone_sign: lone >> 63,
+    };
+    found
+}
+
+/// Runs of `tail` that begin right after a sign.
+#[inline]
+fn tails(masks: &Masks, before: &Before) -> u64 {
+    let after_sign = masks.sign << 1 | before.sign;
+    let begin = masks.tail & (!masks.sign & after_sign | before.tail);
+    // The sum carries from each begin to the end of its run, and leaves begins within a run.
+    masks.tail & !masks.tail.wrapping_add(begin) | begin
+}
+
+/// First bytes of characters to all their bytes.
+#[inline]
+fn spread(mut mask: u64, rest: u64) -> u64 {
+    if rest != 0 {
+        for _ in 0..3 {
+            mask |= mask << 1 & rest;
+        }
+    }
+    mask
+}
+
+/// Last bytes of characters to their first ones.
+#[inline]
+fn gathered(mut mask: u64, rest: u64) -> u64 {
+    if rest != 0 {
+        for _ in 0..3 {
+            mask = mask & !rest | (mask & rest) >> 1;
+        }
+    }
+    mask
+}
