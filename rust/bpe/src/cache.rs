@@ -1,7 +1,7 @@
 //! What was lately found for short spans: a table with one place for each span, where the newest stays.
 //! Belongs to one call and one thread, so its size is bounded and nobody waits for it. Does not know
-//! what it keeps. Buys 40% of the speed of encoding English and 27% of counting it (2 to 10% on text in
-//! many languages); half or four times the places do no better.
+//! what it keeps. Buys 27% of the speed of counting English (2 to 10% on text in many languages); half or
+//! four times the places do no better.
 
 use crate::short::Short;
 

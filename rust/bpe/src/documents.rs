@@ -55,6 +55,16 @@ impl<'a> Documents<'a> {
         &self.data[self.position(index)..self.position(index + 1)]
     }
 
+    /// All data, also what lies around the documents.
+    pub(crate) fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// Where document `index` begins in the data.
+    pub(crate) fn start(&self, index: usize) -> usize {
+        self.position(index)
+    }
+
     /// Number of bytes in the documents `range`.
     pub fn num_bytes(&self, range: &Range<usize>) -> usize {
         self.position(range.end) - self.position(range.start)

@@ -2,44 +2,26 @@
 //! documents. Text is never a special token here: there are none.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use crate::blocks::in_blocks;
-use crate::cache::Cache;
-use crate::short::Short;
-use crate::span_ids::{Scratch, SpanIds};
-use crate::split::Stuck;
+use crate::out::Out;
+use crate::span_ids::SpanIds;
+use crate::token_id::{Packing, TokenId};
+use crate::worker::Worker;
 use crate::{Documents, Error, Merge, Splitter, Vocabulary};
 
-/// An integer type that can hold token ids.
-pub trait TokenId: Copy + Send {
-    /// How many different ids it can hold.
-    const LIMIT: usize;
-    /// The id in this width. Only called with ids below the limit.
-    fn narrow(id: u32) -> Self;
-}
-
-impl TokenId for u16 {
-    const LIMIT: usize = 1 << 16;
-
-    #[expect(clippy::cast_possible_truncation, reason = "the encoder compares with LIMIT first")]
-    fn narrow(id: u32) -> Self {
-        id as Self
-    }
-}
-
-impl TokenId for u32 {
-    const LIMIT: usize = 1 << 32;
-
-    fn narrow(id: u32) -> Self {
-        id
-    }
-}
+/// Bytes that a thread may use to remember spans.
+const CACHE_BYTES: usize = 32 << 20;
 
 /// Turns documents into ids. Can be shared between threads.
 #[derive(Debug)]
 pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
+    /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes
+    /// a worker or drops one, so that a process that forked at the wrong time goes on.
+    idle: Mutex<Vec<Worker>>,
 }
 
 impl Encoder {
@@ -49,7 +31,7 @@ impl Encoder {
     ///
     /// A merge that names a later id, a pair that is merged twice, or tokens of over 1 GiB in all.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
-        Ok(Self { splitter, span_ids: SpanIds::new(merges)? })
+        Ok(Self { splitter, span_ids: SpanIds::new(merges)?, idle: Mutex::default() })
     }
 
     /// What each id stands for.
@@ -63,16 +45,15 @@ impl Encoder {
     ///
     /// A document that cannot be split; it is called document 0.
     pub fn encode(&self, document: &[u8]) -> Result<Vec<u32>, Error> {
-        let mut ids = Vec::with_capacity(document.len() / 3);
-        let mut worker = Worker::new(self, self.splitter.clone(), document.len());
-        worker.encode(document, &mut ids).map_err(|stuck| stuck.in_document(0))?;
+        let offsets = [0, i64::try_from(document.len()).unwrap_or(i64::MAX)];
+        let (ids, _) = self.encode_block(Documents::new(document, &offsets)?, 0..1)?;
         Ok(ids)
     }
 
     /// The ids of all documents back to back, and n + 1 offsets.
     ///
     /// Each of `threads` encodes a block of neighbouring documents; the result is the same for any
-    /// number of threads. Memory beside the result: 2 MiB a thread.
+    /// number of threads. Memory beside the result: 32 MiB a thread, kept for the next call.
     ///
     /// # Errors
     ///
@@ -86,11 +67,42 @@ impl Encoder {
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
-        let encoded = in_blocks(documents, threads, |block| {
-            let num_bytes = documents.num_bytes(&block);
-            Worker::new(self, self.splitter.clone(), num_bytes).encode_block(documents, block)
-        })?;
-        Ok(join(encoded))
+        let encode = |block| self.encode_block(documents, block);
+        Ok(join(in_blocks(documents, threads, encode)?))
+    }
+
+    fn encode_block<I: TokenId>(
+        &self,
+        documents: Documents<'_>,
+        block: Range<usize>,
+    ) -> Result<Block<I>, Error> {
+        let mut worker = self.take_worker();
+        let mut out = Out::with_room(documents.num_bytes(&block) / 3);
+        let mut lengths = Vec::with_capacity(block.len());
+        for document in block {
+            let before = out.len();
+            let place = (documents.start(document), documents.start(document + 1));
+            worker
+                .encode(&self.span_ids, documents.data(), place, &mut out)
+                .map_err(|stuck| stuck.in_document(document))?;
+            lengths.push(out.len() - before);
+        }
+        self.put_back(worker);
+        Ok((out.finish(), lengths))
+    }
+
+    fn take_worker(&self) -> Worker {
+        let idle = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
+        idle.unwrap_or_else(|| {
+            let packing = Packing::of(self.vocabulary().len());
+            Worker::new(self.splitter.clone(), packing, CACHE_BYTES)
+        })
+    }
+
+    fn put_back(&self, worker: Worker) {
+        if let Ok(mut idle) = self.idle.try_lock() {
+            idle.push(worker);
+        }
     }
 }
 
@@ -108,91 +120,6 @@ fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
     let mut ids = blocks.next().unwrap_or_default();
     blocks.for_each(|block| ids.extend_from_slice(&block));
     (ids, offsets)
-}
-
-/// One thread's part: what it shares, and memory of its own.
-#[derive(Debug)]
-struct Worker<'e> {
-    splitter: Splitter,
-    spans: Spans<'e>,
-}
-
-#[derive(Debug)]
-struct Spans<'e> {
-    ids: &'e SpanIds,
-    cache: Cache<FewIds>,
-    scratch: Scratch,
-}
-
-/// Up to three ids. Spans of more are merged anew each time.
-#[derive(Debug, Clone, Copy, Default)]
-struct FewIds {
-    number: u32,
-    ids: [u32; 3],
-}
-
-impl<'e> Worker<'e> {
-    fn new(encoder: &'e Encoder, splitter: Splitter, num_bytes: usize) -> Self {
-        let cache = Cache::for_bytes(num_bytes);
-        Self {
-            splitter,
-            spans: Spans { ids: &encoder.span_ids, cache, scratch: Scratch::default() },
-        }
-    }
-
-    fn encode_block<I: TokenId>(
-        &mut self,
-        documents: Documents<'_>,
-        block: Range<usize>,
-    ) -> Result<Block<I>, Error> {
-        let mut ids = Vec::with_capacity(documents.num_bytes(&block) / 3);
-        let mut lengths = Vec::with_capacity(block.len());
-        for document in block {
-            let before = ids.len();
-            self.encode(documents.get(document), &mut ids)
-                .map_err(|stuck| stuck.in_document(document))?;
-            lengths.push(ids.len() - before);
-        }
-        Ok((ids, lengths))
-    }
-
-    fn encode<I: TokenId>(&mut self, document: &[u8], ids: &mut Vec<I>) -> Result<(), Stuck> {
-        let Self { splitter, spans } = self;
-        splitter.visit(document, |span, _| spans.encode(span, ids))
-    }
-}
-
-impl Spans<'_> {
-    #[inline]
-    fn encode<I: TokenId>(&mut self, span: &[u8], out: &mut Vec<I>) {
-        let short = Short::new(span);
-        match short.and_then(|short| self.cache.get_mut(short)) {
-            Some(few) if few.number == 1 => out.push(I::narrow(few.ids[0])),
-            Some(few) => out.extend(few.ids().iter().map(|&id| I::narrow(id))),
-            None => self.encode_new(span, short, out),
-        }
-    }
-
-    #[inline(never)]
-    fn encode_new<I: TokenId>(&mut self, span: &[u8], short: Option<Short>, out: &mut Vec<I>) {
-        let ids = self.ids.encode(span, &mut self.scratch);
-        if let (Some(short), Some(few)) = (short, FewIds::new(ids)) {
-            self.cache.put(short, few);
-        }
-        out.extend(ids.iter().map(|&id| I::narrow(id)));
-    }
-}
-
-impl FewIds {
-    fn new(from: &[u32]) -> Option<Self> {
-        let mut ids = [0; 3];
-        ids.get_mut(..from.len())?.copy_from_slice(from);
-        Some(Self { number: u32::try_from(from.len()).ok()?, ids })
-    }
-
-    fn ids(&self) -> &[u32] {
-        &self.ids[..self.number as usize]
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@
 pub(crate) struct Short(u128);
 
 impl Short {
+    /// Bytes of the longest span that is short.
+    pub(crate) const MAX_LENGTH: usize = 15;
+
     /// The short form of `span`, if it has 1 to 15 bytes.
     ///
     /// Reads the span as its first and last bytes, which may overlap: a copy of a length that is not
@@ -35,6 +38,20 @@ impl Short {
         Some(Self(bytes | (length as u128) << 120))
     }
 
+    /// The short form of the first `length` of `bytes`, 1 to 15: a load and a mask, where `new` has to
+    /// look at the length.
+    #[inline]
+    pub(crate) fn first_of(bytes: &[u8; 16], length: usize) -> Self {
+        let mask = u128::MAX >> (128 - 8 * length);
+        Self(u128::from_le_bytes(*bytes) & mask | (length as u128) << 120)
+    }
+
+    /// The span as a number: 0 for none.
+    #[inline]
+    pub(crate) fn number(self) -> u128 {
+        self.0
+    }
+
     /// The span's bytes, and how many of them count.
     pub(crate) fn bytes(self) -> ([u8; 16], usize) {
         let bytes = self.0.to_le_bytes();
@@ -43,11 +60,13 @@ impl Short {
 
     /// A number that spreads over a power of two.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
     pub(crate) fn mixed(self) -> usize {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        #[expect(clippy::cast_possible_truncation, reason = "the other half is added")]
-        let mixed = (self.0 as u64) ^ ((self.0 >> 64) as u64).rotate_left(23);
-        (mixed.wrapping_mul(ODD) >> 40) as usize
+        const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
+        const SECOND: u64 = 0xd1b5_4a32_d192_ed03;
+        let (low, high) = (self.0 as u64, (self.0 >> 64) as u64);
+        let product = u128::from(low ^ FIRST) * u128::from(high ^ SECOND);
+        (product ^ product >> 64) as usize
     }
 }
 
@@ -72,6 +91,9 @@ mod tests {
             let (bytes, length) = short.bytes();
             prop_assert_eq!(&bytes[..length], &a[..]);
             prop_assert_eq!(short == other, a == b);
+            let mut longer = [7; 16];
+            longer[..a.len()].copy_from_slice(&a);
+            prop_assert_eq!(Short::first_of(&longer, a.len()), short);
         }
     }
 }

@@ -3,6 +3,9 @@
 
 #![expect(unsafe_code, reason = "instructions that not every CPU has")]
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use crate::cpu::Level;
 use crate::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
@@ -44,6 +47,16 @@ impl Classifier {
             Level::Avx2 => unsafe { x86::avx2(&self.halves, block) },
             _ => Planes::portable(&self.sets, block),
         }
+    }
+}
+
+/// Asks for the line of memory at `index` before it is needed; does nothing if there is none.
+#[inline]
+pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(wanted) = slice.get(index) {
+        // SAFETY: a hint; reads nothing, and the address is that of a reference.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(wanted).cast()) };
     }
 }
 

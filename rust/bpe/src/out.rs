@@ -1,0 +1,78 @@
+//! Ids back to back, as they are found: a buffer that is written in steps of a fixed size. Knows no spans.
+
+use crate::token_id::{Packing, TokenId, UNPACKED};
+
+/// Ids, and room after them.
+#[derive(Debug)]
+pub(crate) struct Out<I> {
+    ids: Vec<I>,
+    length: usize,
+}
+
+impl<I: TokenId> Out<I> {
+    /// With room for about `number` ids; memory that is not written is not taken from the system.
+    pub(crate) fn with_room(number: usize) -> Self {
+        Self { ids: vec![I::default(); number + UNPACKED], length: 0 }
+    }
+
+    /// Ids so far.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Makes room for `number` more.
+    pub(crate) fn reserve(&mut self, number: usize) {
+        let wanted = self.length + number + UNPACKED;
+        if wanted > self.ids.len() {
+            self.ids.resize(wanted.max(self.ids.len() / 2 * 3), I::default());
+        }
+    }
+
+    /// Appends packed ids; there must be room.
+    #[inline]
+    pub(crate) fn push_packed(&mut self, packing: Packing, packed: u128) {
+        let room = self.ids.get_mut(self.length..).and_then(|ids| ids.first_chunk_mut());
+        if let Some(room) = room {
+            self.length += packing.unpack(packed, room);
+        }
+    }
+
+    /// Appends `ids`.
+    pub(crate) fn push_all(&mut self, ids: impl ExactSizeIterator<Item = u32>) {
+        self.reserve(ids.len());
+        let end = self.length + ids.len();
+        for (place, id) in self.ids[self.length..end].iter_mut().zip(ids) {
+            *place = I::narrow(id);
+        }
+        self.length = end;
+    }
+
+    /// The ids; room that was not used is given back.
+    pub(crate) fn finish(mut self) -> Vec<I> {
+        self.ids.truncate(self.length);
+        self.ids.shrink_to_fit();
+        self.ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_appended_and_room_is_made() {
+        let mut out = Out::<u16>::with_room(0);
+        let mut expected = Vec::new();
+        for number in 1..500_u32 {
+            let ids: Vec<u32> = (0..=number % 6).map(|lane| number + lane).collect();
+            out.reserve(ids.len());
+            match Packing::Narrow.pack(&ids) {
+                Some(packed) if number % 2 == 0 => out.push_packed(Packing::Narrow, packed),
+                _ => out.push_all(ids.iter().copied()),
+            }
+            expected.extend(ids.into_iter().map(u16::narrow));
+            assert_eq!(out.len(), expected.len());
+        }
+        assert_eq!(out.finish(), expected);
+    }
+}

@@ -1,0 +1,149 @@
+//! One thread's part of encoding: documents to ids, with a memory of its own for the spans it met, which
+//! is kept from call to call. Knows neither blocks nor threads.
+
+use std::mem;
+
+use crate::long_memo::{LongMemo, MAX_LENGTH};
+use crate::out::Out;
+use crate::short::Short;
+use crate::short_memo::ShortMemo;
+use crate::span_ids::{Scratch, SpanIds};
+use crate::split::Stuck;
+use crate::token_id::{Packing, TokenId};
+use crate::{Splitter, hash64};
+
+/// Spans are found, then encoded, so many at a time: two short loops instead of a long one.
+const WINDOW: usize = 256;
+
+/// Splits and encodes; remembers what it found.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    splitter: Splitter,
+    /// Where the spans of a window end.
+    ends: Vec<usize>,
+    memory: Memory,
+}
+
+/// What is remembered, and room to work in.
+#[derive(Debug)]
+struct Memory {
+    packing: Packing,
+    short: ShortMemo,
+    long: LongMemo,
+    scratch: Scratch,
+}
+
+impl Worker {
+    /// A worker that remembers in at most `cache_bytes`.
+    pub(crate) fn new(splitter: Splitter, packing: Packing, cache_bytes: usize) -> Self {
+        let memory = Memory {
+            packing,
+            short: ShortMemo::new(cache_bytes / 2),
+            long: LongMemo::new(cache_bytes / 2, packing),
+            scratch: Scratch::default(),
+        };
+        Self { splitter, ends: Vec::with_capacity(WINDOW), memory }
+    }
+
+    /// Appends the ids of the document that is `data[start..end]`.
+    pub(crate) fn encode<I: TokenId>(
+        &mut self,
+        span_ids: &SpanIds,
+        data: &[u8],
+        (start, end): (usize, usize),
+        out: &mut Out<I>,
+    ) -> Result<(), Stuck> {
+        let Self { splitter, ends, memory } = self;
+        let (mut from, mut to) = (start, start);
+        ends.clear();
+        splitter.visit(&data[start..end], |span, _| {
+            to += span.len();
+            ends.push(to);
+            if ends.len() == WINDOW {
+                memory.encode_window(span_ids, data, mem::replace(&mut from, to), ends, out);
+                ends.clear();
+            }
+        })?;
+        memory.encode_window(span_ids, data, from, ends, out);
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Appends the ids of the spans of `data` that begin at `start` and end at each of `ends`.
+    #[inline(never)]
+    fn encode_window<I: TokenId>(
+        &mut self,
+        span_ids: &SpanIds,
+        data: &[u8],
+        mut start: usize,
+        ends: &[usize],
+        out: &mut Out<I>,
+    ) {
+        let Some(last) = ends.last() else { return };
+        out.reserve(last - start);
+        let mut keys = [(Short::default(), 0); WINDOW];
+        let mut from = start;
+        for (&end, key) in ends.iter().zip(&mut keys) {
+            if let Some(short) = short_of(data, mem::replace(&mut from, end), end) {
+                *key = (short, self.short.place(short));
+                self.short.prefetch(key.1);
+            }
+        }
+        for (&end, &(short, place)) in ends.iter().zip(&keys) {
+            let from = mem::replace(&mut start, end);
+            if short == Short::default() {
+                self.encode_long(span_ids, &data[from..end], out);
+                continue;
+            }
+            match self.short.get(place, short) {
+                0 => self.encode_new(span_ids, &data[from..end], short, out),
+                packed => out.push_packed(self.packing, packed),
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn encode_new<I: TokenId>(
+        &mut self,
+        span_ids: &SpanIds,
+        span: &[u8],
+        short: Short,
+        out: &mut Out<I>,
+    ) {
+        let ids = span_ids.encode(span, &mut self.scratch);
+        if let Some(packed) = self.packing.pack(ids) {
+            self.short.put(self.short.place(short), short, packed);
+        }
+        out.push_all(ids.iter().copied());
+    }
+
+    #[inline(never)]
+    fn encode_long<I: TokenId>(&mut self, span_ids: &SpanIds, span: &[u8], out: &mut Out<I>) {
+        if span.len() > MAX_LENGTH {
+            out.push_all(span_ids.encode(span, &mut self.scratch).iter().copied());
+            return;
+        }
+        let hash = hash64(span);
+        if let Some(ids) = self.long.get(span, hash) {
+            out.push_all(self.packing.ids_of(ids));
+            return;
+        }
+        let ids = span_ids.encode(span, &mut self.scratch);
+        out.push_all(ids.iter().copied());
+        self.long.put(span, hash, ids);
+    }
+}
+
+/// The short form of `data[start..end]`, if it has one.
+#[inline]
+fn short_of(data: &[u8], start: usize, end: usize) -> Option<Short> {
+    let length = end - start;
+    if length > Short::MAX_LENGTH {
+        return None;
+    }
+    match data.get(start..).and_then(|rest| rest.first_chunk()) {
+        Some(bytes) => Some(Short::first_of(bytes, length)),
+        None => Short::new(&data[start..end]),
+    }
+}
