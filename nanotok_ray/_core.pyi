@@ -5,6 +5,7 @@ A batch of documents crosses as two arrays: `data` (all bytes back to back) and 
 over documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
 """
 
+import os
 from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, final
 
@@ -15,8 +16,11 @@ __all__ = [
     "UNICODE_VERSION",
     "Encoder",
     "SpanCounts",
+    "SpanTable",
     "Splitter",
     "count_occurrences",
+    "cpu_level",
+    "cpu_levels",
     "hash64",
     "hash_documents",
     "learn",
@@ -30,6 +34,16 @@ _SortedRun: TypeAlias = tuple[
 
 UNICODE_VERSION: str
 """Version of the Unicode tables behind every pattern, as "16.0.0"."""
+
+def cpu_level() -> str:
+    """Return the CPU level in use: "portable", "avx2" or "avx512"; all give the same results.
+
+    Raises:
+        TokenizerError: The environment variable NANOTOK_CPU asks for one that is not there.
+    """
+
+def cpu_levels() -> list[str]:
+    """Return the levels that this CPU has, from the least."""
 
 def hash64(data: bytes) -> int:
     """Return xxh3_64 of `data` with seed 0."""
@@ -81,6 +95,21 @@ class Splitter:
         Raises:
             SplitError: The regex engine gave up.
         """
+
+@final
+class SpanTable:
+    """The ids of many spans, for one tokenizer: a file that is mapped, not read."""
+
+    def __new__(cls, path: str | os.PathLike[str], tokenizer_sha256: bytes) -> Self:
+        """Map the file and check all its bytes. It must never be written again, only replaced.
+
+        Raises:
+            OSError: It cannot be opened.
+            TokenizerError: It is damaged, or was made for another tokenizer.
+        """
+
+    def __len__(self) -> int:
+        """Return the number of spans."""
 
 @final
 class SpanCounts:
@@ -148,13 +177,35 @@ class Encoder:
     """Turns documents into token ids: 0..255 are bytes, 256 + k is merge k."""
 
     def __new__(
-        cls, pattern: str, merges: NDArray[np.uint32], *, gaps: Literal["spans", "error"] = "spans"
+        cls,
+        pattern: str,
+        merges: NDArray[np.uint32],
+        *,
+        gaps: Literal["spans", "error"] = "spans",
+        span_table: SpanTable | None = None,
     ) -> Self:
-        """Build the tables for merges of shape `(m, 2)`.
+        """Build the tables for merges of shape `(m, 2)`; with a span table ids are found sooner.
 
         Raises:
             PatternError: `pattern` is not a regular expression the core can compile.
-            TokenizerError: A merge names an id that does not exist yet, or a pair comes twice.
+            TokenizerError: A merge names an id that does not exist yet, or a pair comes twice; the
+                span table is not for a vocabulary of this size.
+        """
+
+    def span_table_file(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], tokenizer_sha256: bytes
+    ) -> NDArray[np.uint8]:
+        """Return the file of a `SpanTable` that holds the ids of spans, none of which comes twice.
+
+        Spans of over 255 bytes are left out, and those of up to 15 bytes with over 7 ids (3 if ids
+        do not fit 16 bits). The same spans in the same order give the same bytes.
+        """
+
+    def bytes_in_table(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
+        """Return how many bytes of the documents belong to spans that the table holds.
+
+        Raises:
+            SplitError: A document cannot be split (names its number and the byte offset).
         """
 
     def encode(self, document: bytes) -> NDArray[np.uint32]:

@@ -9,10 +9,12 @@ use pyo3::prelude::*;
 
 mod arrays;
 mod counts;
+mod cpu;
 mod encoder;
 mod errors;
 mod hash;
 mod merges;
+mod span_table;
 mod splitter;
 
 /// The compiled core of `nanotok_ray`: bytes and numpy arrays in, numpy arrays out.
@@ -23,11 +25,15 @@ mod _core {
     #[pymodule_export]
     use super::counts::{SpanCounts, merge_runs};
     #[pymodule_export]
+    use super::cpu::{cpu_level, cpu_levels};
+    #[pymodule_export]
     use super::encoder::Encoder;
     #[pymodule_export]
     use super::hash::{count_occurrences, hash_documents, hash64};
     #[pymodule_export]
     use super::merges::learn;
+    #[pymodule_export]
+    use super::span_table::SpanTable;
     #[pymodule_export]
     use super::splitter::Splitter;
 

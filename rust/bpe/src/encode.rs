@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use crate::blocks::in_blocks;
 use crate::out::Out;
 use crate::span_ids::SpanIds;
+use crate::span_table::{self, Sha256, SpanTable};
 use crate::token_id::{Packing, TokenId};
-use crate::worker::Worker;
+use crate::worker::{Source, Worker};
 use crate::{Documents, Error, Merge, Splitter, Vocabulary};
 
 /// Bytes that a thread may use to remember spans.
@@ -19,6 +20,7 @@ const CACHE_BYTES: usize = 32 << 20;
 pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
+    table: Option<SpanTable>,
     /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes
     /// a worker or drops one, so that a process that forked at the wrong time goes on.
     idle: Mutex<Vec<Worker>>,
@@ -31,7 +33,43 @@ impl Encoder {
     ///
     /// A merge that names a later id, a pair that is merged twice, or tokens of over 1 GiB in all.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
-        Ok(Self { splitter, span_ids: SpanIds::new(merges)?, idle: Mutex::default() })
+        let span_ids = SpanIds::new(merges)?;
+        Ok(Self { splitter, span_ids, table: None, idle: Mutex::default() })
+    }
+
+    /// Looks spans up in `table` before it merges their bytes.
+    ///
+    /// # Errors
+    ///
+    /// A table for a vocabulary of another size.
+    pub fn with_table(self, table: SpanTable) -> Result<Self, Error> {
+        if table.packing() != Packing::of(self.vocabulary().len()) {
+            let reason = "its ids are of another width than the tokenizer's".to_owned();
+            return Err(Error::SpanTable { reason });
+        }
+        Ok(Self { table: Some(table), ..self })
+    }
+
+    /// The file of a [`SpanTable`] that holds the ids of `spans`, of which none may come twice, for the
+    /// tokenizer of that hash. Spans of over 255 bytes are left out.
+    pub fn span_table_file(&self, spans: Documents<'_>, tokenizer: &Sha256) -> Vec<u8> {
+        span_table::file(spans, &self.span_ids, tokenizer)
+    }
+
+    /// How many bytes of the documents belong to spans that are in the table.
+    ///
+    /// # Errors
+    ///
+    /// A document that cannot be split.
+    pub fn bytes_in_table(&self, documents: Documents<'_>) -> Result<usize, Error> {
+        let Some(table) = &self.table else { return Ok(0) };
+        let mut found = 0;
+        for document in 0..documents.len() {
+            let visit = |span: &[u8], _| found += if table.holds(span) { span.len() } else { 0 };
+            let split = self.splitter.visit(documents.get(document), visit);
+            split.map_err(|stuck| stuck.in_document(document))?;
+        }
+        Ok(found)
     }
 
     /// What each id stands for.
@@ -77,13 +115,14 @@ impl Encoder {
         block: Range<usize>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
+        let source = Source { span_ids: &self.span_ids, table: self.table.as_ref() };
         let mut out = Out::with_room(documents.num_bytes(&block) / 3);
         let mut lengths = Vec::with_capacity(block.len());
         for document in block {
             let before = out.len();
             let place = (documents.start(document), documents.start(document + 1));
             worker
-                .encode(&self.span_ids, documents.data(), place, &mut out)
+                .encode(source, documents.data(), place, &mut out)
                 .map_err(|stuck| stuck.in_document(document))?;
             lengths.push(out.len() - before);
         }

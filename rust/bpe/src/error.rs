@@ -19,6 +19,11 @@ pub enum Error {
         /// Whether it is a level at all: then this CPU lacks it.
         known: bool,
     },
+    /// A span table cannot be used.
+    SpanTable {
+        /// Why not.
+        reason: String,
+    },
     /// Offsets of a batch are empty: there must be one more than documents.
     NoOffsets,
     /// An offset lies outside the data.
@@ -162,6 +167,7 @@ impl fmt::Display for Error {
             | Self::VocabularyTooLarge { .. }
             | Self::TooManyTokens { .. }
             | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
+            Self::SpanTable { reason } => write!(f, "the span table cannot be used: {reason}"),
             Self::EmptyNeedle => f.write_str("a text to look for is empty"),
             Self::Needles { reason } => write!(f, "cannot search for these texts: {reason}"),
             Self::Stopped => f.write_str("stopped by the caller"),

@@ -8,6 +8,7 @@ use crate::out::Out;
 use crate::short::Short;
 use crate::short_memo::ShortMemo;
 use crate::span_ids::{Scratch, SpanIds};
+use crate::span_table::SpanTable;
 use crate::split::Stuck;
 use crate::token_id::{Packing, TokenId};
 use crate::{Splitter, hash64};
@@ -22,6 +23,13 @@ pub(crate) struct Worker {
     /// Where the spans of a window end.
     ends: Vec<usize>,
     memory: Memory,
+}
+
+/// Where the ids of spans come from that are not remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'e> {
+    pub(crate) span_ids: &'e SpanIds,
+    pub(crate) table: Option<&'e SpanTable>,
 }
 
 /// What is remembered, and room to work in.
@@ -48,7 +56,7 @@ impl Worker {
     /// Appends the ids of the document that is `data[start..end]`.
     pub(crate) fn encode<I: TokenId>(
         &mut self,
-        span_ids: &SpanIds,
+        source: Source<'_>,
         data: &[u8],
         (start, end): (usize, usize),
         out: &mut Out<I>,
@@ -60,11 +68,11 @@ impl Worker {
             to += span.len();
             ends.push(to);
             if ends.len() == WINDOW {
-                memory.encode_window(span_ids, data, mem::replace(&mut from, to), ends, out);
+                memory.encode_window(source, data, mem::replace(&mut from, to), ends, out);
                 ends.clear();
             }
         })?;
-        memory.encode_window(span_ids, data, from, ends, out);
+        memory.encode_window(source, data, from, ends, out);
         Ok(())
     }
 }
@@ -74,7 +82,7 @@ impl Memory {
     #[inline(never)]
     fn encode_window<I: TokenId>(
         &mut self,
-        span_ids: &SpanIds,
+        source: Source<'_>,
         data: &[u8],
         mut start: usize,
         ends: &[usize],
@@ -93,11 +101,11 @@ impl Memory {
         for (&end, &(short, place)) in ends.iter().zip(&keys) {
             let from = mem::replace(&mut start, end);
             if short == Short::default() {
-                self.encode_long(span_ids, &data[from..end], out);
+                self.encode_long(source, &data[from..end], out);
                 continue;
             }
             match self.short.get(place, short) {
-                0 => self.encode_new(span_ids, &data[from..end], short, out),
+                0 => self.encode_new(source, &data[from..end], short, out),
                 packed => out.push_packed(self.packing, packed),
             }
         }
@@ -106,12 +114,18 @@ impl Memory {
     #[inline(never)]
     fn encode_new<I: TokenId>(
         &mut self,
-        span_ids: &SpanIds,
+        source: Source<'_>,
         span: &[u8],
         short: Short,
         out: &mut Out<I>,
     ) {
-        let ids = span_ids.encode(span, &mut self.scratch);
+        let known = source.table.map_or(0, |table| table.short(short));
+        if known != 0 {
+            self.short.put(self.short.place(short), short, known);
+            out.push_packed(self.packing, known);
+            return;
+        }
+        let ids = source.span_ids.encode(span, &mut self.scratch);
         if let Some(packed) = self.packing.pack(ids) {
             self.short.put(self.short.place(short), short, packed);
         }
@@ -119,17 +133,19 @@ impl Memory {
     }
 
     #[inline(never)]
-    fn encode_long<I: TokenId>(&mut self, span_ids: &SpanIds, span: &[u8], out: &mut Out<I>) {
+    fn encode_long<I: TokenId>(&mut self, source: Source<'_>, span: &[u8], out: &mut Out<I>) {
         if span.len() > MAX_LENGTH {
-            out.push_all(span_ids.encode(span, &mut self.scratch).iter().copied());
+            out.push_all(source.span_ids.encode(span, &mut self.scratch).iter().copied());
             return;
         }
         let hash = hash64(span);
-        if let Some(ids) = self.long.get(span, hash) {
+        let known = self.long.get(span, hash);
+        let known = known.or_else(|| source.table.and_then(|table| table.long(span, hash)));
+        if let Some(ids) = known {
             out.push_all(self.packing.ids_of(ids));
             return;
         }
-        let ids = span_ids.encode(span, &mut self.scratch);
+        let ids = source.span_ids.encode(span, &mut self.scratch);
         out.push_all(ids.iter().copied());
         self.long.put(span, hash, ids);
     }
