@@ -1,11 +1,15 @@
-//! The ids of spans of over 15 bytes that were met. A cache of bounded size: the newest span of a place
-//! stays, and when the room for their bytes is full all are forgotten. Does not know how ids are found.
+//! The ids of spans of over 15 bytes that were met. A cache of bounded size: of the spans that share a line
+//! the two newest stay, and when the room for their bytes is full the oldest are overwritten. Does not know
+//! how ids are found.
 
-use crate::hash64;
+use crate::simd::prefetch;
 use crate::token_id::Packing;
 
 /// Longer spans are seldom met again.
 pub(crate) const MAX_LENGTH: usize = 255;
+
+/// Bytes of the longest span and of as many ids of 32 bits.
+pub(crate) const MAX_ENTRY: usize = 5 * MAX_LENGTH;
 
 /// Where a span and its ids are in a buffer: the span's bytes, then its ids, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +40,7 @@ impl Place {
         }
     }
 
-    /// The bytes of the ids in `buffer`, if this is the place of `span`.
+    /// The bytes of the ids after `span` in `buffer`, if that begins with it.
     #[inline]
     pub(crate) fn ids_of<'b>(
         self,
@@ -44,111 +48,171 @@ impl Place {
         span: &[u8],
         packing: Packing,
     ) -> Option<&'b [u8]> {
-        let rest = buffer.get(self.start as usize..)?;
-        let (own, rest) = rest.split_at_checked(usize::from(self.span_bytes))?;
+        let (own, rest) = buffer.split_at_checked(usize::from(self.span_bytes))?;
         (own == span).then(|| rest.get(..packing.id_bytes() * usize::from(self.num_ids)))?
     }
 
-    /// Appends `span` and its ids to `buffer` and gives their place, if the fields have room for it.
-    pub(crate) fn append(
-        buffer: &mut Vec<u8>,
-        span: &[u8],
-        ids: &[u32],
-        packing: Packing,
-    ) -> Option<Self> {
-        let place = Self {
-            hash: hash64(span),
-            start: u32::try_from(buffer.len()).ok()?,
-            span_bytes: u16::try_from(span.len()).ok()?,
-            num_ids: u16::try_from(ids.len()).ok()?,
-        };
-        buffer.extend_from_slice(span);
-        for id in ids {
-            buffer.extend_from_slice(&id.to_le_bytes()[..packing.id_bytes()]);
-        }
-        Some(place)
+    /// The place of `span` and its ids, which are a `MAX_ENTRY` at most, at `start`.
+    #[expect(clippy::cast_possible_truncation, reason = "MAX_ENTRY fits 16 bits")]
+    pub(crate) fn new(hash: u64, start: u32, span: &[u8], ids: &[u32]) -> Self {
+        Self { hash, start, span_bytes: span.len() as u16, num_ids: ids.len() as u16 }
+    }
+
+    /// Bytes of the span and its ids.
+    pub(crate) fn num_bytes(self, packing: Packing) -> usize {
+        usize::from(self.span_bytes) + usize::from(self.num_ids) * packing.id_bytes()
+    }
+}
+
+/// Writes `span` and its ids to the front of `buffer`.
+pub(crate) fn write_entry(buffer: &mut [u8], span: &[u8], ids: &[u32], packing: Packing) {
+    let (own, rest) = buffer.split_at_mut(span.len());
+    own.copy_from_slice(span);
+    let bytes = packing.id_bytes();
+    for (place, id) in rest.chunks_exact_mut(bytes).zip(ids) {
+        place.copy_from_slice(&id.to_le_bytes()[..bytes]);
     }
 }
 
 /// Ids of long spans; forgetful.
 #[derive(Debug)]
 pub(crate) struct LongMemo {
+    /// Lines of two places, the newer one first.
     places: Vec<u128>,
+    /// Spans and ids in the order they came; at its end it goes on at the front.
     buffer: Vec<u8>,
     max_buffer: usize,
+    /// Bytes ever written, those that were left empty at the end of the buffer included: `start` of a
+    /// place counts them too.
+    written: u32,
     packing: Packing,
 }
 
 impl LongMemo {
-    /// A memo of at most `num_bytes`: a third of it for places, the rest for the spans and their ids.
+    /// A memo of at most `num_bytes`, half of it for places.
     pub(crate) fn new(num_bytes: usize, packing: Packing) -> Self {
-        let number = 1 << (num_bytes / 48).max(1).ilog2();
+        let half = 1 << (num_bytes / 2).clamp(2 * MAX_ENTRY, 1 << 30).ilog2();
         Self {
-            places: vec![0; number],
+            places: vec![0; half / 16],
             buffer: Vec::new(),
-            max_buffer: num_bytes - num_bytes / 3,
+            max_buffer: half,
+            written: 0,
             packing,
         }
+    }
+
+    /// Says that the span of this hash will be looked for soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        prefetch(&self.places, self.line(hash));
     }
 
     /// The bytes of the ids of `span`, if it is there.
     #[inline]
     pub(crate) fn get(&self, span: &[u8], hash: u64) -> Option<&[u8]> {
-        let place = Place::unpack(self.places[self.index(hash)]);
+        let line = self.line(hash);
+        let places = [self.places[line], self.places[line + 1]].map(Place::unpack);
+        places.into_iter().find_map(|place| self.ids_at(place, span, hash))
+    }
+
+    #[inline]
+    fn ids_at(&self, place: Place, span: &[u8], hash: u64) -> Option<&[u8]> {
         if place.hash != hash || place.num_ids == 0 {
             return None;
         }
-        place.ids_of(&self.buffer, span, self.packing)
+        let overwritten = (self.written - place.start) as usize > self.max_buffer;
+        let start = place.start as usize & (self.max_buffer - 1);
+        if overwritten { None } else { place.ids_of(self.buffer.get(start..)?, span, self.packing) }
     }
 
-    /// Remembers the ids of `span`.
+    /// Remembers the ids of `span`, which is not there.
+    #[expect(clippy::cast_possible_truncation, reason = "MAX_ENTRY fits 32 bits")]
     pub(crate) fn put(&mut self, span: &[u8], hash: u64, ids: &[u32]) {
         let num_bytes = span.len() + ids.len() * self.packing.id_bytes();
-        if self.buffer.len() + num_bytes > self.max_buffer {
-            self.places.fill(0);
-            self.buffer.clear();
-        }
-        if num_bytes > self.max_buffer {
+        if num_bytes > MAX_ENTRY {
             return;
         }
-        let index = self.index(hash);
-        if let Some(place) = Place::append(&mut self.buffer, span, ids, self.packing) {
-            self.places[index] = place.pack();
+        let start = self.start_of(num_bytes);
+        let place = Place::new(hash, start, span, ids);
+        let at = start as usize & (self.max_buffer - 1);
+        if self.buffer.len() < at + num_bytes {
+            self.buffer.resize(at + num_bytes, 0);
+        }
+        write_entry(&mut self.buffer[at..], span, ids, self.packing);
+        self.written = start + num_bytes as u32;
+        let line = self.line(hash);
+        self.places[line + 1] = self.places[line];
+        self.places[line] = place.pack();
+    }
+
+    /// Where the next entry goes: no entry goes past the end of the buffer. After 4 GB all is forgotten, so
+    /// that an old place is never taken for a new one.
+    fn start_of(&mut self, num_bytes: usize) -> u32 {
+        let at = self.written as usize & (self.max_buffer - 1);
+        let skipped = if at + num_bytes > self.max_buffer { self.max_buffer - at } else { 0 };
+        let start = self.written as usize + skipped;
+        match u32::try_from(start) {
+            Ok(start) if start < u32::MAX - (1 << 16) => start,
+            _ => {
+                self.places.fill(0);
+                0
+            }
         }
     }
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as any")]
-    fn index(&self, hash: u64) -> usize {
-        hash as usize & (self.places.len() - 1)
+    fn line(&self, hash: u64) -> usize {
+        2 * (hash as usize & (self.places.len() / 2 - 1))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash64;
+
+    fn span(number: u32) -> Vec<u8> {
+        format!("a span of more than 15 bytes: {number}").into_bytes()
+    }
 
     #[test]
     fn what_is_put_is_there_or_forgotten_and_room_is_bounded() {
         for packing in [Packing::Narrow, Packing::Wide] {
-            let mut memo = LongMemo::new(1 << 12, packing);
-            for number in 0..1000_u32 {
-                let span = format!("a span of more than 15 bytes: {number}");
-                let hash = hash64(span.as_bytes());
-                assert_eq!(memo.get(span.as_bytes(), hash), None);
-                memo.put(span.as_bytes(), hash, &[number, 7]);
-                let ids = memo.get(span.as_bytes(), hash).unwrap();
-                assert_eq!(ids.len(), 2 * packing.id_bytes());
-                assert_eq!(ids[..2], number.to_le_bytes()[..2]);
+            let mut memo = LongMemo::new(0, packing);
+            let mut remembered = 0;
+            for number in 0..10_000_u32 {
+                let new = span(number);
+                assert_eq!(memo.get(&new, hash64(&new)), None);
+                memo.put(&new, hash64(&new), &[number, 7]);
+                for known in [number, number / 2, number.saturating_sub(9)] {
+                    let span = span(known);
+                    let found = memo.get(&span, hash64(&span)).map(|ids| packing.ids_of(ids));
+                    let found: Option<Vec<u32>> = found.map(Iterator::collect);
+                    assert!(found.is_none() || found == Some(vec![known, 7]));
+                    remembered += usize::from(found.is_some());
+                }
                 assert!(memo.buffer.len() <= memo.max_buffer);
             }
+            assert!(remembered > 15_000, "{remembered}");
         }
     }
 
     #[test]
     fn a_span_with_the_hash_of_another_is_not_that_one() {
-        let mut memo = LongMemo::new(1 << 12, Packing::Narrow);
+        let mut memo = LongMemo::new(0, Packing::Narrow);
         memo.put(b"one span of many bytes", 5, &[1]);
         assert_eq!(memo.get(b"another of many bytes", 5), None);
+    }
+
+    #[test]
+    fn old_places_are_not_taken_for_new_ones_after_4_gb() {
+        let mut memo = LongMemo::new(0, Packing::Narrow);
+        memo.put(b"one span of many bytes", 5, &[1]);
+        memo.written = u32::MAX - (1 << 15);
+        memo.put(b"another of many bytes", 9, &[2, 3]);
+        assert_eq!(memo.get(b"one span of many bytes", 5), None);
+        assert_eq!(memo.get(b"another of many bytes", 9), Some([2, 0, 3, 0].as_slice()));
+        assert!(memo.written < 100);
     }
 }

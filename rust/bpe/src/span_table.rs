@@ -105,8 +105,8 @@ impl SpanTable {
             if place.num_ids == 0 {
                 return Some(None);
             }
-            let ids = (place.hash == hash).then(|| place.ids_of(buffer, span, self.packing()));
-            ids.flatten().map(Some)
+            let buffer = buffer.get(place.start as usize..).filter(|_| place.hash == hash)?;
+            place.ids_of(buffer, span, self.packing()).map(Some)
         };
         probe(index(hash), self.layout.long_places, find).flatten()
     }

@@ -90,25 +90,41 @@ impl Memory {
     ) {
         let Some(last) = ends.last() else { return };
         out.reserve(last - start);
-        let mut keys = [(Short::default(), 0); WINDOW];
+        let mut keys = [Key::VeryLong; WINDOW];
         let mut from = start;
         for (&end, key) in ends.iter().zip(&mut keys) {
-            if let Some(short) = short_of(data, mem::replace(&mut from, end), end) {
-                *key = (short, self.short.place(short));
-                self.short.prefetch(key.1);
-            }
+            *key = self.key(data, mem::replace(&mut from, end), end);
         }
-        for (&end, &(short, place)) in ends.iter().zip(&keys) {
+        for (&end, key) in ends.iter().zip(&keys) {
             let from = mem::replace(&mut start, end);
-            if short == Short::default() {
-                self.encode_long(source, &data[from..end], out);
-                continue;
-            }
-            match self.short.get(place, short) {
-                0 => self.encode_new(source, &data[from..end], short, out),
-                packed => out.push_packed(self.packing, packed),
+            match *key {
+                Key::Short(short, place) => match self.short.get(place, short) {
+                    0 => self.encode_new(source, &data[from..end], short, out),
+                    packed => out.push_packed(self.packing, packed),
+                },
+                Key::Long(hash) => self.encode_long(source, &data[from..end], hash, out),
+                Key::VeryLong => {
+                    let ids = source.span_ids.encode(&data[from..end], &mut self.scratch);
+                    out.push_all(ids.iter().copied());
+                }
             }
         }
+    }
+
+    /// What the span `data[start..end]` is looked up by, which is asked for from memory.
+    #[inline]
+    fn key(&self, data: &[u8], start: usize, end: usize) -> Key {
+        if let Some(short) = short_of(data, start, end) {
+            let place = self.short.place(short);
+            self.short.prefetch(place);
+            return Key::Short(short, place);
+        }
+        if end - start > MAX_LENGTH {
+            return Key::VeryLong;
+        }
+        let hash = hash64(&data[start..end]);
+        self.long.prefetch(hash);
+        Key::Long(hash)
     }
 
     #[inline(never)]
@@ -133,12 +149,13 @@ impl Memory {
     }
 
     #[inline(never)]
-    fn encode_long<I: TokenId>(&mut self, source: Source<'_>, span: &[u8], out: &mut Out<I>) {
-        if span.len() > MAX_LENGTH {
-            out.push_all(source.span_ids.encode(span, &mut self.scratch).iter().copied());
-            return;
-        }
-        let hash = hash64(span);
+    fn encode_long<I: TokenId>(
+        &mut self,
+        source: Source<'_>,
+        span: &[u8],
+        hash: u64,
+        out: &mut Out<I>,
+    ) {
         let known = self.long.get(span, hash);
         let known = known.or_else(|| source.table.and_then(|table| table.long(span, hash)));
         if let Some(ids) = known {
@@ -149,6 +166,17 @@ impl Memory {
         out.push_all(ids.iter().copied());
         self.long.put(span, hash, ids);
     }
+}
+
+/// What a span is looked up by.
+#[derive(Debug, Clone, Copy)]
+enum Key {
+    /// Its short form and its line.
+    Short(Short, usize),
+    /// Its hash.
+    Long(u64),
+    /// Nothing: it is merged anew.
+    VeryLong,
 }
 
 /// The short form of `data[start..end]`, if it has one.

@@ -1,11 +1,11 @@
 //! Spans to the bytes of a table's file. The same spans in the same order give the same bytes.
 
-use crate::Documents;
-use crate::long_memo::{MAX_LENGTH, Place};
+use crate::long_memo::{MAX_LENGTH, Place, write_entry};
 use crate::short::Short;
 use crate::span_ids::{Scratch, SpanIds};
 use crate::span_table::{Layout, MAGIC, Sha256, VERSION, check_sum, index, probe};
 use crate::token_id::Packing;
+use crate::{Documents, hash64};
 
 /// The file that holds the ids of `spans`, of which none may come twice. Spans of over 255 bytes are left
 /// out, and short ones of more ids than are packed. Spans take places in their order.
@@ -56,11 +56,20 @@ impl Entries {
             if let Some(key) = Short::new(span) {
                 short.extend(packing.pack(ids).map(|packed| (key, packed)));
             } else {
-                long.extend(Place::append(&mut buffer, span, ids, packing));
+                long.extend(append(&mut buffer, span, ids, packing));
             }
         }
         Self { packing, short, long, buffer }
     }
+}
+
+/// Appends `span` and its ids to `buffer`, and gives their place; none past 4 GiB.
+fn append(buffer: &mut Vec<u8>, span: &[u8], ids: &[u32], packing: Packing) -> Option<Place> {
+    let start = buffer.len();
+    let place = Place::new(hash64(span), u32::try_from(start).ok()?, span, ids);
+    buffer.resize(start + place.num_bytes(packing), 0);
+    write_entry(&mut buffer[start..], span, ids, packing);
+    Some(place)
 }
 
 /// `entries` in a power of two of places, at least a third of them empty.
