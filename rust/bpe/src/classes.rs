@@ -16,6 +16,8 @@ const BLOCK: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Classes {
     ascii: [u8; 256],
+    /// What all characters have in common that begin with a byte from 0xc0 on; `WIDE` if they differ.
+    leads: [u8; 64],
     /// Number of the block of each 64 characters.
     blocks: Vec<u16>,
     members: Vec<u8>,
@@ -35,7 +37,8 @@ impl Classes {
         let mut ascii = [WIDE; 256];
         ascii[..128].copy_from_slice(&all[..128]);
         let (blocks, members) = without_repeats(&all);
-        Self { ascii, blocks, members }
+        let leads = std::array::from_fn(|low| common(&all, low));
+        Self { ascii, leads, blocks, members }
     }
 
     /// The sets of an ASCII character.
@@ -65,9 +68,23 @@ impl Classes {
         }
     }
 
+    /// The sets of the character of several bytes at `at`, and how many they are. Looks at its first byte
+    /// alone if that says all, as in Cyrillic, Chinese, or Korean.
+    #[inline]
+    pub(crate) fn wide_at(&self, text: &[u8], at: usize) -> (u8, usize) {
+        let lead = text[at];
+        match self.leads[usize::from(lead & 0x3f)] {
+            WIDE => {
+                let (classes, next) = self.wide(text, at);
+                (classes, next - at)
+            }
+            classes => (classes, length(lead)),
+        }
+    }
+
     /// The same for a character of several bytes: all but the last six bits choose the block.
     #[inline]
-    pub(crate) fn wide(&self, text: &[u8], at: usize) -> (u8, usize) {
+    fn wide(&self, text: &[u8], at: usize) -> (u8, usize) {
         let low = |offset: usize| usize::from(text[at + offset] & 0x3f);
         let lead = usize::from(text[at]);
         let (block, length) = match lead {
@@ -78,6 +95,24 @@ impl Classes {
         let place = usize::from(self.blocks[block]) * BLOCK + low(length - 1);
         (self.members[place], at + length)
     }
+}
+
+/// Bytes of a character that begins with `lead`, of several.
+#[inline]
+fn length(lead: u8) -> usize {
+    2 + usize::from(lead >= 0xe0) + usize::from(lead >= 0xf0)
+}
+
+/// The sets of all characters that begin with the byte 0xc0 + `low`, if they are the same.
+fn common(all: &[u8], low: usize) -> u8 {
+    let characters = match low {
+        0x02..0x20 => low << 6..(low + 1) << 6,
+        0x20..0x30 => ((low & 0xf) << 12).max(0x800)..((low & 0xf) + 1) << 12,
+        0x30..0x35 => ((low & 7) << 18).max(1 << 16)..(((low & 7) + 1) << 18).min(all.len()),
+        _ => return WIDE,
+    };
+    let first = all[characters.start];
+    if all[characters].iter().all(|&own| own == first) { first } else { WIDE }
 }
 
 /// Each block once, in the order of their first places, and which one stands at each place.
@@ -123,7 +158,18 @@ mod tests {
             let text = character.to_string();
             let expected = (a | b << 1 | c << 6, text.len());
             assert_eq!(classes.at(text.as_bytes(), 0), expected, "{character:?}");
+            if !character.is_ascii() {
+                assert_eq!(classes.wide_at(text.as_bytes(), 0), expected, "{character:?}");
+            }
         }
+    }
+
+    #[test]
+    fn the_first_byte_says_all_of_many_letters() {
+        let classes = Classes::new(&[(1, &set(r"\p{L}")), (2, &set(r"\p{N}"))]);
+        let known = |text: &str| classes.leads[usize::from(text.as_bytes()[0] & 0x3f)] == 1;
+        assert!(["\u{431}", "\u{5b57}", "\u{c5b4}"].into_iter().all(known));
+        assert!(!["\u{e9}", "\u{905}", "\u{3042}", "\u{1f600}"].into_iter().any(known));
     }
 
     #[test]

@@ -184,8 +184,7 @@ impl Scan<'_> {
         }
         while wide != 0 {
             let at = wide.trailing_zeros() as usize;
-            let (classes, next) = self.scanner.lexer.classes.wide(self.text, self.base + at);
-            let length = next - self.base - at;
+            let (classes, length) = self.scanner.lexer.classes.wide_at(self.text, self.base + at);
             let bytes = ((1 << length) - 1) << at;
             add(masks, classes, bytes);
             masks.rest |= bytes & (bytes << 1);
