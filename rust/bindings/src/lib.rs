@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 mod arrays;
 mod counts;
+mod decoder;
 mod encoder;
 mod errors;
 mod hash;
@@ -22,6 +23,8 @@ mod _core {
 
     #[pymodule_export]
     use super::counts::{SpanCounts, merge_runs};
+    #[pymodule_export]
+    use super::decoder::Decoder;
     #[pymodule_export]
     use super::encoder::Encoder;
     #[pymodule_export]

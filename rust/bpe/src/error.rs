@@ -20,8 +20,10 @@ pub enum Error {
         index: usize,
         /// The offset itself.
         offset: i64,
-        /// Number of bytes in the data.
+        /// Number of things the offsets are positions of.
         length: usize,
+        /// What these are.
+        what: &'static str,
     },
     /// An offset is smaller than the one before it.
     OffsetsFall {
@@ -104,7 +106,11 @@ pub enum Error {
     UnknownToken {
         /// The id.
         id: u32,
+        /// Number of its row, where there are rows.
+        row: Option<usize>,
     },
+    /// The spellings of all ids, special tokens included, are 4 GiB or more.
+    SpellingsTooLarge,
     /// A text to look for is empty.
     EmptyNeedle,
     /// The texts to look for cannot be compiled into one searcher.
@@ -154,7 +160,8 @@ impl fmt::Display for Error {
             | Self::RepeatedMerge { .. }
             | Self::VocabularyTooLarge { .. }
             | Self::TooManyTokens { .. }
-            | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
+            | Self::UnknownToken { .. }
+            | Self::SpellingsTooLarge => self.fmt_vocabulary(f),
             Self::EmptyNeedle => f.write_str("a text to look for is empty"),
             Self::Needles { reason } => write!(f, "cannot search for these texts: {reason}"),
             Self::Stopped => f.write_str("stopped by the caller"),
@@ -176,8 +183,8 @@ impl Error {
     fn fmt_batch(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoOffsets => f.write_str("offsets are empty: n documents have n + 1 offsets"),
-            Self::OffsetOutOfRange { index, offset, length } => {
-                write!(f, "offset {index} is {offset}, outside the {length} bytes of data")
+            Self::OffsetOutOfRange { index, offset, length, what } => {
+                write!(f, "offset {index} is {offset}, outside the {length} {what}")
             }
             Self::OffsetsFall { index } => {
                 write!(f, "offset {index} is smaller than the one before it")
@@ -230,7 +237,13 @@ impl Error {
             Self::TooManyTokens { number, limit } => {
                 write!(f, "{number} token ids do not fit: the limit is {limit}, ask for wide ids")
             }
-            Self::UnknownToken { id } => write!(f, "Invalid token for decoding: {id}"),
+            Self::UnknownToken { id, row: None } => write!(f, "Invalid token for decoding: {id}"),
+            Self::UnknownToken { id, row: Some(row) } => {
+                write!(f, "Invalid token for decoding: {id}, in row {row}")
+            }
+            Self::SpellingsTooLarge => {
+                write!(f, "the bytes of all ids and special tokens pass {}", u32::MAX)
+            }
             _ => unreachable!("not an error about the vocabulary"),
         }
     }

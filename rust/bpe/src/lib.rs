@@ -10,7 +10,7 @@
 //! * [`SpanCounts`] counts spans; [`SortedRun`] is what it leaves behind, and [`merge_runs`] adds
 //!   such runs up.
 //! * [`learn`] turns spans and their counts into merges.
-//! * [`Encoder`] turns documents into ids by those merges.
+//! * [`Encoder`] turns documents into ids by those merges, [`Decoder`] ids into bytes or text.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod blocks;
 mod cache;
 mod classes;
 mod counts;
+mod decode;
 mod documents;
 mod encode;
 mod engine;
@@ -42,6 +43,7 @@ mod vocabulary;
 mod naive;
 
 pub use counts::SpanCounts;
+pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
 pub use encode::{Encoder, TokenId};
 pub use error::{Error, GaveUp};
