@@ -62,8 +62,10 @@ class ArrowTexts:
         """Encode chunk after chunk, none joined with another, and give the ids of every row.
 
         Raises:
-            SplitError: `encode` raised it; the message names the part of the array.
+            SplitError: `encode` raised it; the message names the part if there are several.
         """
+        if len(self.chunks) == 1 and self.picks is None:
+            return encode(self.chunks[0])
         ids, offsets, end = [], [np.zeros(1, dtype=np.int64)], 0
         for number, documents in enumerate(self.chunks):
             try:
@@ -110,7 +112,7 @@ def take_rows(ids: NDArray[Any], offsets: NDArray[np.int64], picks: NDArray[np.i
 
 
 def _chunks_of(array: "pa.Array | pa.ChunkedArray") -> "tuple[list[pa.Array], pa.DataType]":
-    if not hasattr(array, "type"):
+    if not (hasattr(array, "type") and hasattr(array, "null_count")):
         raise SourceError(f"expected an Arrow array of {_KINDS}, got {type(array)}")
     return array.chunks if hasattr(array, "chunks") else [array], array.type
 

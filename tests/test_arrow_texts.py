@@ -144,6 +144,7 @@ NULLS = [
     (pa.chunked_array([["a", "b"], ["c", None]]), 3),
     (pa.array(["a", "b", None]).dictionary_encode(), 2),
     (pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None])), 1),
+    (pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None], pa.string_view())), 1),
 ]
 
 
@@ -180,8 +181,9 @@ def test_a_missing_text_of_a_list_may_be_empty_too(tokenizer):
         (pa.array([1, 2]).dictionary_encode(), "dictionary<values=int64"),
         (pa.array([None]), "null"),
         ("one text", "<class 'str'>"),
+        (pa.scalar("one text"), "<class 'pyarrow.lib.StringScalar'>"),
     ],
-    ids=["numbers", "lists", "dictionary of numbers", "nothing", "str"],
+    ids=["numbers", "lists", "dictionary of numbers", "nothing", "str", "scalar"],
 )
 def test_what_is_not_text_is_refused(tokenizer, array, found):
     with pytest.raises(SourceError, match=f"string_view.*or a dictionary of these, got {found}"):

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, get_args, overload
+from typing import TYPE_CHECKING, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
+from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.readable import sha256_of
@@ -34,10 +35,7 @@ MAX_TOKENS = 2048
 """Where nanochat cuts a conversation unless told otherwise."""
 
 Gaps = Literal["spans", "error"]
-Ids = NDArray[np.uint16] | NDArray[np.uint32]
-Offsets = NDArray[np.int64]
 
-_ID_TYPES = (np.dtype(np.uint16), np.dtype(np.uint32))
 _MANY_IDS = 24
 """Fewer are spelled out sooner in Python than the core is called."""
 
@@ -299,7 +297,7 @@ class Tokenizer:
             KeyError: An id is not a token.
         """
         if isinstance(ids, np.ndarray):
-            if ids.size >= _MANY_IDS and _is_plain(ids):
+            if ids.size >= _MANY_IDS and is_plain(ids):
                 return self._decoder.decode(ids)
             ids = ids.tolist()
         try:
@@ -324,10 +322,7 @@ class Tokenizer:
             TypeError: `ids` or `offsets` are not arrays of these types.
             TokenizerError: `offsets` fall or leave the ids, or are empty.
         """
-        _check_array(ids, "ids", _ID_TYPES)
-        _check_array(offsets, "offsets", (np.dtype(np.int64),))
-        ids = np.require(ids, requirements=["C", "A"])
-        offsets = np.require(offsets, requirements=["C", "A"])
+        ids, offsets = required(ids, offsets)
         data, ends = self._decoder.decode_batch(ids, offsets, replace=not as_bytes)
         return Documents(data=data, offsets=ends).to_arrow(as_bytes=as_bytes)
 
@@ -428,19 +423,6 @@ class Tokenizer:
 
     def _number(self, token: int | str) -> int:
         return token if isinstance(token, int) else self.encode_special(token)
-
-
-def _is_plain(ids: NDArray[Any]) -> TypeGuard[Ids]:
-    """Whether the core reads them as they lie."""
-    flags = ids.flags
-    return ids.dtype in _ID_TYPES and ids.ndim == 1 and flags.c_contiguous and flags.aligned
-
-
-def _check_array(array: object, name: str, types: Sequence[np.dtype[Any]]) -> None:
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype not in types:
-        given = f"{array.ndim}-d {array.dtype}" if isinstance(array, np.ndarray) else type(array)
-        wanted = " or ".join(map(str, types))
-        raise TypeError(f"{name} must be a 1-d array of {wanted}, got {given}")
 
 
 RustBPETokenizer = Tokenizer

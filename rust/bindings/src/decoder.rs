@@ -8,9 +8,6 @@ use pyo3::types::PyBytes;
 use crate::arrays::{Array, merges, slice};
 use crate::errors::to_python;
 
-/// Fewer ids are spelled out sooner than another thread could take the GIL and give it back.
-const DETACH_IDS: usize = 256;
-
 /// Ids of either width.
 #[derive(FromPyObject)]
 enum Ids<'py> {
@@ -71,12 +68,8 @@ impl Decoder {
         py: Python<'py>,
         ids: &[I],
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = if ids.len() < DETACH_IDS {
-            self.0.decode(ids)
-        } else {
-            py.detach(|| self.0.decode(ids))
-        };
-        Ok(PyBytes::new(py, &bytes.map_err(|error| to_python(&error))?))
+        let bytes = py.detach(|| self.0.decode(ids)).map_err(|error| to_python(&error))?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     fn rows<I: Element + Copy + Into<u32>>(

@@ -8,9 +8,6 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use crate::arrays::{Array, documents, merges, slice, splitter};
 use crate::errors::to_python;
 
-/// Shorter texts are encoded sooner than another thread could take the GIL and give it back.
-const DETACH_BYTES: usize = 512;
-
 /// Turns documents into token ids: 0..255 are bytes, 256 + k is merge k.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Encoder(nanotok_bpe::Encoder);
@@ -45,12 +42,8 @@ impl Encoder {
         text: &Bound<'py, PyString>,
     ) -> PyResult<Bound<'py, PyList>> {
         let document = text.to_str()?.as_bytes();
-        let ids = if document.len() < DETACH_BYTES {
-            self.0.encode(document)
-        } else {
-            py.detach(|| self.0.encode(document))
-        };
-        PyList::new(py, ids.map_err(|error| to_python(&error))?)
+        let ids = py.detach(|| self.0.encode(document)).map_err(|error| to_python(&error))?;
+        PyList::new(py, ids)
     }
 
     /// Return all ids back to back, uint16 (uint32 if `wide`), and n + 1 offsets.

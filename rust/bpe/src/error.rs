@@ -160,8 +160,8 @@ impl fmt::Display for Error {
             | Self::RepeatedMerge { .. }
             | Self::VocabularyTooLarge { .. }
             | Self::TooManyTokens { .. }
-            | Self::UnknownToken { .. }
-            | Self::SpellingsTooLarge => self.fmt_vocabulary(f),
+            | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
+            Self::SpellingsTooLarge => f.write_str("the bytes of all ids pass 4 GiB"),
             Self::EmptyNeedle => f.write_str("a text to look for is empty"),
             Self::Needles { reason } => write!(f, "cannot search for these texts: {reason}"),
             Self::Stopped => f.write_str("stopped by the caller"),
@@ -237,12 +237,9 @@ impl Error {
             Self::TooManyTokens { number, limit } => {
                 write!(f, "{number} token ids do not fit: the limit is {limit}, ask for wide ids")
             }
-            Self::UnknownToken { id, row: None } => write!(f, "Invalid token for decoding: {id}"),
-            Self::UnknownToken { id, row: Some(row) } => {
-                write!(f, "Invalid token for decoding: {id}, in row {row}")
-            }
-            Self::SpellingsTooLarge => {
-                write!(f, "the bytes of all ids and special tokens pass {}", u32::MAX)
+            Self::UnknownToken { id, row } => {
+                write!(f, "Invalid token for decoding: {id}")?;
+                row.map_or(Ok(()), |row| write!(f, ", in row {row}"))
             }
             _ => unreachable!("not an error about the vocabulary"),
         }
