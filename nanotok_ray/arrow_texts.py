@@ -5,7 +5,7 @@ object of a row. Does not know how texts are encoded, but joins their ids in the
 Imports pyarrow where a function needs it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 Rows = tuple[NDArray[Any], NDArray[np.int64]]
 """Ids back to back, and n + 1 offsets."""
+
+SMALL_BYTES = 1 << 22
+"""Each call of the encoder meets every span for the first time, so smaller chunks share a call."""
+JOINED_BYTES = 1 << 24
+"""So much of them is copied at a time."""
 
 _PLAIN = ("string", "large_string", "binary", "large_binary")
 _VIEWS = ("string_view", "binary_view")
@@ -44,7 +49,9 @@ class ArrowTexts:
 
     @classmethod
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error") -> Self:
-        """Borrow the bytes of an array; only views, and values few rows use, are copied.
+        """Borrow the bytes of an array.
+
+        Copied are views, a dictionary of which not all is used, and text that hides below nulls.
 
         Raises:
             SourceError: It holds a null that is not to be empty, or something else than texts.
@@ -59,24 +66,37 @@ class ArrowTexts:
         return cls(chunks=tuple(documents), picks=None)
 
     def encode(self, encode: Callable[[Documents], Rows]) -> Rows:
-        """Encode chunk after chunk, none joined with another, and give the ids of every row.
+        """Encode part after part and give the ids of every row; large chunks are parts as they are.
 
         Raises:
-            SplitError: `encode` raised it; the message names the part if there are several.
+            SplitError: `encode` raised it; the message says how many texts were before that part.
         """
         if len(self.chunks) == 1 and self.picks is None:
             return encode(self.chunks[0])
         ids, offsets, end = [], [np.zeros(1, dtype=np.int64)], 0
-        for number, documents in enumerate(self.chunks):
+        for documents in self.parts():
             try:
                 part, ends = encode(documents)
             except SplitError as error:
-                raise SplitError(f"part {number} of the Arrow array: {error}") from None
+                first = sum(map(len, offsets)) - 1
+                raise SplitError(f"after {first} texts of the Arrow array, {error}") from None
             ids.append(part)
             offsets.append(ends[1:] + end)
             end += len(part)
         rows = (np.concatenate(ids), np.concatenate(offsets))
         return rows if self.picks is None else take_rows(*rows, self.picks)
+
+    def parts(self) -> Iterator[Documents]:
+        """Give the chunks one after the other, small neighbours joined."""
+        small: list[Documents] = []
+        size = 0
+        for chunk in self.chunks:
+            if small and chunk.num_bytes > min(SMALL_BYTES, JOINED_BYTES - size):
+                yield _joined(small)
+                small, size = [], 0
+            small.append(chunk)
+            size += chunk.num_bytes
+        yield _joined(small)
 
     @classmethod
     def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> Self:
@@ -109,6 +129,10 @@ def take_rows(ids: NDArray[Any], offsets: NDArray[np.int64], picks: NDArray[np.i
     rows = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
     taken = Documents.from_arrow(rows.take(pa.array(picks)))
     return taken.data[: taken.offsets[-1]].view(ids.dtype), taken.offsets // ids.itemsize
+
+
+def _joined(chunks: Sequence[Documents]) -> Documents:
+    return chunks[0] if len(chunks) == 1 else Documents.joined(chunks)
 
 
 def _chunks_of(array: "pa.Array | pa.ChunkedArray") -> "tuple[list[pa.Array], pa.DataType]":

@@ -58,6 +58,18 @@ class Documents:
         return cls(data=data, offsets=_offsets_of(lengths))
 
     @classmethod
+    def joined(cls, batches: "Sequence[Documents]") -> Self:
+        """Hold the documents of all batches, copied one after the other.
+
+        >>> batch = Documents.from_strings(["a", "b"])
+        >>> list(Documents.joined([batch, batch]))
+        [b'a', b'b', b'a', b'b']
+        """
+        data = [batch.data[batch.offsets[0] : batch.offsets[-1]] for batch in batches]
+        lengths = [np.diff(batch.offsets) for batch in batches]
+        return cls(data=np.concatenate(data), offsets=_offsets_of(np.concatenate(lengths)))
+
+    @classmethod
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> Self:
         """Hold a pyarrow string or binary array without copying its bytes.
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray import arrow_texts
 from nanotok_ray.arrow_texts import ArrowTexts, take_rows
 from nanotok_ray.errors import SourceError, SplitError, TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
@@ -67,8 +68,11 @@ def test_a_slice_of_any_kind_has_the_ids_of_its_texts(tokenizer, texts, kind, da
 @given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.integers(1, 3))
 def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads):
     array = pa.chunked_array([array_of(chunk, kind) for chunk in chunks], kind)
-    found = tokenizer.encode_batch(array, threads=threads, nulls="empty")
-    same(found, expected(tokenizer, [text for chunk in chunks for text in chunk]))
+    wanted = expected(tokenizer, [text for chunk in chunks for text in chunk])
+    same(tokenizer.encode_batch(array, threads=threads, nulls="empty"), wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow_texts, "SMALL_BYTES", 0)
+        same(tokenizer.encode_batch(array, threads=threads, nulls="empty"), wanted)
 
 
 @given(rows, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())
@@ -195,17 +199,31 @@ def test_another_rule_for_nulls_is_refused(tokenizer):
         tokenizer.encode_batch(["a"], nulls="drop")
 
 
-def test_a_text_that_cannot_be_split_is_named_with_its_chunk():
+def test_a_text_that_cannot_be_split_is_named_by_the_texts_before_it(monkeypatch):
     def refuse(documents):
-        if b"b" in list(documents):
+        if b"c" in list(documents):
             raise SplitError("document 0 cannot be split")
         return np.zeros(0, np.uint16), np.zeros(len(documents) + 1, np.int64)
 
-    held = ArrowTexts.from_arrow(pa.chunked_array([["a"], ["b"]]))
-    with pytest.raises(
-        SplitError, match=r"^part 1 of the Arrow array: document 0 cannot be split$"
-    ):
+    monkeypatch.setattr(arrow_texts, "SMALL_BYTES", 0)
+    held = ArrowTexts.from_arrow(pa.chunked_array([["a", "b"], ["c"]]))
+    with pytest.raises(SplitError, match=r"^after 2 texts of the Arrow array, document 0 cannot"):
         held.encode(refuse)
+
+
+def test_small_neighbours_are_joined_and_large_chunks_are_borrowed(monkeypatch):
+    monkeypatch.setattr(arrow_texts, "SMALL_BYTES", 3)
+    monkeypatch.setattr(arrow_texts, "JOINED_BYTES", 5)
+    chunks = [["a"], ["bb"], [], ["cc"], ["ddd"], ["eeee"], ["f"], ["gggggg"]]
+    array = pa.chunked_array(chunks, pa.string())
+    parts = list(ArrowTexts.from_arrow(array).parts())
+    assert [b" ".join(part) for part in parts] == [
+        b"a bb cc",
+        b"ddd",
+        b"eeee f",
+        b"gggggg",
+    ]
+    assert parts[-1].data.ctypes.data == array.chunk(7).buffers()[2].address
 
 
 def test_ids_of_32_bits_are_gathered_too():

@@ -36,7 +36,7 @@ MAX_TOKENS = 2048
 
 Gaps = Literal["spans", "error"]
 
-_MANY_IDS = 24
+_MANY_IDS = 8
 """Fewer are spelled out sooner in Python than the core is called."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
@@ -231,9 +231,10 @@ class Tokenizer:
     ) -> tuple[Ids, Offsets]:
         """Give all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
 
-        Texts in an Arrow array (string, large_string, binary, large_binary) are not copied, chunks
-        are not joined, and a value of a dictionary is encoded once. string_view and binary_view are
-        copied. A missing text is an error, or, with `nulls="empty"`, a row of no ids.
+        Texts in an Arrow array (string, large_string, binary, large_binary) are not copied, but for
+        chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view are. A
+        value of a dictionary is encoded once. A missing text is an error, or, with `nulls="empty"`,
+        a row of no ids.
 
         The ids are uint16 if every id of the tokenizer, special tokens included, fits, else uint32.
 
