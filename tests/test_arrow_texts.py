@@ -163,6 +163,17 @@ def test_a_null_is_an_error_that_names_its_row_unless_it_may_be_empty(tokenizer,
     assert found == [text or "" for text in array.to_pylist()]
 
 
+def test_a_slice_with_nulls_begins_where_it_was_cut(tokenizer):
+    array = pa.array(["", None, "hat"]).slice(1)
+    same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, [None, "hat"]))
+
+
+def test_nulls_of_a_dictionary_as_large_as_its_index_allows_are_empty(tokenizer):
+    values = [f"{number} cats" for number in range(128)]
+    array = pa.DictionaryArray.from_arrays(pa.array([127, None], pa.int8()), pa.array(values))
+    same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, ["127 cats", None]))
+
+
 def test_a_null_that_no_row_uses_is_no_error(tokenizer):
     array = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["cat", None]))
     same(tokenizer.encode_batch(array), expected(tokenizer, ["cat", "cat"]))
