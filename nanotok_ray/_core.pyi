@@ -6,7 +6,7 @@ over documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "UNICODE_VERSION",
+    "Decoder",
     "Encoder",
     "SpanCounts",
     "SpanTable",
@@ -215,6 +216,14 @@ class Encoder:
             SplitError: The regex engine gave up, or there is a gap and gaps are refused.
         """
 
+    def encode_text(self, text: str) -> list[int]:
+        """Return the ids of one text as a list.
+
+        Raises:
+            UnicodeEncodeError: The text holds a lone surrogate.
+            SplitError: The regex engine gave up, or there is a gap and gaps are refused.
+        """
+
     def encode_batch(
         self,
         data: NDArray[np.uint8],
@@ -247,4 +256,39 @@ class Encoder:
 
         Raises:
             KeyError: An id is not a token.
+        """
+
+@final
+class Decoder:
+    """Turns token ids into bytes: 0..255 are bytes, 256 + k is merge k; special tokens by name."""
+
+    def __new__(cls, merges: NDArray[np.uint32], special_tokens: Sequence[tuple[int, str]]) -> Self:
+        """Build the table of spellings for merges of shape `(m, 2)` and (id, name) pairs.
+
+        Raises:
+            TokenizerError: A merge names an id that does not exist yet, or the bytes are too many.
+        """
+
+    def decode(self, ids: NDArray[np.uint16] | NDArray[np.uint32]) -> bytes:
+        """Return the bytes of `ids`.
+
+        Raises:
+            KeyError: An id is not a token.
+        """
+
+    def decode_batch(
+        self,
+        ids: NDArray[np.uint16] | NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        *,
+        replace: bool = False,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the bytes of each row of ids back to back, and n + 1 offsets.
+
+        `offsets` are n + 1 positions in `ids`, the first not necessarily 0. With `replace`, every
+        row is valid UTF-8: what was not is U+FFFD.
+
+        Raises:
+            KeyError: An id is not a token; the message names it and its row.
+            TokenizerError: Offsets fall or leave the ids, or there are none.
         """

@@ -6,7 +6,7 @@ documents come from, nor whether their bytes are valid UTF-8.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from nanotok_ray.errors import SourceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Nulls = Literal["error", "empty"]
+"""What to do with a missing text: refuse it, or take it as one without characters."""
 
 _OFFSET_TYPES: dict[str, np.dtype[np.int32] | np.dtype[np.int64]] = {
     "string": np.dtype(np.int32),
@@ -55,6 +58,18 @@ class Documents:
         return cls(data=data, offsets=_offsets_of(lengths))
 
     @classmethod
+    def joined(cls, batches: "Sequence[Documents]") -> Self:
+        """Hold the documents of all batches, copied one after the other.
+
+        >>> batch = Documents.from_strings(["a", "b"])
+        >>> list(Documents.joined([batch, batch]))
+        [b'a', b'b', b'a', b'b']
+        """
+        data = [batch.data[batch.offsets[0] : batch.offsets[-1]] for batch in batches]
+        lengths = [np.diff(batch.offsets) for batch in batches]
+        return cls(data=np.concatenate(data), offsets=_offsets_of(np.concatenate(lengths)))
+
+    @classmethod
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> Self:
         """Hold a pyarrow string or binary array without copying its bytes.
 
@@ -80,15 +95,18 @@ class Documents:
             data=np.frombuffer(data, dtype=np.uint8), offsets=np.asarray(own, dtype=np.int64)
         )
 
-    def to_arrow(self) -> "pa.Array":
-        """Give the same documents as a pyarrow large_string array, without copying the bytes."""
+    def to_arrow(self, *, as_bytes: bool = False) -> "pa.Array":
+        """Give the same documents as a pyarrow array, without copying the bytes.
+
+        Its type is large_string, for valid UTF-8 only, or with `as_bytes` large_binary.
+        """
         import pyarrow as pa  # noqa: PLC0415 - most users of this module do not need it
 
         offsets = np.ascontiguousarray(self.offsets)
         data = np.ascontiguousarray(self.data)
-        return pa.LargeStringArray.from_buffers(
-            len(self), pa.py_buffer(offsets), pa.py_buffer(data)
-        )
+        kind = pa.large_binary() if as_bytes else pa.large_string()
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(kind, len(self), buffers, null_count=0)
 
     @property
     def num_bytes(self) -> int:
@@ -115,18 +133,26 @@ class Documents:
         return (self[index] for index in range(len(self)))
 
 
-def as_documents(texts: "Sequence[str] | Documents | pa.Array | pa.ChunkedArray") -> Documents:
-    """Hold a list of texts or an Arrow array; give Documents back as they are.
+def as_documents(
+    texts: Sequence[str | None] | Sequence[bytes | None] | Documents, *, nulls: Nulls = "error"
+) -> Documents:
+    """Hold a list of texts, all str or all bytes; give Documents back as they are.
+
+    >>> list(as_documents([None, b"a"], nulls="empty"))
+    [b'', b'a']
 
     Raises:
-        TypeError: One of the texts is not a str.
-        SourceError: The array holds nulls, or something else than strings.
+        TypeError: One of the texts is neither, is of the other type than the first, or is None that
+            is not to be empty.
     """
     if isinstance(texts, Documents):
         return texts
-    if isinstance(texts, list | tuple):
-        return Documents.from_strings(texts)
-    return Documents.from_arrow(texts)
+    is_bytes = isinstance(next((text for text in texts if text is not None), None), bytes)
+    missing: str | bytes = b"" if is_bytes else ""
+    given: Sequence[Any] = texts
+    if nulls == "empty":
+        given = [missing if text is None else text for text in texts]
+    return Documents.from_bytes(given) if is_bytes else Documents.from_strings(given)
 
 
 def to_utf8(text: str) -> bytes:

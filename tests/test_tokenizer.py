@@ -163,6 +163,37 @@ def test_lone_surrogates_encode_as_the_replacement_character(tokenizer):
     assert tokenizer.encode(["\ud83d\ude42"]) == [tokenizer.encode("🙂")]
 
 
+@given(texts | st.text())
+def test_one_text_has_the_ids_of_its_bytes(tokenizer, text):
+    ids, _ = tokenizer.encode_batch([text])
+    assert tokenizer.encode(text) == ids.tolist()
+    assert tokenizer.encode(text * 60) == tokenizer.to_tiktoken().encode_ordinary(text * 60)
+    assert tokenizer.encode(text, append="<|bos|>", prepend=7) == [
+        7,
+        *ids.tolist(),
+        tokenizer.get_bos_token_id(),
+    ]
+
+
+def test_what_is_no_text_is_an_error_of_its_own(tokenizer):
+    class Text(str):
+        __slots__ = ()
+
+    assert tokenizer.encode(Text("the")) == tokenizer.encode("the")
+    for value in (None, b"the", 7):
+        with pytest.raises(ValueError, match="Invalid input type"):
+            tokenizer.encode(value)
+    for texts in ([b"the"], ["the", None]):
+        with pytest.raises(TypeError, match="is not an instance of 'str'"):
+            tokenizer.encode(texts)
+
+
+def test_a_text_that_cannot_be_split_is_an_error():
+    own = Tokenizer.train_from_iterator([], 265, pattern=r"(?:(a+)+\1)+$")
+    with pytest.raises(SplitError, match="document 0 cannot be split at byte 0"):
+        own.encode("a" * 100 + "b")
+
+
 def test_invalid_utf8_is_encoded_as_bytes(tokenizer):
     ids, _ = tokenizer.encode_documents(Documents.from_bytes([b"\xffthe\xc3"]))
     assert tokenizer.decode_bytes(ids) == b"\xffthe\xc3"

@@ -9,17 +9,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core, chat
-from nanotok_ray.documents import Documents, as_documents, to_utf8
+from nanotok_ray.arrow_texts import ArrowTexts
+from nanotok_ray.documents import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
+from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.readable import sha256_of
@@ -33,6 +35,9 @@ MAX_TOKENS = 2048
 """Where nanochat cuts a conversation unless told otherwise."""
 
 Gaps = Literal["spans", "error"]
+
+_MANY_IDS = 8
+"""Fewer are spelled out sooner in Python than the core is called."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 
@@ -203,22 +208,33 @@ class Tokenizer:
             TypeError: One of a list of texts is not a str.
             SplitError: The regex engine gave up on a text.
         """
+        if prepend is append is None and isinstance(text, str):
+            return self._encode_text(text)
         before = [] if prepend is None else [self._number(prepend)]
         after = [] if append is None else [self._number(append)]
         if isinstance(text, str):
-            return [*before, *self._encoder.encode(to_utf8(text)).tolist(), *after]
+            return before + self._encode_text(text) + after
         if not isinstance(text, list):
             raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - nanochat's
-        ids, offsets = self.encode_batch(text, threads=num_threads)
+        ids, offsets = self.encode_documents(Documents.from_strings(text), threads=num_threads)
         flat, bounds = ids.tolist(), offsets.tolist()
         return [[*before, *flat[start:stop], *after] for start, stop in pairwise(bounds)]
 
     __call__ = encode
 
     def encode_batch(
-        self, texts: "Sequence[str] | Documents | pa.Array | pa.ChunkedArray", *, threads: int = 1
-    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
-        """Give all ids back to back, and n + 1 offsets; texts in an Arrow array are not copied.
+        self,
+        texts: "Sequence[str] | Sequence[bytes] | Documents | pa.Array | pa.ChunkedArray",
+        *,
+        threads: int = 1,
+        nulls: Nulls = "error",
+    ) -> tuple[Ids, Offsets]:
+        """Give all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
+
+        Texts in an Arrow array (string, large_string, binary, large_binary) are not copied, but for
+        chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view are. A
+        value of a dictionary is encoded once. A missing text is an error, or, with `nulls="empty"`,
+        a row of no ids.
 
         The ids are uint16 if every id of the tokenizer, special tokens included, fits, else uint32.
 
@@ -228,14 +244,21 @@ class Tokenizer:
         ([97, 98, 99], [0, 2, 2, 3])
 
         Raises:
-            TypeError: One of the texts is not a str.
+            TypeError: One of a list of texts is not a str, or not bytes as the first is.
+            SourceError: The array holds something else than texts, or a null (and its first row).
             SplitError: The regex engine gave up on a text.
+            TokenizerError: `nulls` is neither "error" nor "empty".
         """
-        return self.encode_documents(as_documents(texts), threads=threads)
+        if nulls not in get_args(Nulls):
+            raise TokenizerError(f'nulls is {nulls!r}: it must be "error" or "empty"')
+        if isinstance(texts, Documents | list | tuple):
+            return self.encode_documents(as_documents(texts, nulls=nulls), threads=threads)
+        arrow = ArrowTexts.from_arrow(texts, nulls=nulls)
+        return arrow.encode(lambda documents: self.encode_documents(documents, threads=threads))
 
     def encode_documents(
         self, documents: Documents, *, threads: int = 1, gaps: Gaps = "spans"
-    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+    ) -> tuple[Ids, Offsets]:
         """Give all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
 
         Text that the pattern does not match is a span of its own, or refused with `gaps="error"`.
@@ -275,11 +298,34 @@ class Tokenizer:
             KeyError: An id is not a token.
         """
         if isinstance(ids, np.ndarray):
+            if ids.size >= _MANY_IDS and is_plain(ids):
+                return self._decoder.decode(ids)
             ids = ids.tolist()
         try:
             return b"".join([self._spelling[number] for number in ids])
         except KeyError as error:
             raise KeyError(f"Invalid token for decoding: {error.args[0]}") from None
+
+    def decode_batch(
+        self, ids: Ids, offsets: Offsets, *, as_bytes: bool = False
+    ) -> "pa.LargeStringArray | pa.LargeBinaryArray":
+        """Give the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
+
+        `ids` is a uint16 or uint32 array and `offsets` n + 1 positions in it, int64, never falling,
+        the first not necessarily 0: what `encode_batch` gives.
+
+        >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
+        >>> tokenizer.decode_batch(*tokenizer.encode_batch(["ab", "", "c"])).to_pylist()
+        ['ab', '', 'c']
+
+        Raises:
+            KeyError: An id is not a token; the message names it and its row.
+            TypeError: `ids` or `offsets` are not arrays of these types.
+            TokenizerError: `offsets` fall or leave the ids, or are empty.
+        """
+        ids, offsets = required(ids, offsets)
+        data, ends = self._decoder.decode_batch(ids, offsets, replace=not as_bytes)
+        return Documents(data=data, offsets=ends).to_arrow(as_bytes=as_bytes)
 
     def decode_single_token_bytes(self, token_id: int) -> bytes:
         """Give the bytes of an id; the name of a special token.
@@ -346,6 +392,19 @@ class Tokenizer:
             f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges)} merges, "
             f"{len(self.model.special_tokens)} special tokens, {self.get_vocab_size()} ids>"
         )
+
+    def _encode_text(self, text: str) -> list[int]:
+        try:
+            return self._encoder.encode_text(text)
+        except UnicodeEncodeError:  # a lone surrogate
+            ids: list[int] = self._encoder.encode(to_utf8(text)).tolist()
+            return ids
+
+    @cached_property
+    def _decoder(self) -> _core.Decoder:
+        """The table of spellings; made only where many ids are decoded."""
+        names = [(number, name) for name, number in self.model.special_tokens.items()]
+        return _core.Decoder(self.model.merge_array, names)
 
     @cached_property
     def _strict_encoder(self) -> _core.Encoder:

@@ -3,7 +3,7 @@
 use nanotok_bpe::TokenId;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::arrays::{Array, documents, merges, slice, splitter};
 use crate::errors::to_python;
@@ -64,6 +64,17 @@ impl Encoder {
     fn encode<'py>(&self, py: Python<'py>, document: &[u8]) -> PyResult<Array<'py, u32>> {
         let ids = py.detach(|| self.0.encode(document)).map_err(|error| to_python(&error))?;
         Ok(ids.into_pyarray(py))
+    }
+
+    /// Return the ids of one text as a list.
+    fn encode_text<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let document = text.to_str()?.as_bytes();
+        let ids = py.detach(|| self.0.encode(document)).map_err(|error| to_python(&error))?;
+        PyList::new(py, ids)
     }
 
     /// Return all ids back to back, uint16 (uint32 if `wide`), and n + 1 offsets.

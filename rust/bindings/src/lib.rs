@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 mod arrays;
 mod counts;
 mod cpu;
+mod decoder;
 mod encoder;
 mod errors;
 mod hash;
@@ -26,6 +27,8 @@ mod _core {
     use super::counts::{SpanCounts, merge_runs};
     #[pymodule_export]
     use super::cpu::{cpu_level, cpu_levels};
+    #[pymodule_export]
+    use super::decoder::Decoder;
     #[pymodule_export]
     use super::encoder::Encoder;
     #[pymodule_export]

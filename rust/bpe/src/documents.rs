@@ -19,20 +19,7 @@ impl<'a> Documents<'a> {
     ///
     /// The first offset that is wrong, or that there is none.
     pub fn new(data: &'a [u8], offsets: &'a [i64]) -> Result<Self, Error> {
-        if offsets.is_empty() {
-            return Err(Error::NoOffsets);
-        }
-        let mut before = 0;
-        for (index, &offset) in offsets.iter().enumerate() {
-            let inside = usize::try_from(offset).is_ok_and(|offset| offset <= data.len());
-            if !inside {
-                return Err(Error::OffsetOutOfRange { index, offset, length: data.len() });
-            }
-            if offset < before {
-                return Err(Error::OffsetsFall { index });
-            }
-            before = offset;
-        }
+        check_offsets(offsets, data.len(), "bytes of data")?;
         Ok(Self { data, offsets })
     }
 
@@ -99,6 +86,29 @@ impl<'a> Documents<'a> {
     }
 }
 
+/// Checks that `offsets` never fall and stay within `length` things; the first need not be 0.
+pub(crate) fn check_offsets(
+    offsets: &[i64],
+    length: usize,
+    what: &'static str,
+) -> Result<(), Error> {
+    if offsets.is_empty() {
+        return Err(Error::NoOffsets);
+    }
+    let mut before = 0;
+    for (index, &offset) in offsets.iter().enumerate() {
+        let inside = usize::try_from(offset).is_ok_and(|offset| offset <= length);
+        if !inside {
+            return Err(Error::OffsetOutOfRange { index, offset, length, what });
+        }
+        if offset < before {
+            return Err(Error::OffsetsFall { index });
+        }
+        before = offset;
+    }
+    Ok(())
+}
+
 /// `total * part / parts` without overflow.
 fn share(total: usize, part: usize, parts: usize) -> usize {
     total / parts * part + total % parts * part / parts
@@ -121,7 +131,9 @@ mod tests {
 
     #[test]
     fn offsets_are_checked() {
-        let outside = |index, offset| Err(Error::OffsetOutOfRange { index, offset, length: 4 });
+        let outside = |index, offset| {
+            Err(Error::OffsetOutOfRange { index, offset, length: 4, what: "bytes of data" })
+        };
         check(0, &[], &Err(Error::NoOffsets));
         check(0, &[0], &Ok(0));
         check(4, &[1, 1, 4], &Ok(2));

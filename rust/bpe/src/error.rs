@@ -32,8 +32,10 @@ pub enum Error {
         index: usize,
         /// The offset itself.
         offset: i64,
-        /// Number of bytes in the data.
+        /// Number of things the offsets are positions of.
         length: usize,
+        /// What these are.
+        what: &'static str,
     },
     /// An offset is smaller than the one before it.
     OffsetsFall {
@@ -116,7 +118,11 @@ pub enum Error {
     UnknownToken {
         /// The id.
         id: u32,
+        /// Number of its row, where there are rows.
+        row: Option<usize>,
     },
+    /// The spellings of all ids, special tokens included, are 4 GiB or more.
+    SpellingsTooLarge,
     /// A text to look for is empty.
     EmptyNeedle,
     /// The texts to look for cannot be compiled into one searcher.
@@ -168,6 +174,7 @@ impl fmt::Display for Error {
             | Self::TooManyTokens { .. }
             | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
             Self::SpanTable { reason } => write!(f, "the span table cannot be used: {reason}"),
+            Self::SpellingsTooLarge => f.write_str("the bytes of all ids pass 4 GiB"),
             Self::EmptyNeedle => f.write_str("a text to look for is empty"),
             Self::Needles { reason } => write!(f, "cannot search for these texts: {reason}"),
             Self::Stopped => f.write_str("stopped by the caller"),
@@ -196,8 +203,8 @@ impl Error {
     fn fmt_batch(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoOffsets => f.write_str("offsets are empty: n documents have n + 1 offsets"),
-            Self::OffsetOutOfRange { index, offset, length } => {
-                write!(f, "offset {index} is {offset}, outside the {length} bytes of data")
+            Self::OffsetOutOfRange { index, offset, length, what } => {
+                write!(f, "offset {index} is {offset}, outside the {length} {what}")
             }
             Self::OffsetsFall { index } => {
                 write!(f, "offset {index} is smaller than the one before it")
@@ -250,7 +257,10 @@ impl Error {
             Self::TooManyTokens { number, limit } => {
                 write!(f, "{number} token ids do not fit: the limit is {limit}, ask for wide ids")
             }
-            Self::UnknownToken { id } => write!(f, "Invalid token for decoding: {id}"),
+            Self::UnknownToken { id, row } => {
+                write!(f, "Invalid token for decoding: {id}")?;
+                row.map_or(Ok(()), |row| write!(f, ", in row {row}"))
+            }
             _ => unreachable!("not an error about the vocabulary"),
         }
     }

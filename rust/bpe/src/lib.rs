@@ -10,7 +10,7 @@
 //! * [`SpanCounts`] counts spans; [`SortedRun`] is what it leaves behind, and [`merge_runs`] adds
 //!   such runs up.
 //! * [`learn`] turns spans and their counts into merges.
-//! * [`Encoder`] turns documents into ids by those merges.
+//! * [`Encoder`] turns documents into ids by those merges, [`Decoder`] ids into bytes or text.
 
 #![deny(unsafe_code)]
 
@@ -20,6 +20,7 @@ mod cache;
 mod classes;
 mod counts;
 mod cpu;
+mod decode;
 mod documents;
 mod encode;
 mod engine;
@@ -54,6 +55,7 @@ mod naive;
 
 pub use counts::SpanCounts;
 pub use cpu::Level;
+pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
 pub use encode::Encoder;
 pub use error::{Error, GaveUp};

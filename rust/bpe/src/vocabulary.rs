@@ -72,7 +72,7 @@ impl Vocabulary {
     pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         for &id in ids {
-            bytes.extend_from_slice(self.get(id).ok_or(Error::UnknownToken { id })?);
+            bytes.extend_from_slice(self.get(id).ok_or(Error::UnknownToken { id, row: None })?);
         }
         Ok(bytes)
     }
@@ -134,7 +134,7 @@ mod tests {
     fn decoding_joins_bytes_and_refuses_unknown_ids() {
         let vocabulary = Vocabulary::new(&[(97, 98)]).unwrap();
         assert_eq!(vocabulary.decode(&[256, 0xff, 256]), Ok(b"ab\xffab".to_vec()));
-        assert_eq!(vocabulary.decode(&[97, 257]), Err(Error::UnknownToken { id: 257 }));
+        assert_eq!(vocabulary.decode(&[97, 257]), Err(Error::UnknownToken { id: 257, row: None }));
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! `Decoder` for Python.
+
+use nanotok_bpe::{Error, Rows, Vocabulary, replace_invalid};
+use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrays::{Array, merges, slice};
+use crate::errors::to_python;
+
+/// Ids of either width.
+#[derive(FromPyObject)]
+enum Ids<'py> {
+    Narrow(PyReadonlyArray1<'py, u16>),
+    Wide(PyReadonlyArray1<'py, u32>),
+}
+
+/// Turns token ids into bytes: 0..255 are bytes, 256 + k is merge k, special tokens are their names.
+#[pyclass(frozen, module = "nanotok_ray._core")]
+pub(crate) struct Decoder(nanotok_bpe::Decoder);
+
+#[pymethods]
+impl Decoder {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        merges: PyReadonlyArray2<'_, u32>,
+        special_tokens: Vec<(u32, String)>,
+    ) -> PyResult<Self> {
+        let merges = self::merges(&merges)?;
+        let names: Vec<(u32, &str)> =
+            special_tokens.iter().map(|(id, name)| (*id, name.as_str())).collect();
+        py.detach(|| nanotok_bpe::Decoder::new(&Vocabulary::new(&merges)?, &names))
+            .map(Self)
+            .map_err(|error| to_python(&error))
+    }
+
+    /// Return the bytes of `ids`.
+    fn decode<'py>(&self, py: Python<'py>, ids: Ids<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        match ids {
+            Ids::Narrow(ids) => self.joined(py, slice(&ids, "ids")?),
+            Ids::Wide(ids) => self.joined(py, slice(&ids, "ids")?),
+        }
+    }
+
+    /// Return the bytes of each row of ids back to back, and n + 1 offsets.
+    #[pyo3(signature = (ids, offsets, *, replace = false))]
+    fn decode_batch<'py>(
+        &self,
+        py: Python<'py>,
+        ids: Ids<'py>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        replace: bool,
+    ) -> PyResult<(Array<'py, u8>, Array<'py, i64>)> {
+        let offsets = slice(&offsets, "offsets")?;
+        let decoded = match ids {
+            Ids::Narrow(ids) => self.rows(py, slice(&ids, "ids")?, offsets, replace),
+            Ids::Wide(ids) => self.rows(py, slice(&ids, "ids")?, offsets, replace),
+        };
+        let (data, offsets) = decoded.map_err(|error| to_python(&error))?;
+        Ok((data.into_pyarray(py), offsets.into_pyarray(py)))
+    }
+}
+
+impl Decoder {
+    fn joined<'py, I: Element + Copy + Into<u32>>(
+        &self,
+        py: Python<'py>,
+        ids: &[I],
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.0.decode(ids)).map_err(|error| to_python(&error))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn rows<I: Element + Copy + Into<u32>>(
+        &self,
+        py: Python<'_>,
+        ids: &[I],
+        offsets: &[i64],
+        replace: bool,
+    ) -> Result<Rows, Error> {
+        py.detach(|| {
+            let rows = self.0.decode_rows(ids, offsets)?;
+            Ok(if replace { replace_invalid(rows) } else { rows })
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! Token ids to bytes and to text, many rows at once. Takes a vocabulary and the names of special
+//! tokens once, then ids. Does not know how ids were made, nor where rows come from.
+
+use rustc_hash::FxHashMap;
+
+use crate::documents::check_offsets;
+use crate::{Error, Vocabulary};
+
+/// Spellings are copied in steps of so many bytes: most have fewer, and a copy of fixed length is two
+/// instructions instead of a call.
+const STEP: usize = 16;
+
+/// Bytes of rows back to back, and n + 1 offsets.
+pub type Rows = (Vec<u8>, Vec<i64>);
+
+/// Spells ids out. Can be shared between threads.
+#[derive(Debug)]
+pub struct Decoder {
+    /// Spellings back to back, and one step more.
+    data: Vec<u8>,
+    /// Where the spelling of each id is: all without a hole below it.
+    places: Vec<Place>,
+    /// The same for the special tokens above a hole.
+    scattered: FxHashMap<u32, Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u32,
+    length: u32,
+}
+
+impl Decoder {
+    /// Takes the spellings of `vocabulary` and, for each special token, its id and its name. A special
+    /// token with the id of another is left out.
+    ///
+    /// # Errors
+    ///
+    /// Spellings of 4 GiB or more in all.
+    pub fn new(vocabulary: &Vocabulary, special_tokens: &[(u32, &str)]) -> Result<Self, Error> {
+        let (data, offsets) = vocabulary.parts();
+        let mut own =
+            Self { data: data.to_vec(), places: Vec::new(), scattered: FxHashMap::default() };
+        for window in offsets.windows(2) {
+            own.places.push(Place::new(window[0], window[1])?);
+        }
+        for &(id, name) in special_tokens {
+            let start = own.data.len();
+            own.data.extend_from_slice(name.as_bytes());
+            let place = Place::new(start, own.data.len())?;
+            if id as usize == own.places.len() {
+                own.places.push(place);
+            } else if own.place(id).is_none() {
+                own.scattered.insert(id, place);
+            }
+        }
+        own.data.extend([0; STEP]);
+        Ok(own)
+    }
+
+    /// The bytes of all `ids`, joined.
+    ///
+    /// # Errors
+    ///
+    /// The first id that is not a token.
+    pub fn decode<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<Vec<u8>, Error> {
+        let length = self.length(ids).map_err(|id| Error::UnknownToken { id, row: None })?;
+        Ok(self.spell(ids, length))
+    }
+
+    /// The bytes of each row of ids; `offsets` are n + 1 positions in `ids`, the first not
+    /// necessarily 0.
+    ///
+    /// # Errors
+    ///
+    /// Offsets that fall or leave the ids, or the first id that is not a token and its row.
+    pub fn decode_rows<I: Copy + Into<u32>>(
+        &self,
+        ids: &[I],
+        offsets: &[i64],
+    ) -> Result<Rows, Error> {
+        check_offsets(offsets, ids.len(), "ids")?;
+        let mut end = 0;
+        let mut ends = Vec::with_capacity(offsets.len());
+        ends.push(0);
+        for (row, window) in offsets.windows(2).enumerate() {
+            end += self
+                .length(&ids[as_index(window[0])..as_index(window[1])])
+                .map_err(|id| Error::UnknownToken { id, row: Some(row) })?;
+            ends.push(as_offset(end));
+        }
+        let all = as_index(offsets[0])..as_index(offsets[offsets.len() - 1]);
+        Ok((self.spell(&ids[all], end), ends))
+    }
+
+    /// How many bytes `ids` spell, or the first that is not a token.
+    fn length<I: Copy + Into<u32>>(&self, ids: &[I]) -> Result<usize, u32> {
+        ids.iter().try_fold(0, |length, &id| {
+            let id = id.into();
+            self.place(id).map(|place| length + place.length as usize).ok_or(id)
+        })
+    }
+
+    /// The `length` bytes that `ids`, all of them tokens, spell.
+    fn spell<I: Copy + Into<u32>>(&self, ids: &[I], length: usize) -> Vec<u8> {
+        let mut out = vec![0; length + STEP];
+        let mut end = 0;
+        for place in ids.iter().filter_map(|&id| self.place(id.into())) {
+            let (start, length) = (place.start as usize, place.length as usize);
+            if length <= STEP {
+                out[end..end + STEP].copy_from_slice(&self.data[start..start + STEP]);
+            } else {
+                out[end..end + length].copy_from_slice(&self.data[start..start + length]);
+            }
+            end += length;
+        }
+        out.truncate(length);
+        out
+    }
+
+    #[inline]
+    fn place(&self, id: u32) -> Option<Place> {
+        match self.places.get(id as usize) {
+            Some(&place) => Some(place),
+            None => self.scattered.get(&id).copied(),
+        }
+    }
+}
+
+impl Place {
+    fn new(start: usize, end: usize) -> Result<Self, Error> {
+        let place = |number| u32::try_from(number).map_err(|_| Error::SpellingsTooLarge);
+        Ok(Self { start: place(start)?, length: place(end)? - place(start)? })
+    }
+}
+
+/// The same rows as valid UTF-8: what is not is U+FFFD, row by row, once for each longest start of a
+/// character (as the Unicode standard recommends and Python does).
+pub fn replace_invalid((data, offsets): Rows) -> Rows {
+    let boundaries = |text: &str| offsets.iter().all(|&end| text.is_char_boundary(as_index(end)));
+    if str::from_utf8(&data).is_ok_and(boundaries) {
+        return (data, offsets);
+    }
+    let mut text = String::with_capacity(data.len());
+    let mut ends = Vec::with_capacity(offsets.len());
+    ends.push(0);
+    for window in offsets.windows(2) {
+        text.push_str(&String::from_utf8_lossy(&data[as_index(window[0])..as_index(window[1])]));
+        ends.push(as_offset(text.len()));
+    }
+    (text.into_bytes(), ends)
+}
+
+fn as_offset(position: usize) -> i64 {
+    i64::try_from(position).expect("memory is below 2**63 bytes")
+}
+
+fn as_index(offset: i64) -> usize {
+    usize::try_from(offset).expect("offsets were checked, or made here")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// ab is 256, a token longer than a step 260, special tokens 261 and, above a hole, 300.
+    fn decoder() -> Decoder {
+        let merges = [(97, 98), (256, 256), (257, 257), (258, 258), (259, 256)];
+        let vocabulary = Vocabulary::new(&merges).unwrap();
+        Decoder::new(&vocabulary, &[(261, "<é>"), (300, "<|end|>"), (97, "never")]).unwrap()
+    }
+
+    fn rows(data: &[u8], offsets: &[i64]) -> Rows {
+        (data.to_vec(), offsets.to_vec())
+    }
+
+    #[test]
+    fn ids_are_spelled_out_special_tokens_by_name() {
+        let decoder = decoder();
+        assert_eq!(
+            decoder.decode(&[300_u32, 97, 260, 261, 0xff, 256]),
+            Ok([b"<|end|>a".as_slice(), &b"ab".repeat(9), "<é>".as_bytes(), b"\xffab"].concat())
+        );
+        assert_eq!(decoder.decode::<u16>(&[]), Ok(vec![]));
+        assert_eq!(decoder.decode(&[97_u16, 262]), Err(Error::UnknownToken { id: 262, row: None }));
+    }
+
+    #[test]
+    fn rows_may_be_empty_and_a_window_of_the_ids() {
+        let ids = [999_u32, 97, 256, 98, 999];
+        let decode = |offsets: &[i64]| decoder().decode_rows(&ids, offsets);
+        assert_eq!(decode(&[1, 1, 3, 4, 4]), Ok(rows(b"aabb", &[0, 0, 3, 4, 4])));
+        assert_eq!(decode(&[2]), Ok(rows(b"", &[0])));
+        assert_eq!(decode(&[1, 2, 5]), Err(Error::UnknownToken { id: 999, row: Some(1) }));
+        assert_eq!(decode(&[]), Err(Error::NoOffsets));
+        assert_eq!(decode(&[2, 1]), Err(Error::OffsetsFall { index: 1 }));
+        let outside = Error::OffsetOutOfRange { index: 1, offset: 6, length: 5, what: "ids" };
+        assert_eq!(decode(&[0, 6]), Err(outside));
+    }
+
+    #[test]
+    fn a_character_across_two_rows_is_replaced_in_both() {
+        let cut = (vec![b'a', 0xc3, 0xa9], vec![0, 2, 3]);
+        let replaced = replace_invalid(cut);
+        assert_eq!(replaced, ("a\u{fffd}\u{fffd}".as_bytes().to_vec(), vec![0, 4, 7]));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_decoded_one_by_one(
+            ids in prop::collection::vec(prop::collection::vec(0u32..262, 0..9), 0..9)
+        ) {
+            let mut offsets = vec![0];
+            offsets.extend(ids.iter().scan(0, |end, row| {
+                *end += row.len();
+                Some(as_offset(*end))
+            }));
+            let decoder = decoder();
+            let (data, ends) = decoder.decode_rows(&ids.concat(), &offsets).unwrap();
+            let (text, bounds) = replace_invalid((data.clone(), ends.clone()));
+            prop_assert_eq!(ends.len(), ids.len() + 1);
+            for (number, row) in ids.iter().enumerate() {
+                let of = |offsets: &[i64]| as_index(offsets[number])..as_index(offsets[number + 1]);
+                let alone = decoder.decode(row).unwrap();
+                prop_assert_eq!(&data[of(&ends)], &alone);
+                prop_assert_eq!(
+                    str::from_utf8(&text[of(&bounds)]).unwrap(),
+                    String::from_utf8_lossy(&alone)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+"""Arrow arrays of every kind given to the tokenizer: the ids are those of the texts they hold."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import arrow_texts
+from nanotok_ray.arrow_texts import ArrowTexts, take_rows
+from nanotok_ray.errors import SourceError, SplitError, TokenizerError
+from nanotok_ray.tokenizer import Tokenizer
+
+TEXT_KINDS = [pa.string(), pa.large_string(), pa.string_view()]
+BYTE_KINDS = [pa.binary(), pa.large_binary(), pa.binary_view()]
+KINDS = TEXT_KINDS + BYTE_KINDS
+
+# Few letters and short texts, so that values repeat and tokens of several bytes occur.
+texts = st.text(st.sampled_from("ab é🙂"), max_size=5) | st.sampled_from(["the cat", "the hat"])
+rows = st.lists(st.none() | texts, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train_from_iterator(["the cat sat, the hat sat", "ab ab é é"], 280)
+
+
+def expected(tokenizer, texts):
+    return tokenizer.encode_batch(["" if text is None else text for text in texts])
+
+
+def same(left, right):
+    assert [part.dtype for part in left] == [part.dtype for part in right]
+    assert [part.tolist() for part in left] == [part.tolist() for part in right]
+
+
+def array_of(texts, kind):
+    data = [None if text is None else text.encode() for text in texts]
+    return pa.array(data if kind in BYTE_KINDS else texts, kind)
+
+
+def dictionary_of(data, texts, kind, index):
+    """The same rows by a dictionary with values in any order, unused ones and nulls among them."""
+    present = list({*texts, *data.draw(st.lists(texts_or_null, max_size=3))})
+    values = data.draw(st.permutations(present))
+    indices = [
+        None if text is None and data.draw(st.booleans()) else values.index(text) for text in texts
+    ]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, index), array_of(values, kind))
+
+
+texts_or_null = st.none() | texts
+
+
+def window(data, array):
+    start = data.draw(st.integers(0, len(array)))
+    return start, start + data.draw(st.integers(0, len(array) - start))
+
+
+@given(rows, st.sampled_from(KINDS), st.data())
+def test_a_slice_of_any_kind_has_the_ids_of_its_texts(tokenizer, texts, kind, data):
+    start, stop = window(data, texts)
+    array = array_of(texts, kind).slice(start, stop - start)
+    found = tokenizer.encode_batch(array, nulls="empty")
+    same(found, expected(tokenizer, texts[start:stop]))
+
+
+@given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.integers(1, 3))
+def test_chunks_have_the_ids_of_their_texts(tokenizer, chunks, kind, threads):
+    array = pa.chunked_array([array_of(chunk, kind) for chunk in chunks], kind)
+    wanted = expected(tokenizer, [text for chunk in chunks for text in chunk])
+    same(tokenizer.encode_batch(array, threads=threads, nulls="empty"), wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow_texts, "SMALL_BYTES", 0)
+        same(tokenizer.encode_batch(array, threads=threads, nulls="empty"), wanted)
+
+
+@given(rows, st.sampled_from(KINDS), st.sampled_from([pa.int8(), pa.uint64()]), st.data())
+def test_a_dictionary_is_encoded_as_if_decoded(tokenizer, texts, kind, index, data):
+    array = dictionary_of(data, texts, kind, index)
+    start, stop = window(data, texts)
+    found = tokenizer.encode_batch(array.slice(start, stop - start), nulls="empty")
+    same(found, expected(tokenizer, texts[start:stop]))
+
+
+@given(st.lists(rows, max_size=4), st.sampled_from(KINDS), st.data())
+def test_chunks_with_dictionaries_of_their_own_are_too(tokenizer, chunks, kind, data):
+    arrays = [dictionary_of(data, chunk, kind, pa.int32()) for chunk in chunks]
+    array = pa.chunked_array(arrays, pa.dictionary(pa.int32(), kind))
+    found = tokenizer.encode_batch(array, nulls="empty")
+    same(found, expected(tokenizer, [text for chunk in chunks for text in chunk]))
+
+
+@given(st.lists(texts), st.lists(st.integers(0, 300)), st.data())
+def test_rows_are_taken_in_the_order_asked_for(tokenizer, texts, numbers, data):
+    texts = [*texts, "the cat"]
+    picks = np.array([number % len(texts) for number in numbers], np.int64)
+    found = take_rows(*tokenizer.encode_batch(texts), picks)
+    same(found, tokenizer.encode_batch([texts[pick] for pick in picks]))
+
+
+def test_every_value_in_use_is_held_once_and_others_are_not():
+    values = pa.array(["unused", "b", "a"])
+    chunks = [pa.DictionaryArray.from_arrays(pa.array([2, 1, 2]), values) for _ in range(2)]
+    chunks.append(pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["b"])))
+    held = ArrowTexts.from_arrow(pa.chunked_array(chunks))
+    assert sorted(text for documents in held.chunks for text in documents) == [b"a", b"b"]
+    assert held.picks.tolist() == [1, 0, 1, 1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("missing", [None, "d"], ids=["null", "no null"])
+def test_the_bytes_of_chunks_are_borrowed(kind, missing):
+    array = pa.chunked_array([array_of(["a", missing], kind), array_of(["b", "c"], kind)])
+    held = ArrowTexts.from_arrow(array, nulls="empty")
+    addresses = [documents.data.ctypes.data for documents in held.chunks]
+    assert addresses == [chunk.buffers()[2].address for chunk in array.chunks]
+
+
+def test_the_values_of_a_dictionary_are_borrowed_where_all_are_used():
+    array = pa.array(["a", "b", "a"]).dictionary_encode()
+    held = ArrowTexts.from_arrow(array)
+    address = array.dictionary.buffers()[2].address
+    assert address in [documents.data.ctypes.data for documents in held.chunks]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
+def test_bytes_that_lie_below_a_null_are_no_text(tokenizer, kind):
+    _, starts, data = array_of(["the", "\x00cat", "hat"], kind).buffers()
+    array = pa.Array.from_buffers(kind, 3, [pa.py_buffer(b"\x05"), starts, data])
+    assert array.is_null().to_pylist() == [False, True, False]
+    same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, ["the", None, "hat"]))
+
+
+def test_invalid_utf8_is_encoded_as_bytes(tokenizer):
+    documents = [b"\xffthe\xc3", b"", b"cat"]
+    arrays = [pa.array(documents, kind) for kind in BYTE_KINDS]
+    arrays += [documents, tuple(documents), pa.array(documents).dictionary_encode()]
+    for given_as in arrays:
+        ids, offsets = tokenizer.encode_batch(given_as)
+        assert tokenizer.decode_batch(ids, offsets, as_bytes=True).to_pylist() == documents
+
+
+NULLS = [
+    (pa.array(["a", None, None]), 1),
+    (pa.array([None], pa.binary_view()), 0),
+    (pa.array(["a", "b", "c", None]).slice(2), 1),
+    (pa.chunked_array([["a", "b"], ["c", None]]), 3),
+    (pa.array(["a", "b", None]).dictionary_encode(), 2),
+    (pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None])), 1),
+    (pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None], pa.string_view())), 1),
+]
+
+
+@pytest.mark.parametrize(("array", "row"), NULLS, ids=range(len(NULLS)))
+def test_a_null_is_an_error_that_names_its_row_unless_it_may_be_empty(tokenizer, array, row):
+    with pytest.raises(SourceError, match=f"^row {row} of the Arrow array is null: .*nulls="):
+        tokenizer.encode_batch(array)
+    ids, offsets = tokenizer.encode_batch(array, nulls="empty")
+    assert offsets[row] == offsets[row + 1]
+    assert len(offsets) == len(array) + 1
+    found = tokenizer.decode_batch(ids, offsets).to_pylist()
+    assert found == [text or "" for text in array.to_pylist()]
+
+
+def test_a_slice_with_nulls_begins_where_it_was_cut(tokenizer):
+    array = pa.array(["", None, "hat"]).slice(1)
+    same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, [None, "hat"]))
+
+
+def test_nulls_of_a_dictionary_as_large_as_its_index_allows_are_empty(tokenizer):
+    values = [f"{number} cats" for number in range(128)]
+    array = pa.DictionaryArray.from_arrays(pa.array([127, None], pa.int8()), pa.array(values))
+    same(tokenizer.encode_batch(array, nulls="empty"), expected(tokenizer, ["127 cats", None]))
+
+
+def test_a_null_that_no_row_uses_is_no_error(tokenizer):
+    array = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["cat", None]))
+    same(tokenizer.encode_batch(array), expected(tokenizer, ["cat", "cat"]))
+
+
+def test_a_missing_text_of_a_list_may_be_empty_too(tokenizer):
+    for given_as in ([None, "cat"], [None, b"cat"]):
+        found = tokenizer.encode_batch(given_as, nulls="empty")
+        same(found, expected(tokenizer, ["", "cat"]))
+    for wrong in (["a", None], [b"a", None], [None], ["a", b"a"], [b"a", "a"]):
+        with pytest.raises(TypeError):
+            tokenizer.encode_batch(wrong)
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (pa.array([1]), "int64"),
+        (pa.array([["a"]]), "list<item: string>"),
+        (pa.array([1, 2]).dictionary_encode(), "dictionary<values=int64"),
+        (pa.array([None]), "null"),
+        ("one text", "<class 'str'>"),
+        (pa.scalar("one text"), "<class 'pyarrow.lib.StringScalar'>"),
+    ],
+    ids=["numbers", "lists", "dictionary of numbers", "nothing", "str", "scalar"],
+)
+def test_what_is_not_text_is_refused(tokenizer, array, found):
+    with pytest.raises(SourceError, match=f"string_view.*or a dictionary of these, got {found}"):
+        tokenizer.encode_batch(array, nulls="empty")
+
+
+def test_another_rule_for_nulls_is_refused(tokenizer):
+    with pytest.raises(TokenizerError, match="nulls is 'drop'"):
+        tokenizer.encode_batch(["a"], nulls="drop")
+
+
+def test_a_text_that_cannot_be_split_is_named_by_the_texts_before_it(monkeypatch):
+    def refuse(documents):
+        if b"c" in list(documents):
+            raise SplitError("document 0 cannot be split")
+        return np.zeros(0, np.uint16), np.zeros(len(documents) + 1, np.int64)
+
+    monkeypatch.setattr(arrow_texts, "SMALL_BYTES", 0)
+    held = ArrowTexts.from_arrow(pa.chunked_array([["a", "b"], ["c"]]))
+    with pytest.raises(SplitError, match=r"^after 2 texts of the Arrow array, document 0 cannot"):
+        held.encode(refuse)
+
+
+def test_small_neighbours_are_joined_and_large_chunks_are_borrowed(monkeypatch):
+    monkeypatch.setattr(arrow_texts, "SMALL_BYTES", 3)
+    monkeypatch.setattr(arrow_texts, "JOINED_BYTES", 5)
+    chunks = [["a"], ["bb"], [], ["cc"], ["ddd"], ["eeee"], ["f"], ["gggggg"]]
+    array = pa.chunked_array(chunks, pa.string())
+    parts = list(ArrowTexts.from_arrow(array).parts())
+    assert [b" ".join(part) for part in parts] == [
+        b"a bb cc",
+        b"ddd",
+        b"eeee f",
+        b"gggggg",
+    ]
+    assert parts[-1].data.ctypes.data == array.chunk(7).buffers()[2].address
+
+
+def test_ids_of_32_bits_are_gathered_too():
+    own = Tokenizer.train_from_iterator(
+        [], 256 + 65281, special_tokens=[f"<{number}>" for number in range(65281)]
+    )
+    ids, offsets = own.encode_batch(pa.array(["ab", "c", "ab"]).dictionary_encode())
+    assert ids.dtype == np.uint32
+    assert (ids.tolist(), offsets.tolist()) == ([97, 98, 99, 97, 98], [0, 2, 3, 5])
