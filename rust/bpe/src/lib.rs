@@ -15,11 +15,14 @@
 #![deny(unsafe_code)]
 
 mod automaton;
+mod backtrack;
 mod blocks;
 mod cache;
+mod chunks;
 mod classes;
 mod counts;
 mod cpu;
+mod cuts;
 mod decode;
 mod documents;
 mod encode;
@@ -31,10 +34,12 @@ mod hash;
 mod lexer;
 mod linked;
 mod long_memo;
+mod merge_table;
 mod merges;
 mod out;
 mod pairs;
 mod planes;
+mod prefixes;
 mod runs;
 mod scanner;
 mod short;
@@ -45,10 +50,12 @@ mod span_table;
 mod special;
 mod split;
 mod starts;
+mod sweep;
 mod symbols;
 mod token_id;
 mod vocabulary;
 mod worker;
+mod zeros;
 
 #[cfg(test)]
 mod naive;

@@ -3,7 +3,10 @@
 /// The id of a place that was merged into the one before it.
 const GONE: u32 = u32::MAX;
 
-/// A sequence of ids, each at the position where it first stood.
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// A sequence of fewer than 2**32 - 1 ids, each at the position where it first stood.
 #[derive(Debug)]
 pub(crate) struct Linked {
     nodes: Vec<Node>,
@@ -12,38 +15,42 @@ pub(crate) struct Linked {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     id: u32,
-    before: usize,
-    after: usize,
+    before: u32,
+    after: u32,
 }
 
 impl Linked {
+    /// The list of `ids`.
+    #[expect(clippy::cast_possible_truncation, reason = "what is longer is merged in parts")]
     pub(crate) fn new(ids: &[u32]) -> Self {
-        let node =
-            |(at, &id): (usize, &u32)| Node { id, before: at.wrapping_sub(1), after: at + 1 };
+        let node = |(at, &id): (usize, &u32)| {
+            let at = at as u32;
+            Node { id, before: at.wrapping_sub(1), after: at + 1 }
+        };
         Self { nodes: ids.iter().enumerate().map(node).collect() }
     }
 
     /// The ids at `at` and after it, if both are there.
-    pub(crate) fn pair(&self, at: usize) -> Option<(u32, u32)> {
-        let node = self.nodes[at];
-        let after = self.nodes.get(node.after)?;
+    pub(crate) fn pair(&self, at: u32) -> Option<(u32, u32)> {
+        let node = self.nodes[at as usize];
+        let after = self.nodes.get(node.after as usize)?;
         (node.id != GONE).then_some((node.id, after.id))
     }
 
     /// The position before `at`.
-    pub(crate) fn before(&self, at: usize) -> Option<usize> {
-        let before = self.nodes[at].before;
-        (before < self.nodes.len()).then_some(before)
+    pub(crate) fn before(&self, at: u32) -> Option<u32> {
+        let before = self.nodes[at as usize].before;
+        (before != NONE).then_some(before)
     }
 
     /// Puts `id` in the place of the two ids at `at` and after it.
-    pub(crate) fn merge(&mut self, at: usize, id: u32) {
-        let gone = self.nodes[at].after;
+    pub(crate) fn merge(&mut self, at: u32, id: u32) {
+        let gone = self.nodes[at as usize].after as usize;
         let after = self.nodes[gone].after;
-        self.nodes[at].id = id;
-        self.nodes[at].after = after;
+        let node = &mut self.nodes[at as usize];
+        (node.id, node.after) = (id, after);
         self.nodes[gone].id = GONE;
-        if let Some(node) = self.nodes.get_mut(after) {
+        if let Some(node) = self.nodes.get_mut(after as usize) {
             node.before = at;
         }
     }

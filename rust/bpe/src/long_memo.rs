@@ -1,12 +1,16 @@
 //! The ids of spans of over 15 bytes that were met. A cache of bounded size: of the spans that share a line
-//! the two newest stay, and when the room for their bytes is full the oldest are overwritten. Does not know
+//! the four newest stay, and when the room for their bytes is full the oldest are overwritten. Does not know
 //! how ids are found.
 
+use crate::hash64;
 use crate::simd::prefetch;
 use crate::token_id::Packing;
 
 /// Longer spans are seldom met again.
 pub(crate) const MAX_LENGTH: usize = 255;
+
+/// Places that a hash chooses from.
+const LINE: usize = 4;
 
 /// Bytes of the longest span and of as many ids of 32 bits.
 pub(crate) const MAX_ENTRY: usize = 5 * MAX_LENGTH;
@@ -77,7 +81,7 @@ pub(crate) fn write_entry(buffer: &mut [u8], span: &[u8], ids: &[u32], packing: 
 /// Ids of long spans; forgetful.
 #[derive(Debug)]
 pub(crate) struct LongMemo {
-    /// Lines of two places, the newer one first.
+    /// Lines of places, the newest first: one line of the CPU's caches each, where that is so aligned.
     places: Vec<u128>,
     /// Spans and ids in the order they came; at its end it goes on at the front.
     buffer: Vec<u8>,
@@ -89,30 +93,36 @@ pub(crate) struct LongMemo {
 }
 
 impl LongMemo {
-    /// A memo of at most `num_bytes`, half of it for places.
+    /// A memo of about `num_bytes`, a quarter of it for places.
     pub(crate) fn new(num_bytes: usize, packing: Packing) -> Self {
-        let half = 1 << (num_bytes / 2).clamp(2 * MAX_ENTRY, 1 << 30).ilog2();
+        let places = 1 << (num_bytes / 64).max(LINE).ilog2();
         Self {
-            places: vec![0; half / 16],
+            places: vec![0; places],
             buffer: Vec::new(),
-            max_buffer: half,
+            max_buffer: (num_bytes / 4 * 3).clamp(2 * MAX_ENTRY, 1 << 30),
             written: 0,
             packing,
         }
     }
 
-    /// Says that the span of this hash will be looked for soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
+    /// The hash of a span that will be looked for soon, if it is not too long for that.
+    #[inline(never)]
+    #[expect(clippy::cast_possible_truncation, reason = "64 bits, or as good as any others")]
+    pub(crate) fn ask(&self, span: &[u8]) -> usize {
+        if span.len() > MAX_LENGTH {
+            return 0;
+        }
+        let hash = hash64(span);
         prefetch(&self.places, self.line(hash));
+        hash as usize
     }
 
     /// The bytes of the ids of `span`, if it is there.
     #[inline]
     pub(crate) fn get(&self, span: &[u8], hash: u64) -> Option<&[u8]> {
         let line = self.line(hash);
-        let places = [self.places[line], self.places[line + 1]].map(Place::unpack);
-        places.into_iter().find_map(|place| self.ids_at(place, span, hash))
+        let mut places = self.places[line..line + LINE].iter().map(|&place| Place::unpack(place));
+        places.find_map(|place| self.ids_at(place, span, hash))
     }
 
     #[inline]
@@ -121,7 +131,7 @@ impl LongMemo {
             return None;
         }
         let overwritten = (self.written - place.start) as usize > self.max_buffer;
-        let start = place.start as usize & (self.max_buffer - 1);
+        let start = place.start as usize % self.max_buffer;
         if overwritten { None } else { place.ids_of(self.buffer.get(start..)?, span, self.packing) }
     }
 
@@ -134,21 +144,21 @@ impl LongMemo {
         }
         let start = self.start_of(num_bytes);
         let place = Place::new(hash, start, span, ids);
-        let at = start as usize & (self.max_buffer - 1);
+        let at = start as usize % self.max_buffer;
         if self.buffer.len() < at + num_bytes {
             self.buffer.resize(at + num_bytes, 0);
         }
         write_entry(&mut self.buffer[at..], span, ids, self.packing);
         self.written = start + num_bytes as u32;
         let line = self.line(hash);
-        self.places[line + 1] = self.places[line];
+        self.places.copy_within(line..line + LINE - 1, line + 1);
         self.places[line] = place.pack();
     }
 
     /// Where the next entry goes: no entry goes past the end of the buffer. After 4 GB all is forgotten, so
     /// that an old place is never taken for a new one.
     fn start_of(&mut self, num_bytes: usize) -> u32 {
-        let at = self.written as usize & (self.max_buffer - 1);
+        let at = self.written as usize % self.max_buffer;
         let skipped = if at + num_bytes > self.max_buffer { self.max_buffer - at } else { 0 };
         let start = self.written as usize + skipped;
         match u32::try_from(start) {
@@ -163,14 +173,13 @@ impl LongMemo {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as any")]
     fn line(&self, hash: u64) -> usize {
-        2 * (hash as usize & (self.places.len() / 2 - 1))
+        LINE * (hash as usize & (self.places.len() / LINE - 1))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash64;
 
     fn span(number: u32) -> Vec<u8> {
         format!("a span of more than 15 bytes: {number}").into_bytes()
@@ -194,7 +203,7 @@ mod tests {
                 }
                 assert!(memo.buffer.len() <= memo.max_buffer);
             }
-            assert!(remembered > 15_000, "{remembered}");
+            assert!(remembered > 10_000, "{remembered}");
         }
     }
 

@@ -45,19 +45,26 @@ impl Scanner {
     /// Calls `visit` with each span of `text`; joined they are the text.
     #[inline]
     pub(crate) fn split<'d>(&self, text: &'d str, mut visit: impl FnMut(&'d [u8])) {
-        let mut from = 0;
-        for (base, mut starts) in self.scan(text) {
+        let mut start = 0;
+        self.visit_ends(text, |end| {
+            visit(&text.as_bytes()[std::mem::replace(&mut start, end)..end]);
+        });
+    }
+
+    /// Calls `visit` with where each span of `text` ends.
+    #[inline]
+    pub(crate) fn visit_ends(&self, text: &str, mut visit: impl FnMut(usize)) {
+        let mut blocks = self.scan(text);
+        // The first start of all ends nothing.
+        let first = blocks.next().map(|(base, starts)| (base, starts & starts.wrapping_sub(1)));
+        for (base, mut starts) in first.into_iter().chain(blocks) {
             while starts != 0 {
-                let start = base + starts.trailing_zeros() as usize;
+                visit(base + starts.trailing_zeros() as usize);
                 starts &= starts - 1;
-                if start > 0 {
-                    visit(&text.as_bytes()[from..start]);
-                    from = start;
-                }
             }
         }
-        if from < text.len() {
-            visit(&text.as_bytes()[from..]);
+        if !text.is_empty() {
+            visit(text.len());
         }
     }
 }

@@ -3,64 +3,59 @@
 
 use crate::short::Short;
 use crate::simd::prefetch;
+use crate::zeros::Zeros;
 
-/// Two spans and what belongs to them: one line of the CPU's caches.
-const LINE: usize = 4;
+/// Two spans, then their numbers: one line of the CPU's caches.
+const LINE: usize = 64;
+
+type Line = [u128; 4];
 
 /// Numbers of short spans; forgetful.
 #[derive(Debug)]
 pub(crate) struct ShortMemo {
-    /// Lines of two spans, then their numbers. Zeros as they come from the system take no memory until
-    /// something is put there.
-    words: Vec<u128>,
-    /// Words before the first line, so that lines of the CPU are not straddled.
-    skipped: usize,
+    lines: Zeros,
     mask: usize,
 }
 
 impl ShortMemo {
     /// A memo of at most `num_bytes`, which is at least one line.
     pub(crate) fn new(num_bytes: usize) -> Self {
-        let lines = 1 << (num_bytes / (16 * LINE)).max(1).ilog2();
-        let words = vec![0; (lines + 1) * LINE];
-        let skipped = words.as_ptr().addr().wrapping_neg() % (16 * LINE) / 16;
-        Self { words, skipped, mask: lines - 1 }
+        let lines = 1 << (num_bytes / LINE).max(1).ilog2();
+        Self { lines: Zeros::new(lines * LINE), mask: lines - 1 }
     }
 
     /// Where the line of `span` is.
     #[inline]
     pub(crate) fn place(&self, span: Short) -> usize {
-        self.skipped + LINE * (span.mixed() & self.mask)
+        LINE * (span.mixed() & self.mask)
     }
 
     /// Says that `place` will be looked at soon.
     #[inline]
     pub(crate) fn prefetch(&self, place: usize) {
-        prefetch(&self.words, place);
+        prefetch(&self.lines, place);
     }
 
     /// The number of `span`, whose place this is; 0 if it is not there.
     #[inline]
     pub(crate) fn get(&self, place: usize, span: Short) -> u128 {
-        let Some(line) = self.words.get(place..).and_then(|words| words.first_chunk::<LINE>())
-        else {
-            return 0;
+        let line = self.lines.get(place..).and_then(|bytes| bytes.first_chunk::<LINE>());
+        let [first, second, of_first, of_second]: Line = match line {
+            Some(&line) => bytemuck::cast(line),
+            None => return 0,
         };
-        if line[0] == span.number() {
-            line[2]
-        } else if line[1] == span.number() {
-            line[3]
-        } else {
-            0
-        }
+        // No branch: which of the two it is cannot be foreseen.
+        let chosen =
+            |own: u128, number: u128| number & u128::from(own == span.number()).wrapping_neg();
+        chosen(first, of_first) | chosen(second, of_second)
     }
 
     /// Puts `span`, which is not there, into its place.
     pub(crate) fn put(&mut self, place: usize, span: Short, number: u128) {
-        if let Some([first, second, of_first, of_second]) = self.words.get_mut(place..place + LINE)
-        {
-            (*second, *of_second) = (*first, *of_first);
-            (*first, *of_first) = (span.number(), number);
+        let line = self.lines.get_mut(place..).and_then(|bytes| bytes.first_chunk_mut::<LINE>());
+        if let Some(line) = line {
+            let [first, _, of_first, _]: Line = bytemuck::cast(*line);
+            *line = bytemuck::cast([span.number(), first, number, of_first]);
         }
     }
 }

@@ -13,56 +13,56 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
-use rustc_hash::FxHashMap;
 
+use crate::backtrack::Backtrack;
+use crate::chunks::merge_in_chunks;
+use crate::cuts::Cuts;
 use crate::linked::Linked;
+use crate::merge_table::{MergeTable, NO_MERGE};
+use crate::sweep::{is_poor, merge_by_sweeps};
 use crate::{Error, Merge, Vocabulary, hash64};
 
-/// From this many bytes on a heap finds the next merge: shorter spans are faster scanned.
-const LONG_SPAN: usize = 64;
+/// From this many bytes on a span is cut into parts: shorter ones are sooner scanned as they are.
+const LONG_SPAN: usize = 16;
 
-/// "These two do not merge", greater than every id.
-const NO_MERGE: u32 = u32::MAX;
+/// With so many cuts in 32 bytes merges are few, and scanning finds them sooner.
+const MANY_CUTS: u32 = 8;
+
+/// From this many bytes on a heap finds the next merge, where going from left to right is not possible.
+const LONG_PART: usize = 64;
 
 /// The tables that give a span's ids.
 #[derive(Debug)]
 pub(crate) struct SpanIds {
     vocabulary: Vocabulary,
     whole: HashTable<u32>,
-    of_bytes: Vec<u32>,
-    merges: FxHashMap<Merge, u32>,
+    merges: MergeTable,
+    backtrack: Option<Backtrack>,
+    cuts: Cuts,
 }
 
 /// Memory that is used again for each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     ids: Vec<u32>,
+    room: Room,
+}
+
+/// What merging needs beside the ids.
+#[derive(Debug, Default)]
+struct Room {
+    part: Vec<u32>,
     merged: Vec<u32>,
+    left: Vec<u64>,
 }
 
 impl SpanIds {
     pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
         let vocabulary = Vocabulary::new(merges)?;
-        let mut tables = Self {
-            whole: whole_spans(&vocabulary),
-            vocabulary,
-            of_bytes: vec![NO_MERGE; 1 << 16],
-            merges: FxHashMap::default(),
-        };
-        for (&pair, id) in merges.iter().zip(256..) {
-            let slot = match pair {
-                (left @ 0..256, right @ 0..256) => {
-                    &mut tables.of_bytes[(left << 8 | right) as usize]
-                }
-                _ => tables.merges.entry(pair).or_insert(NO_MERGE),
-            };
-            if *slot != NO_MERGE {
-                let (merge, first) = (id as usize - 256, *slot as usize - 256);
-                return Err(Error::RepeatedMerge { merge, first });
-            }
-            *slot = id;
-        }
-        Ok(tables)
+        let merges = MergeTable::new(merges)?;
+        let backtrack = Backtrack::new(&vocabulary, &merges);
+        let cuts = Cuts::new(&vocabulary);
+        Ok(Self { whole: whole_spans(&vocabulary), vocabulary, merges, backtrack, cuts })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -71,19 +71,71 @@ impl SpanIds {
 
     /// The ids of `span`, which is not empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
-        let Scratch { ids, merged } = scratch;
-        ids.clear();
+        scratch.ids.clear();
         if let Some(id) = self.whole_span(span) {
-            ids.push(id);
-            return ids;
-        }
-        ids.extend(span.iter().map(|&byte| u32::from(byte)));
-        if span.len() < LONG_SPAN {
-            self.merge_by_scan(ids, merged);
+            scratch.ids.push(id);
+        } else if span.len() < LONG_SPAN {
+            let Scratch { ids, room } = scratch;
+            ids.extend(span.iter().map(|&byte| u32::from(byte)));
+            self.merge_by_scan(ids, &mut room.merged);
         } else {
-            self.merge_by_heap(ids);
+            self.encode_long(span, scratch);
         }
-        ids
+        &scratch.ids
+    }
+
+    /// Part by part: up to the last of many cuts by scanning, else past them in another way.
+    fn encode_long(&self, span: &[u8], scratch: &mut Scratch) {
+        let Scratch { ids, room } = scratch;
+        let mut rest = span;
+        while !rest.is_empty() {
+            let cuts = self.cuts.first(rest);
+            let many = cuts.count_ones() >= MANY_CUTS;
+            let length = match 32 - cuts.leading_zeros() as usize {
+                _ if rest.len() <= 32 => rest.len(),
+                last if many => last,
+                _ => 31 + self.cuts.first_part(&rest[31..]),
+            };
+            let (bytes, after) = rest.split_at(length);
+            rest = after;
+            if many {
+                self.merge_any(bytes, ids, room);
+            } else {
+                self.merge_part(bytes, ids, room);
+            }
+        }
+    }
+
+    /// Adds to `ids` what the bytes between two cuts merge to: in chunks, if they are many.
+    fn merge_part(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        let merge = |bytes: &[u8], ids: &mut Vec<u32>| self.merge_chunk(bytes, ids, room);
+        let length = |id| self.vocabulary.get(id).map_or(0, <[u8]>::len);
+        if !merge_in_chunks(bytes, ids, merge, length) {
+            self.merge_chunk(bytes, ids, room);
+        }
+    }
+
+    /// The same from left to right, but where that takes too many steps.
+    fn merge_chunk(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        let poor = bytes.len() >= LONG_PART && is_poor(bytes);
+        let backtrack = self.backtrack.as_ref().filter(|_| !poor);
+        if !backtrack.is_some_and(|it| it.merge(&self.merges, bytes, ids, &mut room.left)) {
+            self.merge_any(bytes, ids, room);
+        }
+    }
+
+    /// The same by passes, then by scanning or by the heap, whatever the bytes are.
+    fn merge_any(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        let Room { part, merged, .. } = room;
+        part.clear();
+        part.extend(bytes.iter().map(|&byte| u32::from(byte)));
+        merge_by_sweeps(&self.merges, part, LONG_PART);
+        if part.len() < LONG_PART {
+            self.merge_by_scan(part, merged);
+        } else {
+            self.merge_by_heap(part);
+        }
+        ids.extend_from_slice(part);
     }
 
     fn whole_span(&self, span: &[u8]) -> Option<u32> {
@@ -93,18 +145,10 @@ impl SpanIds {
         self.whole.find(hash64(span), |&id| self.vocabulary.get(id) == Some(span)).copied()
     }
 
-    #[inline]
-    fn merged(&self, left: u32, right: u32) -> u32 {
-        if left < 256 && right < 256 {
-            return self.of_bytes[(left << 8 | right) as usize];
-        }
-        self.merges.get(&(left, right)).copied().unwrap_or(NO_MERGE)
-    }
-
     /// Time: n for each merge. `merged[i]` is what ids i and i + 1 merge to.
     fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
         merged.clear();
-        merged.extend(ids.windows(2).map(|pair| self.merged(pair[0], pair[1])));
+        merged.extend(ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1])));
         while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
             if id == NO_MERGE {
                 return;
@@ -113,22 +157,26 @@ impl SpanIds {
             ids.remove(at + 1);
             merged.remove(at);
             if at > 0 {
-                merged[at - 1] = self.merged(ids[at - 1], id);
+                merged[at - 1] = self.merges.get(ids[at - 1], id);
             }
             if at < merged.len() {
-                merged[at] = self.merged(id, ids[at + 1]);
+                merged[at] = self.merges.get(id, ids[at + 1]);
             }
         }
     }
 
-    /// Time: n log n. The heap may hold pairs that are gone: what stands there now tells.
+    /// Time: n log n. The heap may hold pairs that are gone: what stands there now tells. A merge and its
+    /// place are one number.
     fn merge_by_heap(&self, ids: &mut Vec<u32>) {
-        let merged = |(left, right)| self.merged(left, right);
+        let merged = |(left, right)| self.merges.get(left, right);
+        let entry = |id: u32, at: u32| Reverse(u64::from(id) << 32 | u64::from(at));
         let mut list = Linked::new(ids);
-        let pairs = ids.windows(2).map(|pair| self.merged(pair[0], pair[1]));
-        let mut heap: BinaryHeap<Reverse<(u32, usize)>> =
-            pairs.zip(0..).filter(|&(id, _)| id != NO_MERGE).map(Reverse).collect();
-        while let Some(Reverse((id, at))) = heap.pop() {
+        let pairs = ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1]));
+        let mergeable = pairs.zip(0..).filter(|&(id, _)| id != NO_MERGE);
+        let mut heap: BinaryHeap<Reverse<u64>> = mergeable.map(|(id, at)| entry(id, at)).collect();
+        while let Some(Reverse(first)) = heap.pop() {
+            #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
+            let (id, at) = ((first >> 32) as u32, first as u32);
             if list.pair(at).map(merged) != Some(id) {
                 continue;
             }
@@ -136,7 +184,7 @@ impl SpanIds {
             for left in [list.before(at), Some(at)].into_iter().flatten() {
                 let id = list.pair(left).map_or(NO_MERGE, merged);
                 if id != NO_MERGE {
-                    heap.push(Reverse((id, left)));
+                    heap.push(entry(id, left));
                 }
             }
         }
@@ -156,81 +204,4 @@ fn whole_spans(vocabulary: &Vocabulary) -> HashTable<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::naive;
-
-    fn check(merges: &[Merge], span: &str, expected: &[u32]) {
-        let tables = SpanIds::new(merges).unwrap();
-        assert_eq!(tables.encode(span.as_bytes(), &mut Scratch::default()), expected, "{span}");
-    }
-
-    #[test]
-    fn the_lowest_merge_comes_first_and_the_leftmost_of_equals() {
-        check(&[], "ab", &[97, 98]);
-        check(&[(98, 99), (97, 98)], "abcx", &[97, 256, 120]);
-        check(&[(97, 97)], "aaa", &[256, 97]);
-        check(&[(97, 98), (256, 256)], "ababab", &[257, 256]);
-    }
-
-    #[test]
-    fn a_whole_token_is_its_id_even_if_merges_do_not_lead_there() {
-        let merges = [(98, 99), (97, 98), (257, 99)];
-        check(&merges, "abc", &[258]);
-        check(&merges, "abcd", &[97, 256, 100]);
-    }
-
-    #[test]
-    fn of_two_tokens_with_the_same_bytes_the_lower_is_taken() {
-        check(&[(97, 97), (256, 97), (97, 256)], "aaa", &[257]);
-    }
-
-    #[test]
-    fn a_repeated_merge_is_an_error() {
-        let error = |merges: &[Merge]| SpanIds::new(merges).unwrap_err();
-        let first = (97, 98);
-        assert_eq!(error(&[first, first]), Error::RepeatedMerge { merge: 1, first: 0 });
-        let second = (256, 256);
-        assert_eq!(error(&[first, second, second]), Error::RepeatedMerge { merge: 2, first: 1 });
-    }
-
-    /// Merges of ids that exist before, no pair twice: more than a learner would ever make.
-    fn merges() -> impl Strategy<Value = Vec<Merge>> {
-        prop::collection::vec((0u32..40, 0u32..40), 0..40).prop_map(|choices| {
-            let mut merges: Vec<Merge> = Vec::new();
-            for (left, right) in choices {
-                let id = |choice: u32| if choice < 4 { 97 + choice } else { 252 + choice };
-                let merge = (id(left), id(right));
-                let limit = 256 + u32::try_from(merges.len()).unwrap();
-                if merge.0 < limit && merge.1 < limit && !merges.contains(&merge) {
-                    merges.push(merge);
-                }
-            }
-            merges
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn ids_are_those_of_the_plain_twin(
-            merges in merges(), span in prop::collection::vec(97u8..102, 1..150)
-        ) {
-            let tables = SpanIds::new(&merges).unwrap();
-            let mut scratch = Scratch::default();
-            let expected = naive::encode_span(&merges, &span);
-            prop_assert_eq!(tables.encode(&span, &mut scratch), &expected[..]);
-            for by_heap in [false, true] {
-                let mut ids: Vec<u32> = span.iter().map(|&byte| u32::from(byte)).collect();
-                if by_heap {
-                    tables.merge_by_heap(&mut ids);
-                } else {
-                    tables.merge_by_scan(&mut ids, &mut Vec::new());
-                }
-                let whole = tables.whole_span(&span).map(|id| vec![id]);
-                prop_assert_eq!(whole.unwrap_or(ids), &expected[..]);
-            }
-        }
-    }
-}
+mod tests;

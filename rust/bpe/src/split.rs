@@ -95,12 +95,32 @@ impl Splitter {
         self.visit(document, visit).map_err(|stuck| stuck.in_document(0))
     }
 
+    /// Calls `visit` with where each span ends. For who needs no more this is the fastest.
+    #[inline]
+    pub(crate) fn visit_ends(
+        &self,
+        document: &[u8],
+        mut visit: impl FnMut(usize),
+    ) -> Result<(), Stuck> {
+        if let Engine::Scanner(scanner) = &self.engine
+            && let Ok(text) = simdutf8::basic::from_utf8(document)
+        {
+            scanner.visit_ends(text, visit);
+            return Ok(());
+        }
+        let mut end = 0;
+        self.visit(document, |span, _| {
+            end += span.len();
+            visit(end);
+        })
+    }
+
     pub(crate) fn visit<'d>(
         &self,
         document: &'d [u8],
         mut visit: impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
-        if let Ok(text) = std::str::from_utf8(document) {
+        if let Ok(text) = simdutf8::basic::from_utf8(document) {
             return self.visit_text(text, &mut visit);
         }
         let mut start = 0;

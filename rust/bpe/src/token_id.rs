@@ -79,31 +79,19 @@ impl Packing {
     pub(crate) fn unpack<I: TokenId>(self, packed: u128, out: &mut [I; UNPACKED]) -> usize {
         match self {
             Self::Narrow => {
-                let lanes: [u16; 8] = lanes(packed, u16::from_le_bytes);
-                for (id, lane) in out.iter_mut().zip(lanes) {
-                    *id = I::narrow(u32::from(lane));
-                }
-                usize::from(lanes[7])
+                let lanes: [u16; 8] = bytemuck::cast(packed.to_le());
+                *out = lanes.map(|lane| I::narrow(u32::from(u16::from_le(lane))));
+                usize::from(u16::from_le(lanes[7]))
             }
             Self::Wide => {
-                let lanes: [u32; 4] = lanes(packed, u32::from_le_bytes);
+                let lanes: [u32; 4] = bytemuck::cast(packed.to_le());
                 for (id, lane) in out.iter_mut().zip(lanes) {
-                    *id = I::narrow(lane);
+                    *id = I::narrow(u32::from_le(lane));
                 }
-                lanes[3] as usize
+                u32::from_le(lanes[3]) as usize
             }
         }
     }
-}
-
-/// The parts of a number, the lowest first.
-#[inline]
-fn lanes<T, const BYTES: usize, const LANES: usize>(
-    packed: u128,
-    lane: impl Fn([u8; BYTES]) -> T,
-) -> [T; LANES] {
-    let bytes = packed.to_le_bytes();
-    std::array::from_fn(|at| lane(std::array::from_fn(|byte| bytes[BYTES * at + byte])))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::mem;
 
+use crate::Splitter;
 use crate::long_memo::{LongMemo, MAX_LENGTH};
 use crate::out::Out;
 use crate::short::Short;
@@ -11,10 +12,12 @@ use crate::span_ids::{Scratch, SpanIds};
 use crate::span_table::SpanTable;
 use crate::split::Stuck;
 use crate::token_id::{Packing, TokenId};
-use crate::{Splitter, hash64};
 
 /// Spans are found, then encoded, so many at a time: two short loops instead of a long one.
 const WINDOW: usize = 256;
+
+/// So many spans before it is looked up, a span's place is asked for from memory.
+const AHEAD: usize = 32;
 
 /// Splits and encodes; remembers what it found.
 #[derive(Debug)]
@@ -62,12 +65,12 @@ impl Worker {
         out: &mut Out<I>,
     ) -> Result<(), Stuck> {
         let Self { splitter, ends, memory } = self;
-        let (mut from, mut to) = (start, start);
+        let mut from = start;
         ends.clear();
-        splitter.visit(&data[start..end], |span, _| {
-            to += span.len();
-            ends.push(to);
+        splitter.visit_ends(&data[start..end], |end| {
+            ends.push(start + end);
             if ends.len() == WINDOW {
+                let to = start + end;
                 memory.encode_window(source, data, mem::replace(&mut from, to), ends, out);
                 ends.clear();
             }
@@ -90,41 +93,38 @@ impl Memory {
     ) {
         let Some(last) = ends.last() else { return };
         out.reserve(last - start);
-        let mut keys = [Key::VeryLong; WINDOW];
-        let mut from = start;
-        for (&end, key) in ends.iter().zip(&mut keys) {
-            *key = self.key(data, mem::replace(&mut from, end), end);
-        }
-        for (&end, key) in ends.iter().zip(&keys) {
+        let mut keys = Keys::default();
+        let mut asked = start;
+        for at in 0..ends.len() + AHEAD {
+            let key = (keys.shorts[at % AHEAD], keys.places[at % AHEAD]);
+            if let Some(&end) = ends.get(at) {
+                self.ask(&mut keys, at, data, mem::replace(&mut asked, end), end);
+            }
+            let Some(&end) = at.checked_sub(AHEAD).and_then(|at| ends.get(at)) else { continue };
             let from = mem::replace(&mut start, end);
-            match *key {
-                Key::Short(short, place) => match self.short.get(place, short) {
-                    0 => self.encode_new(source, &data[from..end], short, out),
-                    packed => out.push_packed(self.packing, packed),
-                },
-                Key::Long(hash) => self.encode_long(source, &data[from..end], hash, out),
-                Key::VeryLong => {
-                    let ids = source.span_ids.encode(&data[from..end], &mut self.scratch);
-                    out.push_all(ids.iter().copied());
-                }
+            let (short, place) = key;
+            if short == Short::default() {
+                self.encode_long(source, &data[from..end], place as u64, out);
+                continue;
+            }
+            match self.short.get(place, short) {
+                0 => self.encode_new(source, &data[from..end], short, out),
+                packed => out.push_packed(self.packing, packed),
             }
         }
     }
 
-    /// What the span `data[start..end]` is looked up by, which is asked for from memory.
+    /// Finds what the span `data[start..end]` is looked up by, and asks for that from memory.
     #[inline]
-    fn key(&self, data: &[u8], start: usize, end: usize) -> Key {
-        if let Some(short) = short_of(data, start, end) {
+    fn ask(&self, keys: &mut Keys, at: usize, data: &[u8], start: usize, end: usize) {
+        let (short, place) = if let Some(short) = short_of(data, start, end) {
             let place = self.short.place(short);
             self.short.prefetch(place);
-            return Key::Short(short, place);
-        }
-        if end - start > MAX_LENGTH {
-            return Key::VeryLong;
-        }
-        let hash = hash64(&data[start..end]);
-        self.long.prefetch(hash);
-        Key::Long(hash)
+            (short, place)
+        } else {
+            (Short::default(), self.long.ask(&data[start..end]))
+        };
+        (keys.shorts[at % AHEAD], keys.places[at % AHEAD]) = (short, place);
     }
 
     #[inline(never)]
@@ -156,6 +156,10 @@ impl Memory {
         hash: u64,
         out: &mut Out<I>,
     ) {
+        if span.len() > MAX_LENGTH {
+            out.push_all(source.span_ids.encode(span, &mut self.scratch).iter().copied());
+            return;
+        }
         let known = self.long.get(span, hash);
         let known = known.or_else(|| source.table.and_then(|table| table.long(span, hash)));
         if let Some(ids) = known {
@@ -168,15 +172,14 @@ impl Memory {
     }
 }
 
-/// What a span is looked up by.
-#[derive(Debug, Clone, Copy)]
-enum Key {
-    /// Its short form and its line.
-    Short(Short, usize),
-    /// Its hash.
-    Long(u64),
-    /// Nothing: it is merged anew.
-    VeryLong,
+/// What the next spans are looked up by, each in turn. Two arrays, because a pair of such numbers is
+/// copied in other pieces than it was written in, for which the CPU would wait.
+#[derive(Debug, Default)]
+struct Keys {
+    /// The short form, none for longer spans.
+    shorts: [Short; AHEAD],
+    /// The line of a short span, the hash of a longer one.
+    places: [usize; AHEAD],
 }
 
 /// The short form of `data[start..end]`, if it has one.

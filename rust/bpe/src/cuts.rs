@@ -1,0 +1,56 @@
+//! Where a span can be cut before it is merged: between two bytes that no token has side by side. Takes
+//! a vocabulary, answers for bytes. Does not know merges.
+//!
+//! A merge across such a place would make a token that has both bytes, so there is none, and each part
+//! merges as it does alone. But a part is no span: one that is a token need not merge to it.
+
+use crate::Vocabulary;
+
+/// A bit for each two bytes: 8 KiB.
+#[derive(Debug)]
+pub(crate) struct Cuts {
+    joined: Vec<[u64; 4]>,
+}
+
+impl Cuts {
+    pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
+        let (bytes, offsets) = vocabulary.parts();
+        let mut joined = vec![[0; 4]; 256];
+        for token in offsets.windows(2).map(|window| &bytes[window[0]..window[1]]) {
+            for pair in token.windows(2) {
+                joined[usize::from(pair[0])][usize::from(pair[1] / 64)] |= 1 << (pair[1] % 64);
+            }
+        }
+        Self { joined }
+    }
+
+    /// A bit for each of the first 32 places between two of `bytes`: may they be cut apart there?
+    #[inline]
+    pub(crate) fn first(&self, bytes: &[u8]) -> u32 {
+        let pairs = (0..32).zip(bytes.windows(2));
+        pairs.fold(0, |cuts, (at, pair)| cuts | u32::from(self.may_cut(pair[0], pair[1])) << at)
+    }
+
+    /// How many of `bytes` come before the first cut; there must be one byte.
+    pub(crate) fn first_part(&self, bytes: &[u8]) -> usize {
+        let cut = bytes.windows(2).position(|pair| self.may_cut(pair[0], pair[1]));
+        cut.map_or(bytes.len(), |before| before + 1)
+    }
+
+    #[inline]
+    fn may_cut(&self, first: u8, second: u8) -> bool {
+        self.joined[usize::from(first)][usize::from(second / 64)] >> (second % 64) & 1 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_inside_any_token_are_not_cut_apart() {
+        let cuts = Cuts::new(&Vocabulary::new(&[(97, 98), (256, 99)]).unwrap());
+        let part = |text: &str| cuts.first_part(text.as_bytes());
+        assert_eq!(["a", "abcabc", "bcx", "ba", "ab"].map(part), [1, 3, 2, 1, 2]);
+    }
+}

@@ -1,0 +1,206 @@
+//! Which two ids merge, and to what. Takes merges, answers for pairs. Knows neither bytes nor spans.
+//!
+//! An id is above the ids it is made of. So to merge "the lowest first, the leftmost of equals" is to
+//! take the merges in their order, each from left to right, once.
+
+use rustc_hash::FxHashMap;
+
+use crate::{Error, Merge};
+
+/// "These two do not merge", greater than every id.
+pub(crate) const NO_MERGE: u32 = u32::MAX;
+
+/// Ids by the pair they are made of, and the other way round.
+#[derive(Debug)]
+pub(crate) struct MergeTable {
+    of_bytes: Vec<u32>,
+    others: Others,
+    parts: Vec<Merge>,
+}
+
+/// Pairs of which one at least is no byte.
+#[derive(Debug)]
+enum Others {
+    Packed(Packed),
+    /// Of ids that do not fit the other.
+    Wide(FxHashMap<Merge, u32>),
+}
+
+impl MergeTable {
+    /// Merge k makes id 256 + k.
+    ///
+    /// # Errors
+    ///
+    /// A pair that is merged twice.
+    pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
+        let mut of_bytes = vec![NO_MERGE; 1 << 16];
+        let mut others = Others::for_merges(merges.len());
+        for (&pair, id) in merges.iter().zip(256..) {
+            let known = if let (left @ 0..256, right @ 0..256) = pair {
+                let known = &mut of_bytes[(left << 8 | right) as usize];
+                std::mem::replace(known, (*known).min(id))
+            } else {
+                others.insert(pair, id)
+            };
+            if known != NO_MERGE {
+                let (merge, first) = (id as usize - 256, known as usize - 256);
+                return Err(Error::RepeatedMerge { merge, first });
+            }
+        }
+        Ok(Self { of_bytes, others, parts: merges.to_vec() })
+    }
+
+    /// What the two merge to, or `NO_MERGE`.
+    #[inline]
+    pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
+        if left < 256 && right < 256 {
+            return self.of_bytes[(left << 8 | right) as usize];
+        }
+        match &self.others {
+            Others::Packed(packed) => packed.get(left, right),
+            Others::Wide(map) => map.get(&(left, right)).copied().unwrap_or(NO_MERGE),
+        }
+    }
+
+    /// Whether no merge below `limit` takes the end of `left` together with the start of `right`,
+    /// when their bytes are merged side by side. Both must be what their own bytes merge to.
+    ///
+    /// Goes back in time: to where the later of the two was made, which frees the part of it that
+    /// touches the other. Of two equal ids the right one was made later. A merge across would have
+    /// come before the one undone, or, if that lies to the right, could have been the same merge.
+    ///
+    /// Time: the depth of the two.
+    #[inline]
+    pub(crate) fn stay_apart(&self, mut left: u32, mut right: u32, mut limit: u32) -> bool {
+        loop {
+            if self.get(left, right) < limit {
+                return false;
+            }
+            if left.max(right) < 256 {
+                return true;
+            }
+            if left > right {
+                limit = left;
+                left = self.parts[left as usize - 256].1;
+            } else {
+                limit = right + 1;
+                right = self.parts[right as usize - 256].0;
+            }
+        }
+    }
+
+    /// Whether each id is what its own bytes merge to: its parts are, and stay apart until it is made.
+    pub(crate) fn reachable(&self) -> Vec<bool> {
+        let mut reachable = vec![true; 256];
+        for (&(left, right), id) in self.parts.iter().zip(256..) {
+            let parts = reachable[left as usize] && reachable[right as usize];
+            reachable.push(parts && self.stay_apart(left, right, id));
+        }
+        reachable
+    }
+}
+
+impl Others {
+    fn for_merges(number: usize) -> Self {
+        if number + 256 <= 1 << ID_BITS {
+            Self::Packed(Packed::for_merges(number))
+        } else {
+            Self::Wide(FxHashMap::default())
+        }
+    }
+
+    /// Puts a pair in, and gives the id that it had before.
+    fn insert(&mut self, pair: Merge, id: u32) -> u32 {
+        match self {
+            Self::Packed(packed) => packed.insert(pair, id),
+            Self::Wide(map) => map.insert(pair, id).unwrap_or(NO_MERGE),
+        }
+    }
+}
+
+/// Three ids fit 64 bits.
+const ID_BITS: u32 = 21;
+
+/// A pair and its id in eight bytes: a table at most half full that fits the cache of a core. Most pairs
+/// do not merge, and a bit for each hash says so sooner.
+#[derive(Debug)]
+struct Packed {
+    slots: Vec<u64>,
+    maybe: Vec<u64>,
+}
+
+/// No pair; a real one has zeros at its top.
+const EMPTY: u64 = u64::MAX;
+
+impl Packed {
+    fn for_merges(number: usize) -> Self {
+        let places = (number * 2).next_power_of_two().max(64);
+        Self { slots: vec![EMPTY; places], maybe: vec![0; places / 8] }
+    }
+
+    #[inline]
+    fn get(&self, left: u32, right: u32) -> u32 {
+        let (key, hash) = key_of(left, right);
+        let (word, bit) = self.bit(hash);
+        if self.maybe[word] & bit == 0 {
+            return NO_MERGE;
+        }
+        let found = self.slots[self.find(key, hash)];
+        if found == EMPTY { NO_MERGE } else { id_of(found) }
+    }
+
+    fn insert(&mut self, (left, right): Merge, id: u32) -> u32 {
+        let (key, hash) = key_of(left, right);
+        let (word, bit) = self.bit(hash);
+        self.maybe[word] |= bit;
+        let place = self.find(key, hash);
+        let found = std::mem::replace(&mut self.slots[place], key << ID_BITS | u64::from(id));
+        if found == EMPTY { NO_MERGE } else { id_of(found) }
+    }
+
+    /// Where `key` is, or where it would be.
+    #[inline]
+    fn find(&self, key: u64, hash: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut place = (hash >> 32) as usize & mask;
+        while self.slots[place] != EMPTY && self.slots[place] >> ID_BITS != key {
+            place = (place + 1) & mask;
+        }
+        place
+    }
+
+    #[inline]
+    fn bit(&self, hash: u64) -> (usize, u64) {
+        ((hash >> 38) as usize & (self.maybe.len() - 1), 1 << (hash >> 32 & 63))
+    }
+}
+
+#[inline]
+fn key_of(left: u32, right: u32) -> (u64, u64) {
+    let key = u64::from(left) << ID_BITS | u64::from(right);
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (key, hash ^ hash >> 29)
+}
+
+#[inline]
+fn id_of(slot: u64) -> u32 {
+    (slot & ((1 << ID_BITS) - 1)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_found_in_either_table() {
+        let merges: Vec<Merge> = (0..2000).map(|id| (id % 900 * (id % 2), id)).collect();
+        let table = MergeTable::new(&merges).unwrap();
+        let mut wide = Others::Wide(FxHashMap::default());
+        for (&pair, id) in merges.iter().zip(256..) {
+            assert_eq!(wide.insert(pair, id), NO_MERGE);
+            assert_eq!(table.get(pair.0, pair.1), id);
+            assert_eq!(table.get(pair.1 + 3000, pair.0), NO_MERGE);
+        }
+        assert_eq!(wide.insert(merges[700], 5), 956);
+    }
+}

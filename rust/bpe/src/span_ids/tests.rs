@@ -1,0 +1,201 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::naive;
+
+fn check(merges: &[Merge], span: &str, expected: &[u32]) {
+    let tables = SpanIds::new(merges).unwrap();
+    assert_eq!(tables.encode(span.as_bytes(), &mut Scratch::default()), expected, "{span}");
+}
+
+#[test]
+fn the_lowest_merge_comes_first_and_the_leftmost_of_equals() {
+    check(&[], "ab", &[97, 98]);
+    check(&[(98, 99), (97, 98)], "abcx", &[97, 256, 120]);
+    check(&[(97, 97)], "aaa", &[256, 97]);
+    check(&[(97, 98), (256, 256)], "ababab", &[257, 256]);
+}
+
+#[test]
+fn a_whole_token_is_its_id_even_if_merges_do_not_lead_there() {
+    let merges = [(98, 99), (97, 98), (257, 99)];
+    check(&merges, "abc", &[258]);
+    check(&merges, "abcd", &[97, 256, 100]);
+}
+
+#[test]
+fn of_two_tokens_with_the_same_bytes_the_lower_is_taken() {
+    check(&[(97, 97), (256, 97), (97, 256)], "aaa", &[257]);
+}
+
+#[test]
+fn a_repeated_merge_is_an_error() {
+    let error = |merges: &[Merge]| SpanIds::new(merges).unwrap_err();
+    let first = (97, 98);
+    assert_eq!(error(&[first, first]), Error::RepeatedMerge { merge: 1, first: 0 });
+    let second = (256, 256);
+    assert_eq!(error(&[first, second, second]), Error::RepeatedMerge { merge: 2, first: 1 });
+}
+
+#[test]
+fn vocabularies_with_giant_tokens_are_merged_by_the_heap() {
+    let doubling: Vec<Merge> =
+        [(97, 97)].into_iter().chain((256..266).map(|id| (id, id))).collect();
+    for (num_merges, backtracks) in [(10, true), (11, false)] {
+        let tables = SpanIds::new(&doubling[..num_merges]).unwrap();
+        assert_eq!(tables.backtrack.is_some(), backtracks);
+        let longest = 255 + u32::try_from(num_merges).unwrap();
+        let span = vec![97; (2 << num_merges) + 1];
+        let mut scratch = Scratch::default();
+        assert_eq!(tables.encode(&span, &mut scratch), [longest, longest, 97]);
+    }
+}
+
+#[test]
+fn an_end_that_changes_a_long_span_is_found() {
+    // "bb" first: a run of b in pairs from its start, then each "a" takes what is left beside it.
+    let merges = [(98, 98), (97, 98), (257, 256), (258, 258), (256, 99)];
+    let tables = SpanIds::new(&merges).unwrap();
+    for length in 0..200 {
+        let span = [&b"a".repeat(length % 3)[..], &b"b".repeat(length), b"c"].concat();
+        assert_eq!(
+            tables.encode(&span, &mut Scratch::default()),
+            naive::encode_span(&merges, &span)
+        );
+    }
+}
+
+/// Merges of ids that exist before, no pair twice: more than a learner would ever make.
+fn any_merges() -> impl Strategy<Value = Vec<Merge>> {
+    prop::collection::vec((0u32..40, 0u32..40), 0..40).prop_map(|choices| {
+        let mut merges: Vec<Merge> = Vec::new();
+        for (left, right) in choices {
+            let id = |choice: u32| if choice < 4 { 97 + choice } else { 252 + choice };
+            let merge = (id(left), id(right));
+            let limit = 256 + u32::try_from(merges.len()).unwrap();
+            if merge.0 < limit && merge.1 < limit && !merges.contains(&merge) {
+                merges.push(merge);
+            }
+        }
+        merges
+    })
+}
+
+fn learned_merges() -> impl Strategy<Value = Vec<Merge>> {
+    prop::collection::vec((spans(40), 1u64..5), 1..8)
+        .prop_map(|spans| naive::learn(&spans, 40).into_iter().map(|(merge, _)| merge).collect())
+}
+
+/// One letter, a period, a Fibonacci word, or random over up to five letters.
+fn spans(limit: usize) -> impl Strategy<Value = Vec<u8>> {
+    let random =
+        (1u8..6).prop_flat_map(move |letters| prop::collection::vec(97..97 + letters, 2..limit));
+    let period = (prop::collection::vec(97u8..100, 1..5), 2..limit)
+        .prop_map(|(period, length)| period.into_iter().cycle().take(length).collect());
+    let fibonacci = (2..limit).prop_map(|length| {
+        let (mut before, mut word) = (b"b".to_vec(), b"a".to_vec());
+        while word.len() < length {
+            (before, word) = (word.clone(), [word, before].concat());
+        }
+        word[..length].to_vec()
+    });
+    prop_oneof![random, period, fibonacci]
+}
+
+impl SpanIds {
+    fn by_scan(&self, span: &[u8]) -> Vec<u32> {
+        let mut ids = span.iter().copied().map(u32::from).collect();
+        self.merge_by_scan(&mut ids, &mut Vec::new());
+        ids
+    }
+
+    fn by_heap(&self, span: &[u8]) -> Vec<u32> {
+        let mut ids = span.iter().copied().map(u32::from).collect();
+        self.merge_by_heap(&mut ids);
+        ids
+    }
+
+    fn by_sweeps(&self, span: &[u8]) -> Vec<u32> {
+        let mut ids = span.iter().copied().map(u32::from).collect();
+        merge_by_sweeps(&self.merges, &mut ids, 0);
+        self.merge_by_heap(&mut ids);
+        ids
+    }
+
+    fn by_backtracking(&self, span: &[u8]) -> Option<Vec<u32>> {
+        let mut ids = Vec::new();
+        let done = self.backtrack.as_ref()?.merge(&self.merges, span, &mut ids, &mut Vec::new());
+        done.then_some(ids)
+    }
+}
+
+proptest! {
+    #[test]
+    fn ids_are_those_of_the_plain_twin(
+        merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
+    ) {
+        let tables = SpanIds::new(&merges).unwrap();
+        let expected = naive::encode_span(&merges, &span);
+        let mut scratch = Scratch::default();
+        prop_assert_eq!(tables.encode(&span, &mut scratch), &expected[..]);
+        if tables.whole_span(&span).is_none() {
+            prop_assert_eq!(&tables.by_scan(&span), &expected);
+            prop_assert_eq!(&tables.by_heap(&span), &expected);
+        }
+    }
+
+    #[test]
+    fn all_rungs_of_the_ladder_agree(
+        merges in prop_oneof![any_merges(), learned_merges()],
+        span in prop_oneof![4 => spans(150), 1 => spans(3000)],
+    ) {
+        let tables = SpanIds::new(&merges).unwrap();
+        let expected = tables.by_heap(&span);
+        prop_assert_eq!(&tables.by_scan(&span), &expected);
+        prop_assert_eq!(&tables.by_sweeps(&span), &expected);
+        if let Some(ids) = tables.by_backtracking(&span) {
+            prop_assert_eq!(ids, expected);
+        }
+    }
+
+    #[test]
+    fn chunks_of_long_spans_are_joined_without_a_trace(
+        merges in prop_oneof![any_merges(), learned_merges()],
+        pieces in prop::collection::vec(spans(3000), 2..8),
+    ) {
+        let tables = SpanIds::new(&merges).unwrap();
+        let span = pieces.concat();
+        prop_assume!(tables.whole_span(&span).is_none());
+        let expected = tables.by_heap(&span);
+        prop_assert!(tables.encode(&span, &mut Scratch::default()) == expected);
+        let mut ids = Vec::new();
+        let merge = |bytes: &[u8], ids: &mut Vec<u32>| ids.extend(tables.by_heap(bytes));
+        let length = |id| tables.vocabulary.get(id).unwrap().len();
+        if merge_in_chunks(&span, &mut ids, merge, length) {
+            prop_assert!(ids == expected);
+        } else {
+            prop_assert!(ids.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_reachable_id_is_what_its_bytes_merge_to(merges in any_merges()) {
+        let tables = SpanIds::new(&merges).unwrap();
+        for (id, reachable) in (0..).zip(tables.merges.reachable()) {
+            let bytes = tables.vocabulary.get(id).unwrap();
+            if bytes.len() < 3000 {
+                prop_assert_eq!(tables.by_heap(bytes) == [id], reachable, "{}", id);
+            }
+        }
+    }
+
+    #[test]
+    fn merging_both_sides_of_a_cut_alone_changes_nothing(
+        merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
+    ) {
+        let tables = SpanIds::new(&merges).unwrap();
+        let (before, after) = span.split_at(tables.cuts.first_part(&span));
+        let sides = [tables.by_heap(before), tables.by_heap(after)].concat();
+        prop_assert_eq!(sides, tables.by_heap(&span));
+    }
+}
