@@ -28,7 +28,8 @@ class Summary:
             lines.append("Nothing to do: everything is there and matches the recipe.")
         lines.append(f"output      {own['output']}")
         lines.append(
-            f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
+            f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}, "
+            f"{own['span_table']:,} spans in its table"
         )
         if "documents" in own:
             lines += _corpus_lines(own)
@@ -66,6 +67,7 @@ def summarise(
         "output": output,
         "vocab_size": tokenizer.get_vocab_size(),
         "tokenizer_sha256": tokenizer.sha256,
+        "span_table": tokenizer.span_table_size,
         "stages": {name: _stage(seconds, size) for name, (seconds, size) in stages.items()},
     }
     if manifest is not None:
