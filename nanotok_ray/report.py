@@ -28,9 +28,10 @@ class Summary:
             lines.append("Nothing to do: everything is there and matches the recipe.")
         lines.append(f"output      {own['output']}")
         lines.append(
-            f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}, "
-            f"{own['span_table']:,} spans in its table"
+            f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
         )
+        if own["span_table"]:
+            lines.append(f"span table  {own['span_table']:,} spans")
         if "documents" in own:
             lines += _corpus_lines(own)
         lines += [_stage_line(name, stage) for name, stage in own["stages"].items()]

@@ -57,7 +57,7 @@ def test_the_output_is_the_same_with_and_without(corpus, tmp_path, used):
 def test_the_recipe_says_how_many_spans(corpus, tmp_path):
     summary = train_tokenizer(recipe(corpus, tmp_path / "out", "tokenizer.span_table=7"))
     assert summary.values["span_table"] == 7
-    assert "7 spans in its table" in summary.text()
+    assert "span table  7 spans" in summary.text()
     for wrong in ("-1", "16000001"):
         with pytest.raises(RecipeError, match=r"tokenizer\.span_table"):
             recipe(corpus, tmp_path / "out", f"tokenizer.span_table={wrong}")
