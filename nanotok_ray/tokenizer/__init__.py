@@ -2,7 +2,7 @@
 
 model: the value. readable: its own file, which names it. nanochat_files, tiktoken_file,
 huggingface_file: the files of others. training: from texts. folder: all files together. span_table:
-what makes a tokenizer fast from the start, frequent_spans: what is in it.
+ids of frequent spans, worked out once for all who load it. frequent_spans: which those are.
 """
 
 from nanotok_ray.patterns import SPLIT_PATTERN

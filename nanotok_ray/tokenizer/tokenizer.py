@@ -130,7 +130,7 @@ class Tokenizer:
     ) -> None:
         """Put the ids of the texts' most frequent spans beside the tokenizer, saved there before.
 
-        Whoever loads it from then on maps them and is fast from the first text; this object is not
+        Whoever loads it from then on maps them instead of working them out; this object is not
         changed. Among spans of one count those with the smallest bytes come first.
 
         >>> import tempfile
