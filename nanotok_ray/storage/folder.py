@@ -49,7 +49,7 @@ class Folder:
         return self._store.read_bytes(name)
 
     def read_start(self, name: str, length: int) -> bytes:
-        """Give the first `length` bytes of a file, fewer if it has fewer, and fetch no others.
+        """Give the first `length` bytes of a file, fewer if it has fewer, fetching no others.
 
         Raises:
             FileNotFoundError: there is none.

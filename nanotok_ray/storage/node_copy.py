@@ -14,11 +14,8 @@ from pathlib import Path
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage.folder import Folder
-from nanotok_ray.storage.inputs import open_input
 
 CACHE_VARIABLE = "NANOTOK_CACHE_DIR"
-
-_BLOCK_BYTES = 4 << 20
 
 
 def local_copy(folder: Folder, name: str, *, head_bytes: int, anew: bool = False) -> Path:
@@ -47,7 +44,7 @@ def local_copy(folder: Folder, name: str, *, head_bytes: int, anew: bool = False
     if anew or cache.size(own) != size:
         with _locked(path.parent):
             if anew or cache.size(own) != size:  # else another process made it meanwhile
-                _copy(folder.join(name), cache, own, head=head, size=size)
+                _copy(folder, name, cache, own, head=head, size=size)
     return path
 
 
@@ -95,13 +92,11 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _copy(url: str, cache: Folder, own: str, *, head: bytes, size: int) -> None:
-    with open_input(url) as source, cache.create(own) as copy:
-        while block := source.read(_BLOCK_BYTES):
-            if not copy.size and not block.startswith(head):
-                raise TransientIOError(f"{url} was replaced while it was copied; try again")
-            copy.write(block)
-        if copy.size != size:
-            raise TransientIOError(
-                f"{url} gave {copy.size} bytes of {size}: it was cut, or replaced; try again"
-            )
+def _copy(folder: Folder, name: str, cache: Folder, own: str, *, head: bytes, size: int) -> None:
+    data = folder.read_bytes(name)  # one request: every store can, in ranges not every one
+    if len(data) != size or not data.startswith(head):
+        raise TransientIOError(
+            f"{folder.join(name)} gave {len(data)} bytes where {size} were expected, or others: "
+            "it was replaced while it was copied; try again"
+        )
+    cache.write_whole(own, data)
