@@ -32,8 +32,19 @@ class Learned:
     counts: npt.NDArray[np.uint64]
     """[m]: how often the pair of each merge occurred when it was merged."""
     num_asked: int
-    distinct_spans: int
     spans: int
+    """How many spans were counted."""
+    span_data: npt.NDArray[np.uint8]
+    """The bytes of all distinct spans, back to back."""
+    span_offsets: npt.NDArray[np.int64]
+    """[n + 1]: where each begins, and the end."""
+    span_counts: npt.NDArray[np.uint64]
+    """[n]: how often each occurs in all files together."""
+
+    @property
+    def distinct_spans(self) -> int:
+        """How many different spans there are."""
+        return len(self.span_counts)
 
     @property
     def stop_reason(self) -> str:
@@ -58,16 +69,19 @@ def learn_merges(
     """
     runs = list(sum_ranges(urls))
     data = np.concatenate([run[1] for run in runs])
+    offsets = _joined_offsets(runs)
     counts = np.concatenate([run[3] for run in runs])
     merges, merge_counts = _core.learn(
-        data, _joined_offsets(runs), counts, num_merges=num_merges, on_progress=on_progress
+        data, offsets, counts, num_merges=num_merges, on_progress=on_progress
     )
     return Learned(
         merges=merges,
         counts=merge_counts,
         num_asked=num_merges,
-        distinct_spans=len(counts),
         spans=sum(int(count) for count in counts.tolist()),
+        span_data=data,
+        span_offsets=offsets,
+        span_counts=counts,
     )
 
 

@@ -30,6 +30,8 @@ class Summary:
         lines.append(
             f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
         )
+        if own["span_table"]:
+            lines.append(f"span table  {own['span_table']:,} spans")
         if "documents" in own:
             lines += _corpus_lines(own)
         lines += [_stage_line(name, stage) for name, stage in own["stages"].items()]
@@ -66,6 +68,7 @@ def summarise(
         "output": output,
         "vocab_size": tokenizer.get_vocab_size(),
         "tokenizer_sha256": tokenizer.sha256,
+        "span_table": tokenizer.span_table_size,
         "stages": {name: _stage(seconds, size) for name, (seconds, size) in stages.items()},
     }
     if manifest is not None:

@@ -6,6 +6,7 @@ session left in the home folder.
 
 import os
 import secrets
+from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
@@ -21,6 +22,14 @@ settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("default", max_examples=100, deadline=None)
 settings.register_profile("ci", max_examples=500, deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep copies of remote files out of the home folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NANOTOK_CACHE_DIR", str(tmp_path_factory.mktemp("copies")))
+        yield
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, copy_span_table
 
 COMMANDS = ("prepare", "train", "tokenize")
 
@@ -182,7 +182,9 @@ def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
         return
     base = os.environ.get("NANOCHAT_BASE_DIR") or "~/.cache/nanochat"
     folder = Path(base).expanduser() / "tokenizer"
-    Tokenizer.load(f"{recipe.output.path}/tokenizer").save(folder)
+    learned = f"{recipe.output.path}/tokenizer"
+    Tokenizer.load(learned, span_table=False).save(folder)
+    copy_span_table(learned, folder)
     print(f"wrote       {folder}", file=sys.stderr)
 
 

@@ -101,7 +101,7 @@ def _run_inspect(arguments: argparse.Namespace) -> int:
         raise RecipeError(
             f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}"
         )
-    tokenizer = Tokenizer.load(f"{arguments.folder}/{TOKENIZER_FOLDER}")
+    tokenizer = Tokenizer.load(f"{arguments.folder}/{TOKENIZER_FOLDER}", span_table=False)
     for line in _shown(shards, arguments.doc, tokenizer, arguments):
         print(line)
     return 0

@@ -11,7 +11,7 @@ from nanotok_ray.cluster.events import Advanced, Event, Note, StageEnded, StageS
 LINE_SECONDS = 10.0
 """At most one line per stage in this time, where there is no terminal."""
 
-UNITS = {"learn": "merges"}
+UNITS = {"learn": "merges", "span table": "spans"}
 
 
 class Progress:

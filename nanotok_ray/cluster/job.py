@@ -33,7 +33,7 @@ from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, differing_files
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, copy_span_table, differing_files
 from nanotok_ray.verify import Verification, verify_output
 
 SUMMARY_NAME = "run/summary.json"
@@ -67,7 +67,8 @@ def prepare(
     """
     job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
     if recipe.tokenizer.path is not None:
-        return job.tokenize(job.adopt(Tokenizer.load(recipe.tokenizer.path)))
+        use = recipe.tokenizer.uses_span_table
+        return job.tokenize(job.adopt(Tokenizer.load(recipe.tokenizer.path, span_table=use)))
     training = training_of(recipe, job.plan)
     tokenizer = finished_tokenizer(training, job.out)
     if tokenizer is not None:
@@ -134,11 +135,12 @@ def plan_for(recipe: Recipe, out: Folder, *, resplit: bool = False) -> Plan:
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
     """Give the tokenizer that is there: the recipe's, else the one in the output folder."""
+    use = recipe.tokenizer.uses_span_table
     if recipe.tokenizer.path is not None:
-        return Tokenizer.load(recipe.tokenizer.path)
+        return Tokenizer.load(recipe.tokenizer.path, span_table=use)
     if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
         return None
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER))
+    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
 
 
 @dataclass(slots=True)
@@ -183,12 +185,18 @@ class _Job:
         return train(training, self.out, on_event=self.watch)
 
     def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
-        """Write a tokenizer from elsewhere into the output folder, unless it is there."""
+        """Write a tokenizer from elsewhere into the output folder, unless it is there.
+
+        Its span table comes along, if it has one that is used.
+        """
         folder = self.out.join(TOKENIZER_FOLDER)
         if not differing_files(tokenizer.model, folder):
             return tokenizer
         self.begin_changes()
         tokenizer.save(folder)
+        path = self.recipe.tokenizer.path
+        if path is not None and tokenizer.span_table_size:
+            copy_span_table(path, folder)
         return tokenizer
 
     def tokenize(self, tokenizer: Tokenizer) -> Summary:

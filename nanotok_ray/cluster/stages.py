@@ -42,6 +42,8 @@ class TokenizeWork:
     """URL of the output folder."""
     tokenizer: str
     """URL of the tokenizer's folder."""
+    span_table: bool = True
+    """Whether the tokenizer's span table is used if there is one; no id depends on it."""
 
 
 def count_work(work: CountWork) -> int:
@@ -55,7 +57,9 @@ def count_work(work: CountWork) -> int:
 def tokenize_work(work: TokenizeWork) -> int:
     """Tokenize a slice, write its record and give the bytes of text."""
     folder = Folder(work.out)
-    tokenizer = _tokenizer(work.tokenizer, work.settings.tokenizer_sha256)
+    tokenizer = _tokenizer(
+        work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
+    )
     record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
     expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
     folder.write_whole(expected.record_name, to_json(record))
@@ -63,13 +67,13 @@ def tokenize_work(work: TokenizeWork) -> int:
 
 
 @lru_cache(maxsize=2)
-def _tokenizer(url: str, sha256: str) -> Tokenizer:
+def _tokenizer(url: str, sha256: str, *, span_table: bool) -> Tokenizer:
     """Load the tokenizer once a process.
 
     Raises:
         CorruptOutputError: the folder holds another one than the job was started with.
     """
-    tokenizer = Tokenizer.load(url)
+    tokenizer = Tokenizer.load(url, span_table=span_table)
     if tokenizer.sha256 != sha256:
         raise CorruptOutputError(
             f"{url} holds tokenizer {tokenizer.sha256[:16]}, this job uses {sha256[:16]}; "

@@ -92,6 +92,7 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
         settings=tokenizing.settings[own.source],
         out=out.url,
         tokenizer=out.join(TOKENIZER_FOLDER),
+        span_table=tokenizing.tokenizer.span_table_size > 0,
     )
     return Task(
         name=f"tokenize {own.source}/{own.split}/{own.name_for(each.key)}",

@@ -12,6 +12,7 @@ from nanotok_ray import _core
 from nanotok_ray.cluster.engine import Ended, Task, num_cpus
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.span_table import add_span_table
 from nanotok_ray.cluster.stages import CountWork, count_work
 from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import PlanError, SourceError
@@ -94,7 +95,8 @@ def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     record = finished_record(out, LEARN_RECORD, key=training.key)
     if record is None:
         return None
-    tokenizer = Tokenizer.load(out.join(TOKENIZER_FOLDER))
+    use = training.recipe.tokenizer.uses_span_table
+    tokenizer = Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
     # Another one may have been put there since, as by a recipe with tokenizer.path.
     return tokenizer if tokenizer.sha256 == record.values.get("tokenizer_sha256") else None
 
@@ -105,7 +107,7 @@ def finished_counts(training: Training) -> int:
 
 
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
-    """Count, merge, learn and save. Needs a Ray session.
+    """Count, merge, learn and save, with the span table if one is asked for. Needs a Ray session.
 
     Raises:
         SliceError: slices failed for good.
@@ -125,7 +127,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
             f"no documents at all in {len(files)} files, the first of them {files[0]}"
         )
     learned = _learn(training, records, on_event)
-    tokenizer = _save(training, records, learned, out)
+    tokenizer = _save(training, records, learned, out, on_event)
     for text in _notes(training, records, learned, tokenizer):
         on_event(Note(text=text))
     return tokenizer
@@ -242,7 +244,11 @@ def _learn(training: Training, records: Sequence[Record], on_event: OnEvent) -> 
 
 
 def _save(
-    training: Training, records: Sequence[Record], learned: Learned, out: Folder
+    training: Training,
+    records: Sequence[Record],
+    learned: Learned,
+    out: Folder,
+    on_event: OnEvent,
 ) -> Tokenizer:
     own = training.recipe.tokenizer
     model = make_model(
@@ -252,6 +258,7 @@ def _save(
     )
     tokenizer = Tokenizer(model)
     tokenizer.save(out.join(TOKENIZER_FOLDER))
+    tokenizer = add_span_table(tokenizer, learned, out, max_spans=own.span_table, on_event=on_event)
     report = {
         "vocab_size_asked": own.vocab_size,
         "vocab_size_reached": tokenizer.get_vocab_size(),

@@ -17,6 +17,7 @@ GAPS_RULES: Final = get_args(Gaps)
 
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
+_MAX_TABLE_SPANS = 16_000_000  # about 1 GB
 _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
 
 
@@ -36,8 +37,12 @@ class TokenizerRecipe:
     """Names of the special tokens in the order of their ids, which come last."""
     gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
+    span_table: int = 1_000_000
+    """How many of the most frequent spans get their ids written beside the tokenizer, for speed
+    alone; 0: none, and one that is there is not used."""
     path: str | None = None
-    """Folder of an existing tokenizer: nothing is learned, of the keys above only gaps is used."""
+    """Folder of an existing tokenizer: nothing is learned; of the keys above only gaps is used, and
+    of span_table whether it is 0."""
 
     def __post_init__(self) -> None:
         check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
@@ -57,6 +62,12 @@ class TokenizerRecipe:
                 f"{len(self.special_tokens)} special tokens; use at least {smallest}"
             )
         check_range("tokenizer.vocab_size", self.vocab_size, least=smallest, most=_MAX_VOCAB_SIZE)
+        check_range("tokenizer.span_table", self.span_table, least=0, most=_MAX_TABLE_SPANS)
+
+    @property
+    def uses_span_table(self) -> bool:
+        """Whether a span table is made and used."""
+        return self.span_table > 0
 
     @property
     def num_merges(self) -> int:

@@ -198,6 +198,7 @@ _TOKENIZER: dict[str, _Reader] = {
     "pattern": _string,
     "special_tokens": _strings,
     "gaps": _string,
+    "span_table": _size,
     "path": _optional(_path),
 }
 _OUTPUT: dict[str, _Reader] = {"path": _path, "work": _path}

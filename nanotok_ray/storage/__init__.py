@@ -6,6 +6,7 @@ Takes paths and URLs; gives bytes, sizes and file objects. Does not know what an
 from nanotok_ray.storage.folder import Folder
 from nanotok_ray.storage.inputs import FoundFiles, InputFile, find_files, list_files, open_input
 from nanotok_ray.storage.local import WholeFile
+from nanotok_ray.storage.node_copy import local_copy
 from nanotok_ray.storage.positioned import PositionedFile
 from nanotok_ray.storage.urls import is_local
 
@@ -18,5 +19,6 @@ __all__ = [
     "find_files",
     "is_local",
     "list_files",
+    "local_copy",
     "open_input",
 ]

@@ -48,6 +48,14 @@ class Folder:
         """
         return self._store.read_bytes(name)
 
+    def read_start(self, name: str, length: int) -> bytes:
+        """Give the first `length` bytes of a file, fewer if it has fewer, fetching no others.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return self._store.read_start(name, length)
+
     def write_whole(self, name: str, data: bytes) -> None:
         """Publish a file at once, in place of one that may be there."""
         with self.create(name) as file:

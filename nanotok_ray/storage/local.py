@@ -59,6 +59,11 @@ class LocalStore:
         """Give all bytes of a file."""
         return self.path(name).read_bytes()
 
+    def read_start(self, name: str, length: int) -> bytes:
+        """Give the first bytes of a file."""
+        with self.path(name).open("rb") as file:
+            return file.read(length)
+
     @contextmanager
     def create(self, name: str) -> Iterator[WholeFile]:
         """Write a file under a temporary name beside it, then publish it on a clean exit.

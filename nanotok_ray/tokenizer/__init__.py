@@ -1,27 +1,40 @@
 """The tokenizer: pattern, merges and special tokens; encodes, decodes, renders; a folder on disk.
 
 model: the value. readable: its own file, which names it. nanochat_files, tiktoken_file,
-huggingface_file: the files of others. training: from texts. folder: all files together.
+huggingface_file: the files of others. training: from texts. folder: all files together. span_table:
+ids of frequent spans, worked out once for all who load it. frequent_spans: which those are.
 """
 
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
 from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME, differing_files
+from nanotok_ray.tokenizer.frequent_spans import most_frequent
 from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.span_table import (
+    SPAN_TABLE_NAME,
+    copy_span_table,
+    open_span_table,
+    write_span_table,
+)
 from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
 from nanotok_ray.tokenizer.training import make_model
 
 __all__ = [
     "FILE_NAMES",
     "READABLE_NAME",
+    "SPAN_TABLE_NAME",
     "SPECIAL_TOKENS",
     "SPLIT_PATTERN",
     "Model",
     "RustBPETokenizer",
     "Tokenizer",
+    "copy_span_table",
     "differing_files",
     "get_token_bytes",
     "get_tokenizer",
     "make_model",
+    "most_frequent",
+    "open_span_table",
+    "write_span_table",
 ]

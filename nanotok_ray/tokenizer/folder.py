@@ -12,7 +12,8 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import to_pickle, to_token_bytes
-from nanotok_ray.tokenizer.readable import from_readable, to_readable
+from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
+from nanotok_ray.tokenizer.span_table import remove_foreign_span_table
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
 READABLE_NAME = "tokenizer.txt"
@@ -33,11 +34,14 @@ FILE_NAMES = tuple(_WRITERS)
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write all files; nothing is written if one of them cannot hold the tokenizer.
 
+    A span table of another tokenizer is removed first, one of this very tokenizer stays.
+
     Raises:
         TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
     """
     contents = {name: write(model) for name, write in _WRITERS.items()}
     target = Folder(os.fspath(folder))
+    remove_foreign_span_table(target, sha256=sha256_of(model))
     for name, data in contents.items():
         target.write_whole(name, data)
 

@@ -21,11 +21,13 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
+from nanotok_ray.tokenizer.frequent_spans import most_frequent
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.readable import sha256_of
-from nanotok_ray.tokenizer.training import learn_model
+from nanotok_ray.tokenizer.span_table import MAX_SPANS, find_span_table, write_span_table
+from nanotok_ray.tokenizer.training import count_spans, learn_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +45,7 @@ _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 
 
 class Tokenizer:
-    """Encodes and decodes with one model.
+    """Encodes and decodes with one model. Pickles as its model: a span table is not carried along.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> tokenizer.encode("hello!", prepend="<|bos|>")
@@ -52,8 +54,8 @@ class Tokenizer:
     '<|bos|>hello!'
     """
 
-    def __init__(self, model: Model) -> None:
-        """Build the core's tables.
+    def __init__(self, model: Model, *, span_table: _core.SpanTable | None = None) -> None:
+        """Build the core's tables; a span table must be this model's, as `load` sees to.
 
         Raises:
             PatternError: The pattern cannot be compiled.
@@ -66,7 +68,8 @@ class Tokenizer:
                 "nanotok_ray that made it"
             )
         self.model = model
-        self._encoder = _core.Encoder(model.pattern, model.merge_array)
+        self._span_table = span_table
+        self._encoder = _core.Encoder(model.pattern, model.merge_array, span_table=span_table)
 
     @classmethod
     def train_from_iterator(
@@ -99,23 +102,69 @@ class Tokenizer:
         return cls(model)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
+    def load(cls, folder: str | os.PathLike[str], *, span_table: bool = True) -> Self:
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
+        If there is a span table it is mapped, that of a remote folder from a copy on this node;
+        the ids are the same without. `span_table=False` or the environment variable
+        NANOTOK_SPAN_TABLE=off leaves it alone.
+
         Raises:
-            TokenizerError: There is none, or it is damaged; the message says what to do.
+            TokenizerError: There is none, or it or its span table is damaged, or the span table is
+                another tokenizer's; the message says what to do.
         """
-        return cls(load_model(folder))
+        model = load_model(folder)
+        table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
+        return cls(model, span_table=table)
 
     from_directory = load
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write tokenizer.txt, tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json.
 
+        No span table is written; one that lies there stays if it is this tokenizer's, else it is
+        removed.
+
         Raises:
             TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
         """
         save_model(self.model, folder)
+
+    def write_span_table(
+        self, folder: str | os.PathLike[str], texts: Iterable[str], *, max_spans: int = MAX_SPANS
+    ) -> None:
+        """Put the ids of the texts' most frequent spans beside the tokenizer, saved there before.
+
+        Whoever loads it from then on maps them instead of working them out; this object is not
+        changed. Among spans of one count those with the smallest bytes come first.
+
+        >>> import tempfile
+        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tokenizer.save(folder)
+        ...     tokenizer.write_span_table(folder, ["hello world"])
+        ...     Tokenizer.load(folder).span_table_size
+        2
+
+        Raises:
+            TokenizerError: The folder does not hold this tokenizer; or `texts` is one string.
+            SplitError: The regex engine gave up on a text.
+            TypeError: One of the texts is not a str.
+        """
+        if load_model(folder) != self.model:
+            raise TokenizerError(
+                f"{folder} holds another tokenizer, which a span table of this one would make "
+                "impossible to load: save this one there first"
+            )
+        counts = count_spans(texts, pattern=self.pattern, threads=None)
+        _, data, offsets, numbers = counts.sorted_run()
+        spans = most_frequent(data, offsets, numbers, max_spans=max_spans)
+        write_span_table(self.model, spans, folder)
+
+    @property
+    def span_table_size(self) -> int:
+        """The number of spans whose ids were mapped with the tokenizer; 0 without a span table."""
+        return 0 if self._span_table is None else len(self._span_table)
 
     @property
     def pattern(self) -> str:
@@ -409,7 +458,12 @@ class Tokenizer:
     @cached_property
     def _strict_encoder(self) -> _core.Encoder:
         """The encoder that refuses gaps; tables of its own, so made only where asked for."""
-        return _core.Encoder(self.model.pattern, self.model.merge_array, gaps="error")
+        return _core.Encoder(
+            self.model.pattern,
+            self.model.merge_array,
+            gaps="error",
+            span_table=self._span_table,
+        )
 
     @cached_property
     def _numbers(self) -> Mapping[bytes, int]:

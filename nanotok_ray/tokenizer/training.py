@@ -37,14 +37,10 @@ def learn_model(
         TypeError: One of the texts is not a str.
     """
     num_merges = num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
-    if isinstance(texts, str | bytes):
-        raise TokenizerError("expected an iterator of texts, got one text: put it into a list")
     pattern = resolve_pattern(pattern)
-    counts = _core.SpanCounts(pattern)
-    num_threads = default_threads() if threads is None else threads
-    for batch in _batches(texts):
-        counts.update(batch.data, batch.offsets, threads=num_threads)
-    _, data, offsets, span_counts = counts.sorted_run()
+    _, data, offsets, span_counts = count_spans(
+        texts, pattern=pattern, threads=threads
+    ).sorted_run()
     merges, _ = _core.learn(data, offsets, span_counts, num_merges=num_merges)
     if len(merges) < num_merges:
         _log.warning(
@@ -53,6 +49,24 @@ def learn_model(
             vocab_size,
         )
     return make_model(merges.tolist(), pattern=pattern, special_tokens=special_tokens)
+
+
+def count_spans(texts: Iterable[str], *, pattern: str, threads: int | None) -> _core.SpanCounts:
+    """Count the spans of texts; `pattern` is a regular expression.
+
+    Raises:
+        PatternError: The pattern cannot be compiled.
+        SplitError: The regex engine gave up on a text.
+        TokenizerError: `texts` is one string.
+        TypeError: One of the texts is not a str.
+    """
+    if isinstance(texts, str | bytes):
+        raise TokenizerError("expected an iterator of texts, got one text: put it into a list")
+    counts = _core.SpanCounts(pattern)
+    num_threads = default_threads() if threads is None else threads
+    for batch in _batches(texts):
+        counts.update(batch.data, batch.offsets, threads=num_threads)
+    return counts
 
 
 def num_merges_for(vocab_size: int, *, num_special_tokens: int) -> int:

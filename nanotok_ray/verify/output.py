@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, NanotokError
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    IncompleteOutputError,
+    NanotokError,
+    TokenizerError,
+)
 from nanotok_ray.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
@@ -29,7 +34,7 @@ from nanotok_ray.output import (
 from nanotok_ray.plan import Plan, Slice, plan_from_json
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, differing_files
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, differing_files, open_span_table
 from nanotok_ray.verify.sample import choose, compare_slice
 from nanotok_ray.verify.shard import check_record
 
@@ -119,7 +124,7 @@ class _Check:
         try:
             plan_data = folder.read_bytes(PLAN_NAME)
             plan = plan_from_json(plan_data)
-            tokenizer = Tokenizer.load(folder.join(TOKENIZER_FOLDER))
+            tokenizer = Tokenizer.load(folder.join(TOKENIZER_FOLDER), span_table=False)
         except (FileNotFoundError, NanotokError) as error:
             raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
         result = Verification()
@@ -134,6 +139,7 @@ class _Check:
             f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
             for name in differing_files(tokenizer.model, folder.join(TOKENIZER_FOLDER))
         ]
+        result.problems += _span_table_problems(folder, tokenizer)
         return cls(
             folder=folder,
             manifest=manifest,
@@ -221,3 +227,12 @@ class _Check:
             )
             self.result.sampled += count
             self.result.problems += problems
+
+
+def _span_table_problems(folder: Folder, tokenizer: Tokenizer) -> list[str]:
+    """Say why a span table cannot be used; it need not be there."""
+    try:
+        open_span_table(folder.join(TOKENIZER_FOLDER), sha256=tokenizer.sha256)
+    except TokenizerError as error:
+        return [str(error)]
+    return []
