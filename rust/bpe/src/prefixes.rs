@@ -41,7 +41,7 @@ impl Prefixes {
         if num_nodes > MAX_NODES {
             return None;
         }
-        let places = (num_nodes * 2).next_power_of_two().max(2);
+        let places = (num_nodes * 5 / 4 + 1).next_power_of_two().max(2);
         let mut tree = Self {
             firsts: (0..1 << 16).map(|pair| pair >> 8 | LAST).collect(),
             nodes: vec![Node { key: EMPTY, token: 0 }; places],
