@@ -1,31 +1,34 @@
-//! Characters to classes: up to seven sets of characters as the bits of one byte. Takes the sets once,
+//! Characters to classes: up to fifteen sets of characters as the bits of two bytes. Takes the sets once,
 //! then bytes of valid UTF-8. Knows nothing of what a class is good for.
 
 use std::collections::HashMap;
 
 use regex_syntax::hir::ClassUnicode;
 
+/// Which sets a character is in, a bit each.
+pub(crate) type Sets = u16;
+
 /// Not a class: the byte begins a character of several.
-const WIDE: u8 = 1 << 7;
+const WIDE: Sets = 1 << 15;
 
 /// Characters in a block: as many as the last byte of a wide character tells apart.
 const BLOCK: usize = 64;
 
-/// The sets of every character. Text in English asks the first table alone; the others take some 60 KB,
+/// The sets of every character. Text in English asks the first table alone; the others take some 100 KB,
 /// because most blocks of characters are alike.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    ascii: [u8; 256],
+    ascii: [Sets; 256],
     /// What all characters have in common that begin with a byte from 0xc0 on; `WIDE` if they differ.
-    leads: [u8; 64],
+    leads: [Sets; 64],
     /// Number of the block of each 64 characters.
     blocks: Vec<u16>,
-    members: Vec<u8>,
+    members: Vec<Sets>,
 }
 
 impl Classes {
     /// The table of `sets`, each with the bit that stands for it; the highest bit is taken.
-    pub(crate) fn new(sets: &[(u8, &ClassUnicode)]) -> Self {
+    pub(crate) fn new(sets: &[(Sets, &ClassUnicode)]) -> Self {
         let mut all = vec![0; char::MAX as usize + 1];
         for (bit, set) in sets {
             for range in set.ranges() {
@@ -42,13 +45,13 @@ impl Classes {
     }
 
     /// The sets of an ASCII character.
-    pub(crate) fn of_ascii(&self, character: u8) -> u8 {
+    pub(crate) fn of_ascii(&self, character: u8) -> Sets {
         self.ascii[usize::from(character)]
     }
 
     /// The sets of the character at `at`, and where the next one begins; no set at the end.
     #[inline]
-    pub(crate) fn at(&self, text: &[u8], at: usize) -> (u8, usize) {
+    pub(crate) fn at(&self, text: &[u8], at: usize) -> (Sets, usize) {
         let Some(&byte) = text.get(at) else { return (0, at) };
         match self.ascii[usize::from(byte)] {
             WIDE => self.wide(text, at),
@@ -58,7 +61,7 @@ impl Classes {
 
     /// Where the characters of `wanted` end that begin at `at`.
     #[inline]
-    pub(crate) fn run(&self, text: &[u8], mut at: usize, wanted: u8) -> usize {
+    pub(crate) fn run(&self, text: &[u8], mut at: usize, wanted: Sets) -> usize {
         loop {
             let (classes, next) = self.at(text, at);
             if classes & wanted == 0 {
@@ -71,7 +74,7 @@ impl Classes {
     /// The sets of the character of several bytes at `at`, and how many they are. Looks at its first byte
     /// alone if that says all, as in Cyrillic, Chinese, or Korean.
     #[inline]
-    pub(crate) fn wide_at(&self, text: &[u8], at: usize) -> (u8, usize) {
+    pub(crate) fn wide_at(&self, text: &[u8], at: usize) -> (Sets, usize) {
         let lead = text[at];
         match self.leads[usize::from(lead & 0x3f)] {
             WIDE => {
@@ -84,7 +87,7 @@ impl Classes {
 
     /// The same for a character of several bytes: all but the last six bits choose the block.
     #[inline]
-    fn wide(&self, text: &[u8], at: usize) -> (u8, usize) {
+    fn wide(&self, text: &[u8], at: usize) -> (Sets, usize) {
         let low = |offset: usize| usize::from(text[at + offset] & 0x3f);
         let lead = usize::from(text[at]);
         let (block, length) = match lead {
@@ -104,7 +107,7 @@ fn length(lead: u8) -> usize {
 }
 
 /// The sets of all characters that begin with the byte 0xc0 + `low`, if they are the same.
-fn common(all: &[u8], low: usize) -> u8 {
+fn common(all: &[Sets], low: usize) -> Sets {
     let characters = match low {
         0x02..0x20 => low << 6..(low + 1) << 6,
         0x20..0x30 => ((low & 0xf) << 12).max(0x800)..((low & 0xf) + 1) << 12,
@@ -116,7 +119,7 @@ fn common(all: &[u8], low: usize) -> u8 {
 }
 
 /// Each block once, in the order of their first places, and which one stands at each place.
-fn without_repeats(all: &[u8]) -> (Vec<u16>, Vec<u8>) {
+fn without_repeats(all: &[Sets]) -> (Vec<u16>, Vec<Sets>) {
     let mut members = Vec::new();
     let mut numbers = HashMap::new();
     let number_of = |block| {
@@ -145,7 +148,7 @@ mod tests {
     #[test]
     fn every_character_has_the_sets_it_is_in() {
         let sets = [set(r"\p{L}"), set(r"\s"), set(r"[^\r\n]")];
-        let classes = Classes::new(&[(1, &sets[0]), (2, &sets[1]), (64, &sets[2])]);
+        let classes = Classes::new(&[(1, &sets[0]), (2, &sets[1]), (1 << 14, &sets[2])]);
         let mut inside = sets.each_ref().map(|set| {
             let mut inside = vec![false; char::MAX as usize + 1];
             for range in set.ranges() {
@@ -154,9 +157,9 @@ mod tests {
             inside
         });
         for character in '\0'..=char::MAX {
-            let [a, b, c] = inside.each_mut().map(|inside| u8::from(inside[character as usize]));
+            let [a, b, c] = inside.each_mut().map(|inside| Sets::from(inside[character as usize]));
             let text = character.to_string();
-            let expected = (a | b << 1 | c << 6, text.len());
+            let expected = (a | b << 1 | c << 14, text.len());
             assert_eq!(classes.at(text.as_bytes(), 0), expected, "{character:?}");
             if !character.is_ascii() {
                 assert_eq!(classes.wide_at(text.as_bytes(), 0), expected, "{character:?}");

@@ -50,7 +50,7 @@ impl Engine {
     fn new(pattern: &str, level: Level) -> Self {
         let Some(grammar) = Grammar::new(pattern) else { return Self::Regex };
         match Family::of(&grammar) {
-            Some(family) if family.is_separate() => {
+            Some(family) if family.is_mostly_easy() => {
                 Self::Scanner(Arc::new(Scanner::new(Lexer::new(family), level)))
             }
             Some(family) => Self::Lexer(Arc::new(Lexer::new(family))),

@@ -72,34 +72,39 @@ fn plain(alternative: Expr) -> Option<Expr> {
 /// The possessive repeat as a greedy one, if what comes after it cannot tell.
 fn greedy(possessive: &Expr, after: &[Expr]) -> Option<Expr> {
     let Expr::Repeat { child, greedy: true, .. } = possessive else { return None };
-    let repeated = class(child)?;
     let same = after.iter().all(never_fails)
-        || match after.first()? {
-            Expr::Assertion(Assertion::EndText) => true,
-            next => starts_elsewhere(next, &repeated),
-        };
-    same.then(|| possessive.clone())
+        || matches!(after, [Expr::Assertion(Assertion::EndText), ..]) && class(child).is_some()
+        || class(child).is_some_and(|repeated| starts_elsewhere(after, &repeated));
+    (same && is_plain(possessive)).then(|| possessive.clone())
 }
 
 fn never_fails(part: &Expr) -> bool {
     match part {
         Expr::AtomicGroup(inner) => never_fails(inner),
-        Expr::Repeat { child, lo: 0, .. } => class(child).is_some(),
+        Expr::Repeat { lo: 0, .. } => true,
         _ => false,
     }
 }
 
-/// Whether `part` needs a character first, and one that is not in `class`.
-fn starts_elsewhere(part: &Expr, repeated: &ClassUnicode) -> bool {
-    let first = match part {
-        Expr::AtomicGroup(inner) => return starts_elsewhere(inner, repeated),
-        Expr::Repeat { child, lo: 1.., .. } => class(child),
-        single => class(single),
+/// Whether `parts` need a character first, and one that is not in `repeated`.
+fn starts_elsewhere(parts: &[Expr], repeated: &ClassUnicode) -> bool {
+    let Some((part, after)) = parts.split_first() else { return false };
+    let (single, may_be_absent) = match possessive_or_not(part) {
+        Expr::Repeat { child, lo, .. } => (&**child, *lo == 0),
+        single => (single, false),
     };
-    first.is_some_and(|mut first| {
+    let elsewhere = class(single).is_some_and(|mut first| {
         first.intersect(repeated);
         first.ranges().is_empty()
-    })
+    });
+    elsewhere && (!may_be_absent || starts_elsewhere(after, repeated))
+}
+
+fn possessive_or_not(part: &Expr) -> &Expr {
+    match part {
+        Expr::AtomicGroup(inner) => inner,
+        other => other,
+    }
 }
 
 /// The characters that an expression of exactly one character matches.
@@ -170,6 +175,9 @@ mod tests {
         check("a?+b+", Some((&["a?b+"], false)));
         check("a++b*", Some((&["a+b*"], false)));
         check("a++b*+", Some((&["a+b*"], false)));
+        check("a?+b*c+", Some((&["a?b*c+"], false)));
+        check("a++(?:xy|z)?", Some((&["a+(?:xy|z)?"], false)));
+        check("a+(?:xy|z)?+", Some((&["a+(?:xy|z)?"], false)));
         check(r"\s++$", Some((&[r"\s+$"], false)));
         check(r"[^\p{L}]?+\p{L}++", Some((&[r"[^\p{l}]?\p{l}+"], false)));
     }
@@ -179,7 +187,11 @@ mod tests {
         check("a++ab", None);
         check("a?+a", None);
         check(r"\w++\d", None);
-        check("a++b*c", None);
+        check("a++b*a", None);
+        check("a?+[ab]*c", None);
+        check("a++(?:ab)?c", None);
+        check("(?:a|ab)?+c", None);
+        check(r"a(?:(a)\1)?+", None);
         check("(?>ab|a)c", None);
         check("(?:a++|c)a", None);
     }

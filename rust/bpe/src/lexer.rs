@@ -1,35 +1,43 @@
 //! Text to spans for patterns of GPT's family: a few loops instead of a table's step a byte. Takes valid
 //! UTF-8, gives where each span ends; leaves no gap and cannot fail. Linear: no byte is looked at more
-//! than four times.
+//! than six times.
 
 use regex_syntax::hir::ClassUnicode;
 
-use crate::classes::Classes;
+use crate::classes::{Classes, Sets};
 use crate::family::Family;
+use crate::starts::Rules;
 
-pub(crate) const LETTER: u8 = 1;
-pub(crate) const DIGIT: u8 = 1 << 1;
-pub(crate) const SIGN: u8 = 1 << 2;
-pub(crate) const SPACE: u8 = 1 << 3;
-pub(crate) const NEWLINE: u8 = 1 << 4;
-pub(crate) const PREFIX: u8 = 1 << 5;
-pub(crate) const TAIL: u8 = 1 << 6;
+mod cased;
+
+pub(crate) const LETTER: Sets = 1;
+pub(crate) const DIGIT: Sets = 1 << 1;
+pub(crate) const SIGN: Sets = 1 << 2;
+pub(crate) const SPACE: Sets = 1 << 3;
+pub(crate) const NEWLINE: Sets = 1 << 4;
+pub(crate) const PREFIX: Sets = 1 << 5;
+pub(crate) const TAIL: Sets = 1 << 6;
+pub(crate) const UPPER: Sets = 1 << 7;
+pub(crate) const LOWER: Sets = 1 << 8;
+/// What `Family::hard` says.
+pub(crate) const HARD: Sets = 1 << 9;
 
 /// A member of the family, ready to split.
 #[derive(Debug)]
 pub(crate) struct Lexer {
     pub(crate) classes: Classes,
     contractions: Vec<Vec<u8>>,
-    pub(crate) spaced_digits: bool,
+    pub(crate) rules: Rules,
+    /// Whether the case of letters matters.
+    cased: bool,
     pub(crate) max_digits: u32,
-    pub(crate) spaced_signs: bool,
     pub(crate) text_end: bool,
 }
 
 impl Lexer {
     /// Builds the tables of `family`; takes 2 ms.
     pub(crate) fn new(family: Family) -> Self {
-        let sets: [(u8, &ClassUnicode); 7] = [
+        let sets: [(Sets, &ClassUnicode); 10] = [
             (LETTER, &family.letters),
             (DIGIT, &family.digits),
             (SIGN, &family.signs),
@@ -37,13 +45,20 @@ impl Lexer {
             (NEWLINE, &family.newlines),
             (PREFIX, &family.prefix),
             (TAIL, &family.tail),
+            (UPPER, &family.upper),
+            (LOWER, &family.lower),
+            (HARD, &family.hard()),
         ];
         Self {
             classes: Classes::new(&sets),
-            contractions: family.contractions,
-            spaced_digits: family.spaced_digits,
+            rules: Rules {
+                spaced_digits: family.spaced_digits,
+                spaced_signs: family.spaced_signs,
+                attached: !family.attached.is_empty(),
+            },
+            cased: [&family.upper, &family.lower].iter().any(|set| !set.ranges().is_empty()),
+            contractions: [family.contractions, family.attached].concat(),
             max_digits: family.max_digits,
-            spaced_signs: family.spaced_signs,
             text_end: family.text_end,
         }
     }
@@ -62,26 +77,25 @@ impl Lexer {
 
     /// The end of the span that begins at `start`: the alternatives in their order.
     #[inline]
-    fn end(&self, text: &[u8], start: usize) -> usize {
+    pub(crate) fn end(&self, text: &[u8], start: usize) -> usize {
         if text[start] == b'\''
+            && !self.rules.attached
             && let Some(end) = self.contraction(text, start)
         {
             return end;
         }
+        if let Some(end) = self.word(text, start) {
+            let attached = self.rules.attached && text.get(end) == Some(&b'\'');
+            return attached.then(|| self.contraction(text, end)).flatten().unwrap_or(end);
+        }
         let (first, second_start) = self.classes.at(text, start);
-        if first & LETTER != 0 {
-            return self.letters(text, second_start);
-        }
         let (second, third_start) = self.classes.at(text, second_start);
-        if first & PREFIX != 0 && second & LETTER != 0 {
-            return self.letters(text, third_start);
-        }
         let space = text[start] == b' ';
-        if space && self.spaced_digits && second & DIGIT != 0 {
+        if space && self.rules.spaced_digits && second & DIGIT != 0 {
             self.digits(text, second_start)
         } else if first & DIGIT != 0 {
             self.digits(text, start)
-        } else if space && self.spaced_signs && second & SIGN != 0 {
+        } else if space && self.rules.spaced_signs && second & SIGN != 0 {
             self.signs(text, third_start)
         } else if first & SIGN != 0 {
             self.signs(text, second_start)
@@ -94,6 +108,20 @@ impl Lexer {
     pub(crate) fn contraction(&self, text: &[u8], start: usize) -> Option<usize> {
         let fits = self.contractions.iter().find(|word| text[start..].starts_with(word));
         fits.map(|word| start + word.len())
+    }
+
+    /// Where the letters end of the word that begins at `start`, if one does.
+    #[inline]
+    fn word(&self, text: &[u8], start: usize) -> Option<usize> {
+        if self.cased {
+            return cased::letters_end(&self.classes, text, start);
+        }
+        let (first, second_start) = self.classes.at(text, start);
+        if first & LETTER != 0 {
+            return Some(self.letters(text, second_start));
+        }
+        let (second, third_start) = self.classes.at(text, second_start);
+        (first & PREFIX != 0 && second & LETTER != 0).then(|| self.letters(text, third_start))
     }
 
     /// ASCII letters eight at a time, others one by one.

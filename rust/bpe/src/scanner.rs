@@ -1,45 +1,39 @@
-//! Text to the places where spans start, 64 bytes at a time, for those members of GPT's family whose
-//! classes have nothing in common. Finds what the lexer finds. Linear: beside its block a byte is looked
-//! at only by the run of white space, the contraction or the number it belongs to.
+//! Text to the places where spans start, 64 bytes at a time, for those members of GPT's family that find
+//! most characters easy. Finds what the lexer finds. Linear: beside its block a byte is looked at only by
+//! the run of white space, the contraction or the number it belongs to, and once by the lexer.
+//!
+//! A block with a hard character is the lexer's: nothing before a span's start matters to what comes from
+//! there on, so it goes from the last start that is known to the first one after the block, where masks
+//! begin anew. Starts in blocks before stay right: of what follows, they depend on no more than was
+//! looked at.
 
+use crate::classes::Sets;
 use crate::cpu::Level;
-use crate::lexer::{DIGIT, LETTER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL};
-use crate::planes::{AsciiSets, Block};
+use crate::lexer::{LETTER, Lexer, NEWLINE, SPACE};
+use crate::planes::Block;
 use crate::simd::Classifier;
-use crate::starts::{Before, Masks, Rules, Starts, starts};
+use crate::starts::{Before, Starts, starts};
+
+mod masks;
 
 /// A member of the family, ready to scan.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     lexer: Lexer,
     classifier: Classifier,
-    rules: Rules,
-}
-
-/// Bits of the classifier's sets; signs are what is in none of the four kinds of ASCII.
-mod bit {
-    pub(super) const LETTER: usize = 0;
-    pub(super) const DIGIT: usize = 1;
-    pub(super) const QUOTE: usize = 2;
-    pub(super) const SPACE: usize = 3;
-    pub(super) const NEWLINE: usize = 4;
-    pub(super) const PREFIX: usize = 5;
-    pub(super) const TAIL: usize = 6;
-    pub(super) const BLANK: usize = 7;
 }
 
 impl Scanner {
-    /// A scanner that splits as `lexer` does; its family must be `separate`.
+    /// A scanner that splits as `lexer` does; its family must be mostly easy.
     pub(crate) fn new(lexer: Lexer, level: Level) -> Self {
-        let classifier = Classifier::new(ascii_sets(&lexer), level);
-        let rules = Rules { spaced_digits: lexer.spaced_digits, spaced_signs: lexer.spaced_signs };
-        Self { lexer, classifier, rules }
+        let classifier = Classifier::new(masks::ascii_sets(&lexer), level);
+        Self { lexer, classifier }
     }
 
     /// The starts of all spans of `text`, block after block.
     #[inline]
     pub(crate) fn scan<'a>(&'a self, text: &'a str) -> Scan<'a> {
-        Scan { scanner: self, text: text.as_bytes(), base: 0, carry: Carry::default() }
+        Scan { scanner: self, text: text.as_bytes(), base: 0, newest: 0, carry: Carry::default() }
     }
 
     /// Calls `visit` with each span of `text`; joined they are the text.
@@ -69,32 +63,14 @@ impl Scanner {
     }
 }
 
-fn ascii_sets(lexer: &Lexer) -> AsciiSets {
-    let kept = [
-        (LETTER, bit::LETTER),
-        (DIGIT, bit::DIGIT),
-        (SPACE, bit::SPACE),
-        (NEWLINE, bit::NEWLINE),
-        (PREFIX, bit::PREFIX),
-        (TAIL, bit::TAIL),
-    ];
-    let mut sets = [0; 128];
-    for (own, character) in sets.iter_mut().zip(0..) {
-        let classes = lexer.classes.of_ascii(character);
-        for (class, bit) in kept {
-            *own |= u8::from(classes & class != 0) << bit;
-        }
-        *own |=
-            u8::from(character == b'\'') << bit::QUOTE | u8::from(character == b' ') << bit::BLANK;
-    }
-    sets
-}
-
-/// The blocks of a text: where each begins, and which of its bytes start a span.
+/// The blocks of a text: where each begins, and which of its bytes start a span. Blocks do not overlap;
+/// between two there may be a span that starts in the first.
 pub(crate) struct Scan<'a> {
     scanner: &'a Scanner,
     text: &'a [u8],
     base: usize,
+    /// The last start that is known.
+    newest: usize,
     carry: Carry,
 }
 
@@ -103,7 +79,7 @@ pub(crate) struct Scan<'a> {
 struct Carry {
     before: Before,
     /// Classes of the character that is not over.
-    open: u8,
+    open: Sets,
     /// How many of its bytes are left.
     open_bytes: usize,
     /// Digits so far of the span that is not over.
@@ -112,6 +88,8 @@ struct Carry {
     taken: u64,
     /// The letter after it.
     after: u64,
+    /// Where the newest attached contraction ends.
+    word_end: usize,
 }
 
 impl Iterator for Scan<'_> {
@@ -127,19 +105,38 @@ impl Iterator for Scan<'_> {
             block[..rest.len()].copy_from_slice(rest);
             self.block(&block, (1 << rest.len()) - 1)
         };
+        let Some(starts) = starts else { return Some(self.hard_block()) };
         let item = (self.base, starts);
+        if starts != 0 {
+            self.newest = self.base + 63 - starts.leading_zeros() as usize;
+        }
         self.base += 64;
         Some(item)
     }
 }
 
 impl Scan<'_> {
-    /// The starts among `block`, of which the bytes in `valid` are text.
+    /// The block as the lexer has it. The next one begins at the first start after it.
+    #[cold]
+    fn hard_block(&mut self) -> (usize, u64) {
+        let (base, mut start, mut starts) = (self.base, self.newest, 0);
+        let block_end = self.text.len().min(base + 64);
+        while start < block_end {
+            if start >= base {
+                starts |= 1 << (start - base);
+            }
+            start = self.scanner.lexer.end(self.text, start);
+        }
+        (self.base, self.newest, self.carry) = (start, start, Carry::default());
+        (base, starts)
+    }
+
+    /// The starts among `block`, of which the bytes in `valid` are text; none if it is hard.
     #[inline]
-    fn block(&mut self, block: &Block, valid: u64) -> u64 {
-        let masks = self.masks(block, valid);
+    fn block(&mut self, block: &Block, valid: u64) -> Option<u64> {
+        let masks = self.masks(block, valid)?;
         let last = valid & !(valid >> 1) & !(1 << 63);
-        let found = starts(&masks, self.scanner.rules, &mut self.carry.before, last);
+        let found = starts(&masks, self.scanner.lexer.rules, &mut self.carry.before, last);
         let mut all = found.sure & !self.carry.taken | self.carry.after;
         (self.carry.taken, self.carry.after) = (0, 0);
         if found.after_newline != 0 {
@@ -154,52 +151,7 @@ impl Scan<'_> {
         if masks.digit != 0 && self.scanner.lexer.max_digits < u32::MAX {
             all |= self.numbers(masks.digit & !masks.rest, found.number);
         }
-        all
-    }
-
-    #[inline]
-    fn masks(&mut self, block: &Block, valid: u64) -> Masks {
-        let planes = self.scanner.classifier.planes(block);
-        let set = |bit: usize| planes.sets[bit] & valid;
-        let (letter, digit, space) = (set(bit::LETTER), set(bit::DIGIT), set(bit::SPACE));
-        let mut masks = Masks {
-            letter,
-            digit,
-            space,
-            sign: valid & !(letter | digit | space | planes.wide),
-            newline: set(bit::NEWLINE),
-            prefix: set(bit::PREFIX),
-            tail: set(bit::TAIL),
-            blank: set(bit::BLANK),
-            quote: set(bit::QUOTE),
-            rest: 0,
-        };
-        if planes.wide != 0 {
-            self.widen(&mut masks, planes.wide);
-        }
-        masks
-    }
-
-    /// Adds the classes of the characters that are not ASCII.
-    fn widen(&mut self, masks: &mut Masks, mut wide: u64) {
-        if self.carry.open_bytes > 0 {
-            let bytes = (1 << self.carry.open_bytes) - 1;
-            add(masks, self.carry.open, bytes);
-            masks.rest |= bytes;
-            wide &= !bytes;
-            self.carry.open_bytes = 0;
-        }
-        while wide != 0 {
-            let at = wide.trailing_zeros() as usize;
-            let (classes, length) = self.scanner.lexer.classes.wide_at(self.text, self.base + at);
-            let bytes = ((1 << length) - 1) << at;
-            add(masks, classes, bytes);
-            masks.rest |= bytes & (bytes << 1);
-            wide &= !bytes;
-            if at + length > 64 {
-                (self.carry.open, self.carry.open_bytes) = (classes, at + length - 64);
-            }
-        }
+        Some(all)
     }
 
     /// Which of the starts after newlines are some.
@@ -252,17 +204,22 @@ impl Scan<'_> {
         u64::from(follows && classes & NEWLINE == 0) << start
     }
 
-    /// `starts` as the contractions that begin at `quotes` have them: nothing starts in one, and the
-    /// letter after it does.
+    /// `starts` as the contractions that begin at `quotes` have them: nothing starts in one (nor with one
+    /// that is attached), and the letter after it does. What follows an attached one is none itself.
     fn contractions(&mut self, mut quotes: u64, mut starts: u64) -> u64 {
         let lexer = &self.scanner.lexer;
         while quotes != 0 {
             let quote = quotes.trailing_zeros() as usize;
             quotes &= quotes - 1;
+            if lexer.rules.attached && self.carry.word_end == self.base + quote {
+                continue;
+            }
             let Some(end) = lexer.contraction(self.text, self.base + quote) else { continue };
+            self.carry.word_end = end;
             let letter = u128::from(lexer.classes.at(self.text, end).0 & LETTER != 0);
             let end = end - self.base;
-            let taken = ((1_u128 << end) - (2 << quote)).to_le_bytes();
+            let first_taken = if lexer.rules.attached { 1 } else { 2 };
+            let taken = ((1_u128 << end) - (first_taken << quote)).to_le_bytes();
             let after = (letter << end).to_le_bytes();
             let half = |bytes: &[u8; 16], at: usize| {
                 u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]))
@@ -292,26 +249,5 @@ impl Scan<'_> {
         }
         self.carry.digits = length;
         starts
-    }
-}
-
-/// Puts `bytes` into the masks of `classes`.
-#[inline]
-fn add(masks: &mut Masks, classes: u8, bytes: u64) {
-    if classes == LETTER {
-        masks.letter |= bytes;
-        return;
-    }
-    let all = [
-        (LETTER, &mut masks.letter),
-        (DIGIT, &mut masks.digit),
-        (SIGN, &mut masks.sign),
-        (SPACE, &mut masks.space),
-        (NEWLINE, &mut masks.newline),
-        (PREFIX, &mut masks.prefix),
-        (TAIL, &mut masks.tail),
-    ];
-    for (class, mask) in all {
-        *mask |= if classes & class == 0 { 0 } else { bytes };
     }
 }

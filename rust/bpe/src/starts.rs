@@ -1,5 +1,5 @@
 //! Where spans start among 64 bytes, by a few operations on the masks of their classes: for members of
-//! GPT's family whose letters, digits, signs and white space have nothing in common, what a character
+//! GPT's family, among characters that are not hard (as letters and signs at once are), what a character
 //! starts depends on its neighbours alone. What does not fit a mask (the ends of long runs, contractions,
 //! groups of digits) is for the caller. Knows no text.
 //!
@@ -10,6 +10,8 @@
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Masks {
     pub(crate) letter: u64,
+    /// Part of `letter`: may begin a word where case matters. None where it does not.
+    pub(crate) upper: u64,
     pub(crate) digit: u64,
     pub(crate) sign: u64,
     pub(crate) space: u64,
@@ -30,6 +32,8 @@ pub(crate) struct Masks {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     letter: u64,
+    /// A letter but no upper one.
+    lower: u64,
     digit: u64,
     sign: u64,
     tail: u64,
@@ -47,6 +51,8 @@ pub(crate) struct Before {
 pub(crate) struct Rules {
     pub(crate) spaced_digits: bool,
     pub(crate) spaced_signs: bool,
+    /// Whether contractions belong to the letters before them.
+    pub(crate) attached: bool,
 }
 
 /// Where spans start, and what is left to look at.
@@ -61,7 +67,7 @@ pub(crate) struct Starts {
     pub(crate) gap: u64,
     /// Newlines that are not tails.
     pub(crate) newline: u64,
-    /// Apostrophes that start a span.
+    /// Apostrophes that start a span; where contractions are attached, those right after letters.
     pub(crate) quote: u64,
     /// First digits of a number.
     pub(crate) number: u64,
@@ -83,7 +89,10 @@ pub(crate) fn starts(masks: &Masks, rules: Rules, before: &mut Before, last: u64
     let lone = spread(sign_start & masks.prefix | before.lone_sign & masks.rest, masks.rest);
     let white_prefix = space & masks.prefix;
     let prefixed = white_prefix << 1 | before.white_prefix | lone << 1 | before.lone_sign;
-    let letter_start = masks.letter & first & !(masks.letter << 1 | before.letter) & !prefixed;
+    let after_letter = masks.letter << 1 | before.letter;
+    let lower = masks.letter & !masks.upper;
+    let letter_start = masks.letter & first & !after_letter & !prefixed
+        | masks.upper & first & (lower << 1 | before.lower);
     let number = masks.digit & first & !(masks.digit << 1 | before.digit);
     let space_start = space & first & !(space << 1 | before.space);
     let space_end = space & !(space >> 1) & !(1 << 63) & !last;
@@ -98,12 +107,13 @@ pub(crate) fn starts(masks: &Masks, rules: Rules, before: &mut Before, last: u64
         after_newline: gap & first & (newline << 1 | before.newline),
         gap,
         newline,
-        quote: sign_start & masks.quote,
+        quote: sign_start & masks.quote & if rules.attached { after_letter } else { u64::MAX },
         number,
         ends_in_space: space >> 63 == 1,
     };
     *before = Before {
         letter: masks.letter >> 63,
+        lower: lower >> 63,
         digit: masks.digit >> 63,
         sign: sign >> 63,
         tail: tail >> 63,

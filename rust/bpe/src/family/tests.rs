@@ -6,6 +6,8 @@ const CL100K: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
 fn family(pattern: &str) -> Option<Family> {
     Family::of(&Grammar::new(pattern)?)
 }
@@ -119,4 +121,78 @@ fn another_order_is_another_pattern() {
     check(r" ?\p{L}+| ?\p{N}+", r" ?\p{N}+| ?\p{L}+", false);
     check(r" ?\p{N}+| ?[^\s\p{L}\p{N}]+", r" ?[^\s\p{L}\p{N}]+| ?\p{N}{1,2}", false);
     check(r" ?\p{L}+", r" ?\p{L}+|'x", false);
+}
+
+/// GPT-2's pattern with letters whose case matters: `first` and `second` stand for the alternatives, in
+/// which A and B are upper and lower letters with some in common, and W is contractions.
+fn check_cased(first: &str, second: &str, expected: bool) {
+    let own = [first, second].map(|own| {
+        own.replace('W', "('x|'y)?")
+            .replace('A', r"[\p{Lu}\p{Lt}\p{Lo}\p{M}]")
+            .replace('B', r"[\p{Ll}\p{Lm}\p{Lo}]")
+    });
+    let pattern = GPT2.replacen(r" ?\p{L}+", &own.join("|"), 1);
+    let attached = pattern.replacen("'s|'t|'re|'ve|'m|'ll|'d|", "", 1);
+    let pattern = if attached.contains("'x") { attached } else { pattern };
+    assert_eq!(family(&pattern).is_some(), expected, "{pattern}");
+}
+
+#[test]
+fn letters_whose_case_matters_are_read_off_the_pattern() {
+    let o200k = family(O200K).unwrap();
+    assert_eq!(Some(o200k.upper), set(r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"));
+    assert_eq!(Some(o200k.lower), set(r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"));
+    assert_eq!(Some(o200k.letters), set(r"[\p{L}\p{M}]"));
+    assert_eq!(Some(o200k.tail), set(r"[\r\n/]"));
+    assert!(o200k.contractions.is_empty() && !o200k.text_end);
+    assert_eq!(o200k.attached, family(QWEN2).unwrap().contractions);
+
+    let plain = family(&O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "")).unwrap();
+    assert!(plain.attached.is_empty() && plain.contractions.is_empty());
+    let possessive = O200K.replace(")?|", ")?+|").replace("]+(?i", "]++(?i");
+    assert_eq!(family(&possessive), family(O200K));
+}
+
+#[test]
+fn two_alternatives_of_letters_are_these_two_or_none() {
+    check_cased("A*B+", "A+B*", true);
+    check_cased(" ?A*B+", " ?A+B*", true);
+    check_cased("A*B+W", "A+B*W", true);
+    check_cased(" ?+A*B++W", " ?+A++B*+W", true);
+    check_cased("A+B*", "A*B+", false);
+    check_cased("A*B+", "A*B+", false);
+    check_cased("A*B*", "A+B*", false);
+    check_cased("A?B+", "A+B*", false);
+    check_cased("A*?B+", "A+B*", false);
+    check_cased("A*+B+", "A+B*", false);
+    check_cased("A*B+", "A+", false);
+    check_cased("A*B+", "B+A*", false);
+    check_cased(" ?A*B+", "A+B*", false);
+    check_cased("A*B+W", "A+B*", false);
+    check_cased("A*B+W", "A+B*('y|'x)?", false);
+    check_cased("A*B+('x|'y)", "A+B*('x|'y)", false);
+    check_cased("A*B+(?:'x|y)?", "A+B*(?:'x|y)?", false);
+    check_cased("A*B+(?:'x)??", "A+B*(?:'x)??", false);
+    check_cased("A*B+(?:'x)*", "A+B*(?:'x)*", false);
+    check_cased("A*[B5]+", "A+B*", false);
+    check_cased("A*[B']+", "A+[B']*", false);
+}
+
+#[test]
+fn contractions_stand_in_front_or_after_letters() {
+    check(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+", r" ?\p{L}+(?:'s|'t)?", true);
+    check(r" ?\p{L}+", r" ?\p{L}+(?:'s|'t)?", false);
+}
+
+#[test]
+fn hard_characters_are_those_of_which_neighbours_do_not_tell() {
+    assert_eq!(Some(family(O200K).unwrap().hard()), set(r"[\p{Lm}\p{Lo}\p{M}]"));
+    assert_eq!(family(CL100K).unwrap().hard(), ClassUnicode::empty());
+    let marks = QWEN2.replacen(r"?\p{L}+", r"?[\p{L}\p{M}]+", 1);
+    assert_eq!(Some(family(&marks).unwrap().hard()), set(r"\p{M}"));
+    assert!(
+        [O200K, CL100K, QWEN2, &marks].iter().all(|&easy| family(easy).unwrap().is_mostly_easy())
+    );
+    let slash = CL100K.replacen(r"[\r\n]*+", r"[\r\na]*+", 1);
+    assert!(!family(&slash).unwrap().is_mostly_easy());
 }
