@@ -3,6 +3,7 @@
 
 PYTHON ?= python3.11
 DEMO ?= build/demo
+FUZZ_SECONDS ?= 60
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
-RUST_SOURCES := $(shell find rust -path rust/target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
+RUST_SOURCES := $(shell find rust \( -path rust/target -o -path rust/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -20,7 +21,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-rust lint types layers format bench wheel lock check clean
+.PHONY: help setup build demo test test-python test-rust lint types layers format bench fuzz wheel lock check clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -48,6 +49,7 @@ lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cargo fmt --all $(MANIFEST) --check
+	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy $(MANIFEST) --locked --quiet --workspace --all-targets -- -D warnings
 
 types: build  ## Check types, and the stub of the core against the compiled core
@@ -61,10 +63,14 @@ format: $(INSTALLED)  ## Rewrite the sources in the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --all $(MANIFEST)
+	cargo fmt --manifest-path rust/fuzz/Cargo.toml
 
 bench: build $(DEMO)/corpus/.made  ## Compare the core with rustbpe and tiktoken on the demo's corpus: answers and speed
 	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/docs/*.parquet $(DEMO)/corpus/code/*.parquet
 	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --learn $(DEMO)/corpus/docs/*.parquet --time $(DEMO)/corpus/code/*.parquet
+
+fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
+	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
 wheel: $(INSTALLED)  ## Build the wheel into dist/
 	rm -rf dist

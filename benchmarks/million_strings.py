@@ -1,0 +1,151 @@
+"""Ids of generated strings beside tiktoken's `encode_ordinary`, pattern by pattern.
+
+    python benchmarks/million_strings.py --strings 1000000 --seed 1 [--pattern NAME ...]
+
+Strings of 0 to 60 characters, made from a seed out of what patterns decide on: letters of all
+scripts, marks, numbers of every kind, white space, contractions, ends of lines, signs, emoji, code
+points of no use, long runs. For each pattern (those with a name, and the further ones below) a
+tokenizer of about 2,000 ids is learned from strings of their own. Prints a line for each pattern;
+strings with other ids are shown, and then the exit code is 1.
+"""
+
+import argparse
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.tokenizer import Tokenizer
+
+ALL_PATTERNS = {
+    **PATTERNS,
+    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "qwen2": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "o200k": (
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+}
+"""The last three as published with GPT-2, Qwen 2 and o200k_base."""
+
+MAX_CHARACTERS = 60
+MAX_PIECES = 16
+VOCAB_SIZE = 2000
+LEARNED_FROM = 20_000
+BATCH = 50_000
+SHOWN = 20
+
+PIECES = [
+    "a|b|s|t|m|ll|re|ve|The|word|is|Abcdefgh|aB|ABc|ab|cd|abcdefghijklmn|abcdefghijklmno",
+    "a|e|i|o|n|r|the|ing|er|ab|abab|A|S|LL|RE|\u017f|\u212a|\u0130|\u01c5|\u02b0|e\u0301",
+    "'|''|'s|'S|'t|'T|'m|'d|'D|'ll|'LL|'lL|'Ll|'re|'RE|'rE|'ve|'VE|'Ve|'k|\u2019s| '",
+    "'\u017f|'\u017f\u017f|'l\u017f|'\u212a|'\u0130|'s's|'ll'll|a's|A'S|\u00e9'd|1's| 's",
+    "1|0|12|123|1234|1234567|3.14|2\u00bd|\u2167\u2167|\u00b2\u00b3|\u0661\u0662|1,000| 1",
+    "\n|\r|\r\n|\n\n| \n|\n |\t\n|\r\r\n|\v|\f|\x1c|\x85|\n\u2028",
+    "\n|\n\n|\r\n|\n    |\n\t|\n\r|  \n  |!\n|a\n",
+    " |  |   |\t| \t|\u00a0|\u3000| \u3000|\u3000 |\u2003|\u202f|\u1680",
+    " ",
+    "!|?|.|...|,|;|/|//|*/|==|=====|--|_|__|{|}|()|=>|#|$|%|\u20ac|\u2014|\u3002|\uff0c",
+    "/\n|//\r\n/|!\n\n|{\n| !| (|! | /|./|!/\n/",
+    "\U0001f468\u200d\U0001f4bb|\U0001f3f3\ufe0f\u200d\U0001f308|\U0001f600|\U0001f1e9\U0001f1ea",
+    "\u200b|\u200d|\ufeff|\ue000|\U0010ffff|\U000f0000|\ufffe|\ufffd|\0|\x7f|\u0378|\u180e|\u2060",
+]
+"""Lists of pieces, set off by bars."""
+
+RUN_OF = " \n\ta1!'\u00e9\u4e2d\u0301\u3000\u00bd"
+RUN_LENGTHS = (3, 15, 16, 17, 32, 59)
+
+
+@cache
+def pools() -> list[list[str]]:
+    """Give lists of pieces; each list is as likely as any other."""
+    of: dict[str, list[str]] = {}
+    for character in map(chr, range(sys.maxunicode + 1)):
+        of.setdefault(unicodedata.category(character), []).append(character)
+    del of["Cs"]  # surrogates
+    characters = [character for own in of.values() for character in own]
+    cased = of["Lu"] + of["Ll"] + of["Lt"] + of["Lm"]
+    few = [each for each in of["Lo"] if not unicodedata.name(each, "").startswith(("CJK", "HANG"))]
+    spaces = [each for each in characters if each.isspace()]
+    runs = [each * length for each in RUN_OF for length in RUN_LENGTHS]
+    fixed = [line.split("|") for line in PIECES]
+    kinds = [own for kind, own in of.items() if kind[0] in "LMNPSZ"]
+    return [*fixed, *fixed, *fixed, runs, runs, cased, few, spaces, spaces, characters, *kinds]
+
+
+def strings(count: int, *, seed: int) -> list[str]:
+    """Make strings; the same for the same count and seed."""
+    random = np.random.default_rng(seed)
+    starts = np.cumsum([0, *map(len, pools())])
+    pieces = [piece for pool in pools() for piece in pool]
+    lengths = random.integers(0, MAX_PIECES + 1, count)
+    ends = np.concatenate(([0], np.cumsum(lengths)))
+    pool = random.integers(0, len(pools()), ends[-1])
+    within = random.random(ends[-1]) * (starts[pool + 1] - starts[pool])
+    chosen = [pieces[number] for number in (starts[pool] + within.astype(np.int64)).tolist()]
+    bounds = pairwise(ends.tolist())
+    return ["".join(chosen[start:end])[:MAX_CHARACTERS] for start, end in bounds]
+
+
+def learned(pattern: str, *, seed: int, count: int = LEARNED_FROM) -> Tokenizer:
+    """Learn a tokenizer from strings that are not compared."""
+    texts = strings(count, seed=seed + 2**32)
+    return Tokenizer.train_from_iterator(texts, VOCAB_SIZE, pattern=pattern, threads=1)
+
+
+def differing(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[int], list[int]]]:
+    """Give each text whose ids differ, with ours and tiktoken's."""
+    peer = tokenizer.to_tiktoken()
+    for first in range(0, len(texts), BATCH):
+        batch = texts[first : first + BATCH]
+        ids, offsets = tokenizer.encode_batch(batch)
+        all_ids, bounds = ids.tolist(), pairwise(offsets.tolist())
+        for text, (start, end) in zip(batch, bounds, strict=True):
+            expected = peer.encode_ordinary(text)
+            if all_ids[start:end] != expected:
+                yield text, all_ids[start:end], expected
+
+
+def compare(name: str, count: int, seed: int) -> int:
+    """Compare the strings with one pattern, a part at a time; give how many differ."""
+    start = time.perf_counter()
+    tokenizer = learned(ALL_PATTERNS[name], seed=seed)
+    mismatches = 0
+    for part, first in enumerate(range(0, count, BATCH)):
+        texts = strings(min(BATCH, count - first), seed=seed + part * 2**33)
+        for text, own, expected in differing(tokenizer, texts):
+            mismatches += 1
+            if mismatches <= SHOWN:
+                print(f"{name}: {text!r}: {own}, tiktoken {expected}", flush=True)
+    seconds = time.perf_counter() - start
+    print(
+        f"{name} ({tokenizer.engine}, {tokenizer.get_vocab_size()} ids): {count:,} strings, "
+        f"seed {seed}, {mismatches} mismatches, {seconds:.0f} s",
+        flush=True,
+    )
+    return mismatches
+
+
+def main() -> None:
+    """Compare with the patterns named on the command line, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--strings", type=int, default=1_000_000, help="for each pattern")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pattern", nargs="+", choices=ALL_PATTERNS, default=list(ALL_PATTERNS))
+    options = parser.parse_args()
+    sys.exit(sum(compare(name, options.strings, options.seed) for name in options.pattern) > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+//! Any bytes by each pattern: joined spans are the document, and every engine finds the plain twin's.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nanotok_bpe::Kind;
+use nanotok_fuzz::{naive, patterns, program::Program};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut program = Program::new(bytes);
+    let case = patterns::chosen(program.byte());
+    for document in program.documents(&[]) {
+        let expected = naive::split(&case.regex, &document);
+        let joined: Vec<&[u8]> = expected.iter().map(|&(span, _)| span).collect();
+        assert!(joined.concat() == document, "the plain twin itself loses bytes");
+        for splitter in &case.splitters {
+            let mut found = Vec::new();
+            splitter.split(&document, |span, kind| found.push((span, kind))).expect("it is split");
+            if found != expected {
+                let at =
+                    found.iter().zip(&expected).take_while(|(own, other)| own == other).count();
+                let start: usize = found[..at].iter().map(|(span, _)| span.len()).sum();
+                let [own, other] = [&found, &expected].map(|spans| shown(spans.get(at)));
+                let (engine, pattern) = (splitter.engine(), splitter.pattern());
+                let length = document.len();
+                panic!(
+                    "at {start} of {length} bytes {own} and not {other} by {engine} of {pattern}"
+                );
+            }
+        }
+    }
+});
+
+/// A span that can be read, though it may be long.
+fn shown(span: Option<&(&[u8], Kind)>) -> String {
+    span.map_or_else(String::new, |(span, kind)| {
+        let start = &span[..span.len().min(80)];
+        format!("{kind:?} of {} bytes \"{}\"", span.len(), start.escape_ascii())
+    })
+}

@@ -1,0 +1,5 @@
+//! What the fuzz targets share: patterns, programs that write documents, and plain twins of the core.
+
+pub mod naive;
+pub mod patterns;
+pub mod program;

@@ -1,0 +1,63 @@
+//! The patterns that are fuzzed, each with the ways to split by it and its plain twin. Those with a name
+//! in `nanotok_ray/patterns.py` are spelled as there, which `tests/test_many_strings.py` checks.
+
+use std::sync::LazyLock;
+
+use nanotok_bpe::{GapRule, Splitter};
+
+/// nanochat, rustbpe (GPT-4), cl100k, r50k; GPT-2, Qwen 2, o200k; and one that leaves gaps.
+pub const PATTERNS: [&str; 8] = [
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"\p{L}+|\s+",
+];
+
+/// Steps back that a search may take, as in the core: long documents need more than the usual limit.
+const BACKTRACK_LIMIT: usize = 200_000_000;
+
+/// A pattern, ready.
+#[derive(Debug)]
+pub struct Case {
+    /// The plain twin.
+    pub regex: fancy_regex::Regex,
+    /// As users get it, then by each other engine that takes the pattern.
+    pub splitters: Vec<Splitter>,
+}
+
+impl Case {
+    fn new(pattern: &str) -> Self {
+        let mut splitters: Vec<Splitter> = Vec::new();
+        for spelled in spellings(pattern) {
+            let splitter = Splitter::new(&spelled, GapRule::Spans).expect("a pattern");
+            if splitters.iter().all(|other| other.engine() != splitter.engine()) {
+                splitters.push(splitter);
+            }
+        }
+        let engines: Vec<_> = splitters.iter().map(Splitter::engine).collect();
+        eprintln!("{} for {pattern}", engines.join(", "));
+        let builder = &mut fancy_regex::RegexBuilder::new(pattern);
+        let regex = builder.backtrack_limit(BACKTRACK_LIMIT).build().expect("a pattern");
+        Self { regex, splitters }
+    }
+}
+
+/// The pattern, then two that match the same, of which the lexer does not know the first and no automaton
+/// the second: "!!" comes after an alternative that always takes a sign.
+fn spellings(pattern: &str) -> [String; 3] {
+    let spaces = r"|\s+(?!\S)|";
+    let dead = pattern.replace(spaces, &format!("|!!{spaces}"));
+    [pattern.to_owned(), dead, format!("(?:{pattern})(?=)")]
+}
+
+static CASES: LazyLock<Vec<Case>> =
+    LazyLock::new(|| PATTERNS.iter().map(|pattern| Case::new(pattern)).collect());
+
+/// The pattern that a byte stands for.
+pub fn chosen(byte: u8) -> &'static Case {
+    &CASES[usize::from(byte) % CASES.len()]
+}
