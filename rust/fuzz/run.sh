@@ -12,7 +12,7 @@ out=build/fuzz
 built=rust/target/fuzz
 lacking() { echo "make fuzz needs $1" >&2; exit 1; }
 
-command -v rustup >/dev/null || lacking "rustup: https://rustup.rs"
+command -v rustup >/dev/null || lacking "rustup"
 rustup run nightly rustc --version || lacking "nightly Rust: rustup toolchain install nightly"
 command -v c++ >/dev/null || lacking "a C++ compiler (c++): libFuzzer is built from its source"
 
