@@ -184,8 +184,12 @@ class Encoder:
         *,
         gaps: Literal["spans", "error"] = "spans",
         span_table: SpanTable | None = None,
+        cache_bytes: int = 33_554_432,
     ) -> Self:
         """Build the tables for merges of shape `(m, 2)`; with a span table ids are found sooner.
+
+        Each thread remembers the ids of spans in up to about `cache_bytes`; as many threads'
+        memories as there are cores are kept from call to call.
 
         Raises:
             PatternError: `pattern` is not a regular expression the core can compile.

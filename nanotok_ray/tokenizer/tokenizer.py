@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MAX_TOKENS = 2048
 """Where nanochat cuts a conversation unless told otherwise."""
 
+CACHE_BYTES = 32 * 1024 * 1024
+"""Bytes in which each thread that encodes remembers spans, unless told otherwise."""
+
 Gaps = Literal["spans", "error"]
 
 _MANY_IDS = 8
@@ -54,8 +57,16 @@ class Tokenizer:
     '<|bos|>hello!'
     """
 
-    def __init__(self, model: Model, *, span_table: _core.SpanTable | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        span_table: _core.SpanTable | None = None,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
         """Build the core's tables; a span table must be this model's, as `load` sees to.
+
+        Each thread that encodes remembers the ids of spans in up to about `cache_bytes`.
 
         Raises:
             PatternError: The pattern cannot be compiled.
@@ -69,7 +80,10 @@ class Tokenizer:
             )
         self.model = model
         self._span_table = span_table
-        self._encoder = _core.Encoder(model.pattern, model.merge_array, span_table=span_table)
+        self._cache_bytes = cache_bytes
+        self._encoder = _core.Encoder(
+            model.pattern, model.merge_array, span_table=span_table, cache_bytes=cache_bytes
+        )
 
     @classmethod
     def train_from_iterator(
@@ -102,12 +116,18 @@ class Tokenizer:
         return cls(model)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, span_table: bool = True) -> Self:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        span_table: bool = True,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> Self:
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         If there is a span table it is mapped, that of a remote folder from a copy on this node;
         the ids are the same without. `span_table=False` or the environment variable
-        NANOTOK_SPAN_TABLE=off leaves it alone.
+        NANOTOK_SPAN_TABLE=off leaves it alone. `cache_bytes`: as for the class.
 
         Raises:
             TokenizerError: There is none, or it or its span table is damaged, or the span table is
@@ -115,7 +135,7 @@ class Tokenizer:
         """
         model = load_model(folder)
         table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
-        return cls(model, span_table=table)
+        return cls(model, span_table=table, cache_bytes=cache_bytes)
 
     from_directory = load
 
@@ -463,6 +483,7 @@ class Tokenizer:
             self.model.merge_array,
             gaps="error",
             span_table=self._span_table,
+            cache_bytes=self._cache_bytes,
         )
 
     @cached_property

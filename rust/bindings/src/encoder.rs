@@ -1,6 +1,6 @@
 //! `Encoder` for Python.
 
-use nanotok_bpe::TokenId;
+use nanotok_bpe::{CACHE_BYTES, TokenId};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -16,19 +16,21 @@ pub(crate) struct Encoder(nanotok_bpe::Encoder);
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", span_table = None))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", span_table = None, cache_bytes = CACHE_BYTES))]
     fn new(
         py: Python<'_>,
         pattern: &str,
         merges: PyReadonlyArray2<'_, u32>,
         gaps: &str,
         span_table: Option<&SpanTable>,
+        cache_bytes: usize,
     ) -> PyResult<Self> {
         let splitter = splitter(py, pattern, gaps)?;
         let merges = self::merges(&merges)?;
         let table = span_table.map(|table| table.0.clone());
         let encoder = py.detach(|| {
             let encoder = nanotok_bpe::Encoder::new(splitter, &merges)?;
+            let encoder = encoder.with_cache_bytes(cache_bytes);
             match table {
                 Some(table) => encoder.with_table(table),
                 None => Ok(encoder),

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
+use std::thread;
 
 use crate::blocks::in_blocks;
 use crate::out::Out;
@@ -12,8 +13,8 @@ use crate::token_id::{Packing, TokenId};
 use crate::worker::{Source, Worker};
 use crate::{Documents, Error, Merge, Splitter, Vocabulary};
 
-/// Bytes that a thread may use to remember spans.
-const CACHE_BYTES: usize = 32 << 20;
+/// Bytes in which a thread remembers spans, unless told otherwise.
+pub const CACHE_BYTES: usize = 32 << 20;
 
 /// Turns documents into ids. Can be shared between threads.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
     table: Option<SpanTable>,
+    cache_bytes: usize,
     /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes
     /// a worker or drops one, so that a process that forked at the wrong time goes on.
     idle: Mutex<Vec<Worker>>,
@@ -34,7 +36,14 @@ impl Encoder {
     /// A merge that names a later id, a pair that is merged twice, or tokens of over 1 GiB in all.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
         let span_ids = SpanIds::new(merges)?;
-        Ok(Self { splitter, span_ids, table: None, idle: Mutex::default() })
+        let (table, cache_bytes, idle) = (None, CACHE_BYTES, Mutex::default());
+        Ok(Self { splitter, span_ids, table, cache_bytes, idle })
+    }
+
+    /// Remembers spans in about `bytes` a thread instead of [`CACHE_BYTES`]; a few kilobytes at least.
+    #[must_use]
+    pub fn with_cache_bytes(self, bytes: usize) -> Self {
+        Self { cache_bytes: bytes, ..self }
     }
 
     /// Looks spans up in `table` before it merges their bytes.
@@ -91,7 +100,8 @@ impl Encoder {
     /// The ids of all documents back to back, and n + 1 offsets.
     ///
     /// Each of `threads` encodes a block of neighbouring documents; the result is the same for any
-    /// number of threads. Memory beside the result: 32 MiB a thread, kept for the next call.
+    /// number of threads. Memory beside the result: up to [`CACHE_BYTES`] a thread, of which those of as
+    /// many threads as there are cores are kept for the next call.
     ///
     /// # Errors
     ///
@@ -134,12 +144,15 @@ impl Encoder {
         let idle = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
         idle.unwrap_or_else(|| {
             let packing = Packing::of(self.vocabulary().len());
-            Worker::new(self.splitter.clone(), packing, CACHE_BYTES)
+            Worker::new(self.splitter.clone(), packing, self.cache_bytes)
         })
     }
 
     fn put_back(&self, worker: Worker) {
-        if let Ok(mut idle) = self.idle.try_lock() {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        if let Ok(mut idle) = self.idle.try_lock()
+            && idle.len() < cores
+        {
             idle.push(worker);
         }
     }

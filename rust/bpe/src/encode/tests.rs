@@ -13,6 +13,27 @@ fn encoder(gaps: GapRule) -> Encoder {
     Encoder::new(Splitter::new(PATTERN, gaps).unwrap(), &MERGES).unwrap()
 }
 
+/// Remembers next to nothing, so that everything is forgotten again and again.
+#[test]
+fn the_size_of_the_memory_changes_nothing() {
+    let numbers = (0..20_000_u32).map(|number| number.wrapping_mul(2_654_435_761) % 5000);
+    let words = numbers.map(|number| format!("{number:b} {number:019b}"));
+    let text = words.collect::<Vec<_>>().join(" ").replace('1', "a").replace('0', "b").into_bytes();
+    let end = i64::try_from(text.len()).unwrap();
+    let offsets = [0, end];
+    let documents = Documents::new(&text, &offsets).unwrap();
+    let encode = |bytes: usize| {
+        let encoder = encoder(GapRule::Spans).with_cache_bytes(bytes);
+        let first = encoder.encode_batch::<u16>(documents, 1).unwrap();
+        assert_eq!(encoder.encode_batch::<u16>(documents, 1).unwrap(), first);
+        first
+    };
+    let expected = encode(CACHE_BYTES);
+    for bytes in [0, 1 << 10, 1 << 14, 1 << 20] {
+        assert!(encode(bytes) == expected, "{bytes}");
+    }
+}
+
 fn batch(documents: &[Vec<u8>], threads: usize) -> Result<(Vec<u16>, Vec<i64>), Error> {
     let mut offsets = vec![0];
     for document in documents {
