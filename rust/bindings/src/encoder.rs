@@ -1,6 +1,6 @@
 //! `Encoder` for Python.
 
-use nanotok_bpe::{CACHE_BYTES, TokenId};
+use nanotok_bpe::TokenId;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -16,7 +16,7 @@ pub(crate) struct Encoder(nanotok_bpe::Encoder);
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", span_table = None, cache_bytes = CACHE_BYTES))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", span_table = None, cache_bytes = 33_554_432))]
     fn new(
         py: Python<'_>,
         pattern: &str,

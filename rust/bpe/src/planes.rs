@@ -26,16 +26,15 @@ impl Planes {
     pub(crate) fn portable(sets: &AsciiSets, block: &Block) -> Self {
         let mut planes = Self::default();
         for (number, eight) in block.chunks_exact(8).enumerate() {
-            let own = std::array::from_fn(|at| {
-                let byte = eight[at];
-                if byte < 0x80 { sets[usize::from(byte)] } else { 0 }
-            });
-            let own = u64::from_le_bytes(own);
+            let bytes = u64::from_le_bytes(std::array::from_fn(|at| eight[at]));
+            let own =
+                u64::from_le_bytes(std::array::from_fn(|at| sets[usize::from(eight[at] & 0x7f)]));
+            let wide = (bytes >> 7) & ONES;
+            let own = own & !(wide * 0xff);
             for (bit, plane) in planes.sets.iter_mut().enumerate() {
                 *plane |= gathered(own >> bit) << (8 * number);
             }
-            let bytes = u64::from_le_bytes(std::array::from_fn(|at| eight[at]));
-            planes.wide |= gathered(bytes >> 7) << (8 * number);
+            planes.wide |= gathered(wide) << (8 * number);
         }
         planes
     }
