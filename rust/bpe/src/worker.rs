@@ -19,6 +19,10 @@ const WINDOW: usize = 256;
 /// So many spans before it is looked up, a span's place is asked for from memory.
 const AHEAD: usize = 32;
 
+/// After so many spans that a worker had not met, it merges the next ones itself: to look one up in the table
+/// takes about as long, as that lies in memory that nobody else touches.
+const MAX_TABLE_LOOKUPS: usize = 1 << 16;
+
 /// Splits and encodes; remembers what it found.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -42,6 +46,7 @@ struct Memory {
     short: ShortMemo,
     long: LongMemo,
     scratch: Scratch,
+    table_lookups: usize,
 }
 
 impl Worker {
@@ -52,6 +57,7 @@ impl Worker {
             short: ShortMemo::new(cache_bytes / 2),
             long: LongMemo::new(cache_bytes / 2, packing),
             scratch: Scratch::default(),
+            table_lookups: 0,
         };
         Self { splitter, ends: Vec::with_capacity(WINDOW), memory }
     }
@@ -127,6 +133,13 @@ impl Memory {
         (keys.shorts[at % AHEAD], keys.places[at % AHEAD]) = (short, place);
     }
 
+    /// The table, until enough was looked up there: what is still new then is seldom in it.
+    fn table<'e>(&mut self, source: Source<'e>) -> Option<&'e SpanTable> {
+        let table = source.table.filter(|_| self.table_lookups < MAX_TABLE_LOOKUPS)?;
+        self.table_lookups += 1;
+        Some(table)
+    }
+
     #[inline(never)]
     fn encode_new<I: TokenId>(
         &mut self,
@@ -135,7 +148,7 @@ impl Memory {
         short: Short,
         out: &mut Out<I>,
     ) {
-        let known = source.table.map_or(0, |table| table.short(short));
+        let known = self.table(source).map_or(0, |table| table.short(short));
         if known != 0 {
             self.short.put(self.short.place(short), short, known);
             out.push_packed(self.packing, known);
@@ -160,9 +173,11 @@ impl Memory {
             out.push_all(source.span_ids.encode(span, &mut self.scratch).iter().copied());
             return;
         }
-        let known = self.long.get(span, hash);
-        let known = known.or_else(|| source.table.and_then(|table| table.long(span, hash)));
-        if let Some(ids) = known {
+        if let Some(ids) = self.long.get(span, hash) {
+            out.push_all(self.packing.ids_of(ids));
+            return;
+        }
+        if let Some(ids) = self.table(source).and_then(|table| table.long(span, hash)) {
             out.push_all(self.packing.ids_of(ids));
             return;
         }
