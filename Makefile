@@ -3,6 +3,7 @@
 
 PYTHON ?= python3.11
 DEMO ?= build/demo
+DEMO_TIMED = 'demo:$(DEMO)/corpus/docs/*.parquet:$(DEMO)/corpus/code/*.parquet'
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -62,9 +63,9 @@ format: $(INSTALLED)  ## Rewrite the sources in the one style
 	$(BIN)/ruff format .
 	cargo fmt --all $(MANIFEST)
 
-bench: build $(DEMO)/corpus/.made  ## Compare the core with rustbpe and tiktoken on the demo's corpus: answers and speed
+bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on the demo's corpus; CONTRIBUTING.md says how on real data
 	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/docs/*.parquet $(DEMO)/corpus/code/*.parquet
-	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --learn $(DEMO)/corpus/docs/*.parquet --time $(DEMO)/corpus/code/*.parquet
+	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --repeats 3 --corpus $(DEMO_TIMED)
 
 wheel: $(INSTALLED)  ## Build the wheel into dist/
 	rm -rf dist
