@@ -4,6 +4,7 @@
 PYTHON ?= python3.11
 DEMO ?= build/demo
 FUZZ_SECONDS ?= 60
+DEMO_TIMED = 'demo:$(DEMO)/corpus/docs/*.parquet:$(DEMO)/corpus/code/*.parquet'
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -65,9 +66,11 @@ format: $(INSTALLED)  ## Rewrite the sources in the one style
 	cargo fmt --all $(MANIFEST)
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml
 
-bench: build $(DEMO)/corpus/.made  ## Compare the core with rustbpe and tiktoken on the demo's corpus: answers and speed
+bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on the demo's corpus; CONTRIBUTING.md says how on real data
 	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/docs/*.parquet $(DEMO)/corpus/code/*.parquet
-	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --learn $(DEMO)/corpus/docs/*.parquet --time $(DEMO)/corpus/code/*.parquet
+	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --repeats 3 --corpus $(DEMO_TIMED)
+	$(BIN)/python benchmarks/spans.py --vocab-size 8192 --repeats 1 --inputs 50 --largest 1048576 --learn $(DEMO)/corpus/docs/*.parquet
+	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
 
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)

@@ -1,205 +1,139 @@
 """Encoding in fresh processes, beside tiktoken and gigatoken: one thread, answers compared.
 
-    python benchmarks/encode.py --learn A.parquet B.parquet --time C.parquet D.parquet
+    python benchmarks/encode.py --corpus NAME:LEARN_GLOB:TIME_GLOB --corpus ... [--save]
 
-Learns tokenizers from the text column of some files (nanochat's pattern, and cl100k for gigatoken,
-which refuses the other) and times the encoding of other files. Each measurement is a process of its
-own that loads its tokenizer, then encodes all documents once (cold) and five times more (warm: the
-last one counts); engines take turns, and medians are shown. The ids of all engines with
-one pattern must be equal. gigatoken is left out, with a word, where it is not installed. The last
-line of stdout is one JSON document.
+For each corpus, tokenizers and span tables are made from the first files (nanochat's pattern, and
+cl100k for gigatoken, which calls it gpt4 and has no way to take the other) and the second files are
+timed. Three tables: nanochat's pattern, the first call of a process, beside tiktoken's
+`encode_ordinary`; cl100k, the first call and the sixth, beside gigatoken's `encode_batch` of one
+buffer; splitting alone at every CPU level, by `Splitter.count_gaps` on all texts as one document.
+Each measurement is a process of its own, engines take turns, and medians are shown. The
+ids of all engines with one pattern must be equal. gigatoken is left out, with a word, where it is
+not installed. The last line of stdout is one JSON document, which --save adds to
+results/encode.jsonl.
 """
 
 import argparse
-import hashlib
 import importlib.util
-import json
-import os
-import platform
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
+from about import about, finish
+from corpus import Corpus, make_folder, parse_corpus
+from fresh import assert_same, fresh, in_turn, median
+from nanotok_ray import _core
 
-from nanotok_ray.tokenizer import Tokenizer
-
-SEPARATOR = b"\0"
-"""Between the documents of a buffer; documents that hold it are left out."""
-
-WARM_CALLS = 5
-ENGINES = {"nanochat": ("nanotok_ray", "tiktoken"), "cl100k": ("nanotok_ray", "gigatoken")}
-"""Engines by pattern. gigatoken calls cl100k gpt4."""
-
-Work = Callable[[], Any]
-Ids = npt.NDArray[np.uint32]
+OURS = ("nanotok_ray", "nanotok_ray, span table")
+PEERS = {"nanochat": "tiktoken", "cl100k": "gigatoken"}
+CALLS = {"nanochat": ("cold",), "cl100k": ("cold", "warm")}
+NUM_CALLS = {"nanochat": 1, "cl100k": 6}
+SPLITTING_CALLS = 5
 
 
 def main() -> None:
-    """Measure, or, called by itself with --child, be one measurement."""
+    """Measure all corpora of the command line."""
+    options = parse()
+    rows = [row for corpus in options.corpus for row in measure(corpus, options)]
+    names = [corpus.name for corpus in options.corpus]
+    row = about("encode", names, PEERS.values()) | {"repeats": options.repeats, "rows": rows}
+    finish(row, save=options.save)
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--learn", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--time", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--vocab-size", type=int, default=32768)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        engine, pattern, folder = options.child
-        print(json.dumps(measure(engine, pattern, Path(folder))))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        size = set_up(Path(folder), options)
-        print(f"{size / 1e6:.1f} MB timed, nothing of it learned from", flush=True)
-        rows = [compare(pattern, Path(folder), size, options.repeats) for pattern in ENGINES]
-    print(json.dumps({**about(options.time), "bytes": size, "rows": rows}))
-
-
-def set_up(folder: Path, options: argparse.Namespace) -> int:
-    """Learn the tokenizers and write the documents to be timed; give their bytes."""
-    learn = [text for path in options.learn for text in read_texts(path)]
-    for pattern in ENGINES:
-        learned = Tokenizer.train_from_iterator(learn, options.vocab_size, pattern=pattern)
-        learned.save(folder / pattern)
-    texts = [text for path in options.time for text in read_texts(path)]
-    texts = [text for text in texts if text and "\0" not in text]
-    with pa.ipc.new_file(folder / "texts.arrow", pa.schema([("text", pa.large_string())])) as file:
-        file.write(pa.record_batch({"text": pa.array(texts, pa.large_string())}))
-    return sum(len(text.encode()) for text in texts)
-
-
-def read_texts(path: Path) -> list[str]:
-    """Read the text column of a parquet file."""
-    texts: list[str] = pq.read_table(path, columns=["text"])["text"].to_pylist()
-    return texts
-
-
-def compare(pattern: str, folder: Path, size: int, repeats: int) -> dict[str, Any]:
-    """Run the engines of a pattern in turn; stop if their ids differ."""
-    engines = [name for name in ENGINES[pattern] if importlib.util.find_spec(name)]
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in engines}
-    for _ in range(repeats):
-        for name in engines:
-            runs[name].append(child(name, pattern, folder))
-    digests = {run["ids"] for each in runs.values() for run in each}
-    assert len(digests) == 1, f"{pattern}: the ids of {engines} differ"
-    row: dict[str, Any] = {"pattern": pattern}
-    for name, each in runs.items():
-        for kind in ("cold", "warm"):
-            seconds = statistics.median(run[kind] for run in each)
-            row[f"{name}_{kind}_megabytes_per_second"] = round(size / 1e6 / seconds, 1)
-    told(row, engines)
-    return row
-
-
-def told(row: dict[str, Any], engines: list[str]) -> None:
-    """Print a row, and the ratios to the peer."""
-    rates = {
-        (name, kind): row[f"{name}_{kind}_megabytes_per_second"]
-        for name in engines
-        for kind in ("cold", "warm")
-    }
-    ours, *peers = engines
-    for peer in peers:
-        for kind in ("cold", "warm"):
-            row[f"{kind}_ratio"] = round(rates[ours, kind] / rates[peer, kind], 2)
-    parts = [f"{name} {rates[name, 'cold']} cold, {rates[name, 'warm']} warm" for name in engines]
-    print(f"{row['pattern']}: " + "; ".join(parts) + " MB/s", flush=True)
-    if not peers:
-        print(f"{row['pattern']}: {ENGINES[row['pattern']][1]} is not installed: no comparison")
-
-
-def child(engine: str, pattern: str, folder: Path) -> dict[str, Any]:
-    """Measure in a fresh process."""
-    command = [sys.executable, __file__, "--child", engine, pattern, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    values: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return values
-
-
-def measure(engine: str, pattern: str, folder: Path) -> dict[str, Any]:
-    """Time the first call and a later one, and name the ids by their hash."""
-    with pa.memory_map(str(folder / "texts.arrow")) as source:
-        texts = pa.ipc.open_file(source).read_all()["text"].chunk(0)
-        prepare, flatten = WORK[engine]
-        work = prepare(texts, pattern, folder / pattern)
-        seconds: list[float] = []
-        result: Any = None
-        for _ in range(1 + WARM_CALLS):
-            start = time.perf_counter()
-            result = work()
-            seconds.append(time.perf_counter() - start)
-        ids = flatten(result).astype("<u4").tobytes()
-    return {"cold": seconds[0], "warm": seconds[-1], "ids": hashlib.sha256(ids).hexdigest()}
-
-
-def prepare_ours(texts: pa.Array, _pattern: str, folder: Path) -> Work:
-    """Encode the Arrow array."""
-    tokenizer = Tokenizer.load(folder)
-    return lambda: tokenizer.encode_batch(texts)
-
-
-def prepare_tiktoken(texts: pa.Array, _pattern: str, folder: Path) -> Work:
-    """Encode Python strings one by one, as is tiktoken's way."""
-    encoding = Tokenizer.load(folder).to_tiktoken()
-    strings = texts.to_pylist()
-    return lambda: [encoding.encode_ordinary(text) for text in strings]
-
-
-def prepare_gigatoken(texts: pa.Array, pattern: str, folder: Path) -> Work:
-    """Encode one buffer, gigatoken's fastest way."""
-    import gigatoken as peer  # noqa: PLC0415 - a peer that need not be there
-
-    tokenizer = peer.Tokenizer.from_tiktoken(folder / "tokenizer.tiktoken", pretokenizer=pattern)
-    source = peer.BytesSource(SEPARATOR.join(text.as_buffer() for text in texts), SEPARATOR)
-    return lambda: tokenizer.encode_batch(source, parallel=False)
-
-
-def flatten_ours(result: Any) -> Ids:
-    """Give the ids of all documents."""
-    return np.asarray(result[0], dtype=np.uint32)
-
-
-def flatten_lists(result: Any) -> Ids:
-    """Give the ids of all documents."""
-    return np.fromiter((n for ids in result for n in ids), dtype=np.uint32)
-
-
-def flatten_awkward(result: Any) -> Ids:
-    """Give the ids of all documents."""
-    import awkward  # noqa: PLC0415 - comes with gigatoken
-
-    return np.asarray(awkward.flatten(result), dtype=np.uint32)
-
-
-WORK = {
-    "nanotok_ray": (prepare_ours, flatten_ours),
-    "tiktoken": (prepare_tiktoken, flatten_lists),
-    "gigatoken": (prepare_gigatoken, flatten_awkward),
-}
-"""How each engine is prepared, and what its result is as ids."""
-
-
-def about(files: list[Path]) -> dict[str, Any]:
-    """Say what ran where, on what."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    parser.add_argument(
+        "--corpus",
+        action="append",
+        type=parse_corpus,
+        required=True,
+        metavar="NAME:LEARN_GLOB:TIME_GLOB",
     )
-    return {
-        "benchmark": "encode",
-        "corpus": sorted({path.parent.name for path in files}),
-        "commit": commit.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    parser.add_argument("--vocab-size", type=int, default=32768)
+    parser.add_argument("--max-spans", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--save", action="store_true", help="add to results/encode.jsonl")
+    return parser.parse_args()
+
+
+def measure(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Make what a corpus needs, and measure all its rows."""
+    sizes = {"vocab_size": options.vocab_size, "max_spans": options.max_spans}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        facts = make_folder(corpus, folder, PEERS, **sizes)
+        tell_facts(corpus, facts)
+        rows: list[dict[str, Any]] = [{"corpus": corpus.name, **sizes, **facts}]
+        for pattern in PEERS:
+            rows += encoding(corpus.name, pattern, folder, facts["timed_bytes"], options.repeats)
+        return rows + splitting(corpus.name, folder, options.repeats)
+
+
+def tell_facts(corpus: Corpus, facts: dict[str, Any]) -> None:
+    """Print what is timed and what the tables hold of it."""
+    shares = facts["share_of_bytes_in_table"]
+    held = ", ".join(f"{100 * share:.1f}% ({pattern})" for pattern, share in shares.items())
+    print(
+        f"{corpus.name}: learned from {facts['learned_bytes'] / 1e6:.1f} MB in {len(corpus.learn)} "
+        f"files, timed {facts['timed_bytes'] / 1e6:.1f} MB in {len(corpus.time)} others; "
+        f"{facts['known_documents_left_out']} known documents left out; "
+        f"bytes of spans in the table: {held}",
+        flush=True,
+    )
+
+
+def encoding(
+    corpus: str, pattern: str, folder: Path, size: int, repeats: int
+) -> list[dict[str, Any]]:
+    """Run the engines of a pattern in turn; stop if their ids differ."""
+    engines = [*OURS, PEERS[pattern]]
+    if importlib.util.find_spec(PEERS[pattern]) is None:
+        print(f"{corpus}, {pattern}: {engines.pop()} is not installed: no comparison")
+    works = {
+        engine: partial(fresh, "engines.py", engine, pattern, NUM_CALLS[pattern], folder)
+        for engine in engines
     }
+    runs = in_turn(works, repeats)
+    assert_same(runs, "ids", f"{corpus}, {pattern}")
+    rows = []
+    for call in CALLS[pattern]:
+        rates = {name: size / 1e6 / median(each, call) for name, each in runs.items()}
+        rows += [row_of((corpus, pattern, call), name, rates, PEERS[pattern]) for name in rates]
+    return rows
+
+
+def row_of(
+    key: tuple[str, str, str], engine: str, rates: dict[str, float], base: str
+) -> dict[str, Any]:
+    """Print and give one row of a table; its ratio is to the engine called `base`, if it ran."""
+    corpus, pattern, call = key
+    ratio = round(rates[engine] / rates[base], 2) if base in rates else None
+    beside = f"{ratio:6.2f} x {base}" if ratio and engine != base else ""
+    print(f"{corpus:<13}{pattern:<10}{call:<6}{engine:<25}{rates[engine]:7.1f} MB/s{beside}")
+    return {
+        "corpus": corpus,
+        "pattern": pattern,
+        "call": call,
+        "engine": engine,
+        "megabytes_per_second": round(rates[engine], 1),
+        f"ratio_to_{base}": ratio,
+    }
+
+
+def splitting(corpus: str, folder: Path, repeats: int) -> list[dict[str, Any]]:
+    """Split at every level of this CPU, in turn; stop if the spans differ."""
+    levels = _core.cpu_levels()
+    works = {
+        level: partial(fresh, "splitting.py", SPLITTING_CALLS, folder, env={"NANOTOK_CPU": level})
+        for level in levels
+    }
+    runs = in_turn(works, repeats)
+    assert_same(runs, "answers", f"{corpus}, splitting")
+    assert all(run["level"] == level for level, each in runs.items() for run in each)
+    rates = {name: each[0]["bytes"] / 1e6 / median(each, "seconds") for name, each in runs.items()}
+    return [row_of((corpus, "nanochat", "split"), level, rates, levels[0]) for level in levels]
 
 
 if __name__ == "__main__":

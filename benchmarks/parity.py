@@ -6,26 +6,23 @@ Learns from the text column of all files but the last, with rustbpe and with thi
 same number of threads, and compares every token. Then encodes with tiktoken's `encode_ordinary` and
 with `encode_batch`, one thread each, and compares every id of every file; timed is the last file
 alone, which nothing was learned from. Both run in this process in turn; times are medians. The last
-line of stdout is one JSON document.
+line of stdout is one JSON document, which --save adds to results/parity.jsonl.
 """
 
 import argparse
-import json
 import os
-import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import rustbpe
 import tiktoken
 
+from about import about, finish
+from corpus import num_bytes, read_texts
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer
 
@@ -37,9 +34,10 @@ def main() -> None:
     parser.add_argument("--vocab-size", type=int, default=32768)
     parser.add_argument("--threads", type=int, default=2, help="for learning")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--save", action="store_true", help="add to results/parity.jsonl")
     options = parser.parse_args()
     os.environ["RAYON_NUM_THREADS"] = str(options.threads)  # rustbpe's only handle
-    files = [read_texts(path) for path in options.files]
+    files = [read_texts([path]) for path in options.files]
     learned_from = [text for texts in files[:-1] for text in texts]
     learned, learning = compare_learning(learned_from, options)
     for texts in files[:-1]:
@@ -47,13 +45,9 @@ def main() -> None:
     encoding = compare_encoding(files[-1], learned, options.repeats)
     ids_of = sum(map(len, files))
     print(f"ids of all {ids_of:,} documents equal tiktoken's")
-    print(json.dumps({**about(options.files), **learning, **encoding, "documents": ids_of}))
-
-
-def read_texts(path: Path) -> list[str]:
-    """Read the text column of a parquet file."""
-    texts: list[str] = pq.read_table(path, columns=["text"])["text"].to_pylist()
-    return texts
+    corpora = {path.parent.name for path in options.files}
+    row = about("parity", corpora, ("rustbpe", "tiktoken"))
+    finish({**row, **learning, **encoding, "documents": ids_of}, save=options.save)
 
 
 def compare_learning(
@@ -138,26 +132,6 @@ def in_turn(
             seconds[place].append(time.perf_counter() - start)
     medians = [statistics.median(each) for each in seconds]
     return (medians[0], results[0]), (medians[1], results[1])
-
-
-def num_bytes(texts: list[str]) -> int:
-    """Count the UTF-8 bytes of texts."""
-    return sum(len(text.encode()) for text in texts)
-
-
-def about(files: list[Path]) -> dict[str, Any]:
-    """Say what ran where, on what."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    )
-    return {
-        "benchmark": "parity",
-        "corpus": sorted({path.parent.name for path in files}),
-        "commit": commit.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "peers": {name: version(name) for name in ("rustbpe", "tiktoken")},
-    }
 
 
 if __name__ == "__main__":

@@ -1,0 +1,62 @@
+"""Memory of one worker: a gigabyte of text through one tokenizer, nothing kept.
+
+    python benchmarks/memory.py --corpus NAME:LEARN_GLOB:TIME_GLOB [--save]
+
+Learns a tokenizer (nanochat's pattern) and its span table from the first files; fresh processes,
+one without the table and one with it, read the second files and encode them again and again in
+batches of 8 MB (`one_worker.py` says what is counted as memory and what is not). The last line of
+stdout is one JSON document, which --save adds to results/memory.jsonl.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from about import about, finish
+from corpus import make_folder, parse_corpus
+from fresh import fresh
+
+PATTERN = "nanochat"
+TABLES = ("off", "on")
+
+
+def main() -> None:
+    """Measure the corpus of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--corpus", type=parse_corpus, required=True, metavar="NAME:LEARN_GLOB:TIME_GLOB"
+    )
+    parser.add_argument("--vocab-size", type=int, default=32768)
+    parser.add_argument("--max-spans", type=int, default=1_000_000)
+    parser.add_argument("--bytes", type=int, default=10**9, help="to encode in all")
+    parser.add_argument("--batch", type=int, default=8 * 10**6, help="bytes of a batch")
+    parser.add_argument("--save", action="store_true", help="add to results/memory.jsonl")
+    options = parser.parse_args()
+    sizes = {"vocab_size": options.vocab_size, "max_spans": options.max_spans}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        facts = make_folder(options.corpus, folder, [PATTERN], **sizes)
+        arguments = (folder, PATTERN, options.bytes, options.batch)
+        rows = [told(fresh("one_worker.py", *arguments, table), table) for table in TABLES]
+    finish(
+        about("memory", [options.corpus.name]) | sizes | facts | {"rows": rows}, save=options.save
+    )
+
+
+def told(row: dict[str, Any], table: str) -> dict[str, Any]:
+    """Print and give the figures of one process."""
+    shown = {name: f"{row[name] / 1e6:.1f} MB" for name in row if name.endswith("_bytes")}
+    print(
+        f"span table {table:<4}{shown['encoded_bytes']} in {row['batches']} batches, "
+        f"{row['megabytes_per_second']:.1f} MB/s. Private memory above that before the first call: "
+        f"{shown['kept_bytes']} after a call, {shown['peak_bytes']} at most within one (buffers of "
+        f"input and ids left out); loaded tokenizer {shown['tokenizer_bytes']}; "
+        f"private pages of files {shown['file_bytes']}",
+        flush=True,
+    )
+    return {"span_table": table} | row
+
+
+if __name__ == "__main__":
+    main()
