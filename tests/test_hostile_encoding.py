@@ -294,7 +294,7 @@ ALPHABETS = {
     "signs": ("=-+*/#\u2013\u2026", "="),
     "run": ("a", "a"),
 }
-LENGTHS = [15, 16, 17, 63, 64, 65, 255, 256, 257, 65_535, 65_536, 65_537]
+LENGTHS = [15, 16, 17, 63, 64, 65, 255, 256, 257, 2047, 2048, 2049, 65_535, 65_536, 65_537]
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
@@ -441,6 +441,21 @@ def test_of_two_tokens_with_the_same_bytes_the_lower_id_is_given():
     assert own.encode("a" * 7) == [256, 256, 257]
     with pytest.raises(TokenizerError, match="ids 257 and 258 both stand for b'aaa'"):
         own.to_tiktoken()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_spans_under_merges_that_no_learner_makes_are_the_plain_twins(seed):
+    rng = random.Random(seed)
+    merges = {}
+    while len(merges) < 5 * (seed + 1):
+        ids = [*b"abc", *range(256, 256 + len(merges))]
+        merges.setdefault((rng.choice(ids), rng.choice(ids)), 256 + len(merges))
+    own = tokenizer_of(merges)
+    word = random_text("abc", rng.randrange(2, 9), seed=seed)
+    for span in (random_text("abc", 3000, seed=seed), (word * 3000)[:3000], "a" * 3000):
+        ids = own.encode(span)
+        assert ids == reference.encode_span(span.encode(), merges)
+        assert own.decode(ids) == span
 
 
 def test_special_ids_may_lie_anywhere_above_and_leave_holes():
