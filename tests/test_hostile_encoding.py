@@ -575,6 +575,19 @@ def test_words_that_never_come_twice_have_the_ids_of_tiktoken(tokenizer, encodin
     assert tokenizer.encode(backwards) == encoding.encode_ordinary(backwards)
 
 
+def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
+    letters = (string.ascii_lowercase * 10)[:250] + "\n" * 6
+    table = bytes(map(ord, letters))
+    rng = random.Random(12)
+    text, others = (rng.randbytes(size).translate(table).decode() for size in (10**6, 3 * 10**7))
+    expected = encoding.encode_ordinary(text)
+    for _ in range(2):
+        assert tokenizer.encode(text) == expected
+        ids, offsets = tokenizer.encode_batch([others, text])
+        assert ids[offsets[1] :].tolist() == expected
+        assert tokenizer.decode_bytes(ids[: offsets[1]]) == others.encode()
+
+
 # 13: processes, threads, interrupts
 
 
