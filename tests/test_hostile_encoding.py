@@ -1,0 +1,780 @@
+"""Inputs on which encoders have panicked, crawled or given wrong ids: the answer for each.
+
+Ids of whole texts are compared with tiktoken's; where its regex engine gives up, the spans are
+spelled out here and each is encoded by tiktoken as a single piece.
+
+Of the same kind, and elsewhere:
+
+- missing texts, in lists and in Arrow arrays: `test_arrow_texts.py`, `test_tokenizer.py`
+- ids of any merges, several of them for the same bytes: `test_reference.py`; files that cannot
+  hold such a tokenizer: `test_tokenizer_files.py`
+- an interrupt while merges are learned, the GIL, unusable offsets: `test_core.py`
+- a document on which the regex engine gives up: `test_tokenizer.py`, in a job
+  `test_job_bad_input.py`
+
+A vocabulary without some of the 256 bytes cannot be made: ids 0 to 255 are the bytes.
+"""
+
+import base64
+import ctypes
+import faulthandler
+import mmap
+import os
+import random
+import signal
+import string
+import subprocess
+import sys
+import sysconfig
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tiktoken
+
+from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN, split
+from nanotok_ray.tokenizer import Model
+from nanotok_ray.tokenizer.training import make_model
+
+RUN = 100_000
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Real text: some modules of the standard library."""
+    folder = Path(sysconfig.get_path("stdlib"))
+    names = ["argparse", "ast", "typing", "doctest", "inspect", "pydoc", "subprocess", "zipfile"]
+    return [(folder / f"{name}.py").read_text(encoding="utf-8") for name in names]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(texts):
+    more = ["=" * 80, "-" * 70, " " * 120, "数据" * 40, "ภาษาไทย" * 9, "aaaa" * 9, "👩‍👩‍👧" * 9]
+    return Tokenizer.train_from_iterator([*texts, *more * 30], vocab_size=3000)
+
+
+@pytest.fixture(scope="module")
+def encoding(tokenizer):
+    return tokenizer.to_tiktoken()
+
+
+@pytest.fixture(scope="module")
+def ids_of(encoding):
+    """Ids of spans that are known, each encoded by tiktoken as a single piece."""
+    return lambda spans: [*chain.from_iterable(map(encoding._encode_single_piece, spans))]
+
+
+@pytest.fixture(scope="module")
+def check(tokenizer, encoding, ids_of):
+    """Compare with the ids of single pieces, or, without them, of the whole text."""
+
+    def compare(text, *pieces):
+        found = tokenizer.encode(text)
+        assert found == (ids_of(pieces) if pieces else encoding.encode_ordinary(text))
+        ids, _ = tokenizer.encode_batch(pa.array([text, text]))
+        assert ids.tolist() == found * 2
+
+    return compare
+
+
+def random_text(alphabet, length, *, seed=3):
+    return "".join(random.Random(seed).choices(alphabet, k=length))
+
+
+def rows(batch):
+    ids, offsets = batch
+    return [row.tolist() for row in np.split(ids, offsets[1:-1])] if len(offsets) > 1 else []
+
+
+# 1, 2: runs
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "^", "-", "_", "=", " ", "\n", "\t", "é", "中", "👩", "\u0301"]
+)
+def test_one_character_again_and_again_is_one_span(check, unit):
+    assert split(unit * RUN) == [unit * RUN]
+    check(unit * RUN, unit * RUN)
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\u3000"])
+def test_a_million_spaces_before_a_word_leave_it_one(check, space):
+    check(space * 1_000_000 + "def", space * 999_999, space + "def")
+
+
+def test_a_million_spaces_with_a_newline_in_the_middle_end_there(check):
+    spaces = " " * 500_000
+    check(f"{spaces}\n{spaces}x", spaces + "\n", spaces[1:], " x")
+
+
+def test_a_million_spaces_between_words_and_at_the_end(check):
+    spaces = " " * 500_000
+    check(f"x{spaces}y{spaces}", "x", spaces[1:], " y", spaces)
+
+
+# 3, 4: long spans of many kinds
+
+CJK = [chr(code) for code in range(0x4E00, 0x9FA6)]
+WITHOUT_SPACES = {
+    "letters": random_text(string.ascii_lowercase, RUN),
+    "base64": base64.b64encode(random.Random(1).randbytes(RUN)).decode(),
+    "hex": random.Random(2).randbytes(RUN).hex(),
+    "DNA": random_text("ACGT", 1_000_000),
+    "minified": "function(a,b){return a&&b?a.c(b,1e3):!0};" * 2000,
+    "brackets": random_text("()[]{}<>", RUN),
+    "Chinese": random_text(CJK, RUN),
+    "Japanese": random_text("日本語のテキストを書く。カタカナ、漢字", RUN),
+    "Thai": random_text("การเดินทางในประเทศไทยมีหลายวิธี", RUN),
+    "Khmer": random_text("ភាសាខ្មែរជាភាសាផ្លូវការ", RUN),
+    "Burmese": random_text("မြန်မာဘာသာစကားသည်", RUN),
+    "emoji": random_text("👩👨👧👦🏽\u200d❤️🙂", RUN),
+}
+
+
+@pytest.mark.parametrize("kind", WITHOUT_SPACES)
+def test_text_without_spaces_has_the_ids_of_tiktoken(check, kind):
+    check(WITHOUT_SPACES[kind])
+
+
+# 5 to 8: what a character is
+
+NANOCHAT_SPANS = [
+    ["e", "\u0301e"],
+    ["क", "्ष"],
+    ["e", "\u0301\u0302", "e"],
+    ["👨\u200d💻"],
+    ["a", " 👨\u200d💻", "b"],
+    ["a", "\u200bb", "\ufeffc"],
+    ["\ufeff", "1", "\u200b", "2"],
+    ["a", "\u0085b", "\u00a0c", "\u2028d", "\u3000e"],
+    ["x", "\u0085", "\u0085", "!"],
+    ["x", "\u2028\n", "\u3000y"],
+    ["x", "\u00a0", "\u00a0", "1"],
+    ["it", "'s", " it", "'S", " it", "'\u017f", "t"],
+    ["we", "'Ll", "et", "'re", "al", "'vE"],
+    ["I", "'m", "'", " m", "'D"],
+    ["!'", "s", " '", "s"],
+    ["'t", "''", "T"],
+    ["'l", "'LL", "l"],
+    ["½⅓", "¼²", "³", "x"],
+    ["Ⅷ", " ", "Ⅸ", "x"],
+    ["12", "34", "5٣", "٤٥"],
+    ["x", "\n", "  "],
+    ["x", "\r\n\r\n", "y"],
+    ["x", " \n \n", " x"],
+    ["x", "\r", "\t"],
+    ["x", "\t\t", "\tdef", " ", " ", "1"],
+    ["!?\n\n", " \n", "  ", " !"],
+    [" ?\r\n\r", "\t", "\t", "?"],
+]
+CL100K_SPANS = [
+    ["x", "\n  "],
+    ["x", "\r\n"],
+    ["x", " \n\n", " ", " y"],
+    ["x", " \n \n", " x"],
+    ["½⅓¼", "²³", "\u3000", "\u3000", "!"],
+    ["123", "45", "'\u017f", "'Ll"],
+    ["x", "\t", "\t", "1", " \n\n "],
+    ["!?\r\n", " ", " !\n", "\u0085"],
+]
+R50K_SPANS = [
+    ["1234", " ½²", "x", "\n", " y"],
+    ["it", "'s", " it", "'", "S", "\u2028", "\u017f", "'re"],
+    ["x", "\n  "],
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "spans"),
+    [("nanochat", spans) for spans in NANOCHAT_SPANS]
+    + [("cl100k", spans) for spans in CL100K_SPANS]
+    + [("r50k", spans) for spans in R50K_SPANS],
+    ids=repr,
+)
+def test_spans_are_what_the_pattern_says(tokenizer, ids_of, pattern, spans):
+    text = "".join(spans)
+    assert split(text, pattern=pattern) == spans
+    assert tiktokens_spans(text, PATTERNS[pattern]) == spans
+    model = make_model(tokenizer.merges, pattern=pattern, special_tokens=())
+    assert Tokenizer(model).encode(text) == ids_of(spans)
+
+
+def tiktokens_spans(text, pattern):
+    """Spans as tiktoken cuts them: any part of the text is a token, so that a span is one id."""
+    data = text.encode()
+    ends = range(len(data) + 1)
+    parts = {data[start:end] for start in ends for end in ends[start + 2 :]}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(parts)
+    peer = tiktoken.Encoding(
+        "parts",
+        pat_str=pattern,
+        mergeable_ranks=dict(zip(tokens, range(70_000), strict=False)),
+        special_tokens={},
+    )
+    return [tokens[number].decode() for number in peer.encode_ordinary(text)]
+
+
+# 9: what is no text
+
+INVALID = [
+    [b"caf", b"\xc3"],
+    [b"a", b"\xe4", b"\xb8"],
+    [b"a", b"\xf0", b"\x9f", b"\x99"],
+    [b"a", b"\xe4", b"\xb8", b"the"],
+    [b"\xc0", b"\xaf", b"the"],
+    [b"\xe0", b"\x80", b"\xaf"],
+    [b"\xf0", b"\x80", b"\x80", b"\xaf", b" the"],
+    [b"\xf4", b"\x90", b"\x80", b"\x80"],
+    [b"the", b"\xed", b"\xa0", b"\x80", b"the"],
+    [b"\xed", b"\xbf", b"\xbf", "\ud7ff".encode()],
+    [b"\x80", b"\x80", "中".encode(), b"\xbf"],
+    [b"x", b"\0\0", b"y", b"\0", b"1"],
+    [b"x", b"  ", b"\xff", b" the"],
+    [b"'", b"\xc5", b"s", b"\n", b"\xff", b"\n"],
+    *([b"the", b" ", bytes([lead]), b"\x80", b"the"] for lead in [0xC0, 0xC1, *range(0xF5, 256)]),
+]
+
+
+def test_invalid_bytes_are_spans_of_their_own_and_what_is_between_is_text(tokenizer, ids_of):
+    documents = [b"".join(spans) for spans in INVALID]
+    splitter = _core.Splitter(SPLIT_PATTERN)
+    assert [splitter.split(document) for document in documents] == INVALID
+    expected = [ids_of(spans) for spans in INVALID]
+    assert rows(tokenizer.encode_batch(documents)) == expected
+    assert rows(tokenizer.encode_batch(pa.array(documents, pa.large_binary()))) == expected
+
+
+def test_invalid_bytes_are_found_at_every_offset(tokenizer, ids_of):
+    parts = [[b"a" * offset, b"\xe4", b"\xb8", b" the", b"\xf0"] for offset in range(1, 131)]
+    found = tokenizer.encode_batch([b"".join(spans) for spans in parts])
+    assert rows(found) == [ids_of(spans) for spans in parts]
+
+
+@pytest.mark.parametrize("text", ["\ud800" * 3, "the\udc00 the", "\udc00\ud800", "a\ud83d\ude42b"])
+def test_surrogates_have_the_ids_that_tiktoken_gives_them(tokenizer, encoding, text):
+    for each in (text, text * 1000):
+        expected = encoding.encode_ordinary(each)
+        assert tokenizer.encode(each) == expected
+        assert rows(tokenizer.encode_batch([each, "x"])) == [expected, [120]]
+
+
+@pytest.mark.parametrize("kind", [list, pa.array])
+def test_empty_texts_have_no_ids_and_an_empty_batch_has_no_rows(tokenizer, kind):
+    the = tokenizer.encode("the")
+    assert rows(tokenizer.encode_batch(kind(["", "the", "", ""]))) == [[], the, [], []]
+    assert rows(tokenizer.encode_batch(kind([""]), threads=8)) == [[]]
+    empty = kind([]) if kind is list else pa.array([], pa.string())
+    ids, offsets = tokenizer.encode_batch(empty, threads=8)
+    assert (ids.tolist(), offsets.tolist()) == ([], [0])
+    assert tokenizer.encode("") == tokenizer.encode([]) == []
+
+
+def test_a_missing_text_is_refused_or_a_row_of_no_ids(tokenizer):
+    found = tokenizer.encode_batch([None, "the", None], nulls="empty")
+    assert rows(found) == [[], tokenizer.encode("the"), []]
+    with pytest.raises(TypeError, match="'None' is not an instance of 'str'"):
+        tokenizer.encode_batch(["the", None])
+
+
+# 10: lengths and edges
+
+ALPHABETS = {
+    "ascii": (string.ascii_letters, "a"),
+    "two": ("éàüñøß", "a"),
+    "three": (CJK, "b"),
+    "four": ([chr(code) for code in range(0x20000, 0x20400)], "c"),
+    "signs": ("=-+*/#\u2013\u2026", "="),
+    "run": ("a", "a"),
+}
+LENGTHS = [15, 16, 17, 63, 64, 65, 255, 256, 257, 2047, 2048, 2049, 65_535, 65_536, 65_537]
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_spans_of_exactly_so_many_bytes(check, alphabet, length):
+    letters, filler = ALPHABETS[alphabet]
+    cut = random_text(letters, length, seed=length).encode()[:length].decode(errors="ignore")
+    span = cut + filler * (length - len(cut.encode()))
+    assert len(span.encode()) == length
+    assert split(span) == [span]
+    check(span, span)
+    check(f"the\t1{span}2 the", "the", "\t", "1", span, "2", " the")
+
+
+MIXED = (
+    "it's we'LL \r\n\n  x\t\tdef 中文字é\u0301 12345½ \u3000\u00a0!?\n\n 🙂\u200d🙂 the end'Re  "
+)
+
+
+@pytest.mark.parametrize("filler", ["a", " ", "1", "\n", "é", "中", "=", "'"])
+def test_blocks_may_begin_at_any_offset_of_a_text(tokenizer, encoding, filler):
+    documents = [filler * offset + MIXED for offset in range(131)]
+    expected = [encoding.encode_ordinary(document) for document in documents]
+    assert rows(tokenizer.encode_batch(documents)) == expected
+    assert [tokenizer.encode(document) for document in documents] == expected
+    cut = [document[: len(document) - offset] for offset, document in enumerate(documents)]
+    expected = [encoding.encode_ordinary(document) for document in cut]
+    assert rows(tokenizer.encode_batch(cut)) == expected
+
+
+def status_of_child(work):
+    """Fork; give 0 if `work` ended well in the child, else its exit status or its signal."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(30)
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def guarded(data):
+    """Whole pages that hold the bytes; those before and after them may not even be read."""
+    pages = np.frombuffer(mmap.mmap(-1, len(data) + 2 * mmap.PAGESIZE), np.uint8)
+    own = pages[mmap.PAGESIZE : -mmap.PAGESIZE]
+    own[:] = np.frombuffer(data, np.uint8)
+    protect = ctypes.CDLL(None).mprotect
+    for address in (pages.ctypes.data, own.ctypes.data + len(data)):
+        assert protect(ctypes.c_void_p(address), mmap.PAGESIZE, 0) == 0
+    return own
+
+
+@forks
+@pytest.mark.parametrize("unit", [MIXED, "中文", "a", " ", "the end. ", "'s12"], ids=repr)
+def test_nothing_is_read_beyond_the_pages_of_a_batch(tokenizer, encoding, unit):
+    """Texts of every length up to 200 that end with the last page or begin with the first."""
+    text = unit * 200
+    filler = b"." * (-len(text.encode()) % mmap.PAGESIZE)
+    tails = [text[len(text) - length :] for length in range(200)]
+    heads = [text[:length] for length in range(200)]
+    wanted = [encoding.encode_ordinary(each) for each in tails + heads]
+
+    def encode():
+        at_end, at_start = guarded(filler + text.encode()), guarded(text.encode() + filler)
+        batches = [(at_end, len(at_end) - len(each.encode()), len(at_end)) for each in tails]
+        batches += [(at_start, 0, len(each.encode())) for each in heads]
+        for (data, *ends), expected in zip(batches, wanted, strict=True):
+            documents = Documents(data=data, offsets=np.array(ends))
+            assert tokenizer.encode_batch(documents)[0].tolist() == expected
+
+    assert status_of_child(encode) == 0
+
+
+@forks
+def test_the_pages_around_a_batch_are_guarded():
+    page = bytes(mmap.PAGESIZE)
+
+    def read(offset, size):
+        own = guarded(page)
+
+        def read_some():
+            faulthandler.disable()
+            ctypes.string_at(own.ctypes.data + offset, size)
+
+        return read_some
+
+    assert status_of_child(read(0, len(page))) == 0
+    assert status_of_child(read(0, len(page) + 1)) == -signal.SIGSEGV
+    assert status_of_child(read(-1, 1)) == -signal.SIGSEGV
+
+
+# 11: vocabularies
+
+
+def tokenizer_of(merges, **special_tokens):
+    numbers = {f"<|{name}|>": number for name, number in special_tokens.items()}
+    return Tokenizer(
+        Model(
+            pattern=SPLIT_PATTERN,
+            unicode_version=_core.UNICODE_VERSION,
+            merges=tuple(merges),
+            special_tokens=numbers,
+        )
+    )
+
+
+def test_a_token_that_merges_do_not_reach_is_given_to_a_whole_span_alone():
+    own = tokenizer_of([(98, 99), (97, 98), (99, 100), (257, 258), (97, 32)])
+    peer = own.to_tiktoken()
+    for text, ids in {
+        "abcd": [259],
+        "abcde": [97, 256, 100, 101],
+        " abcd": [32, 97, 256, 100],
+        "abcd,abcd\nabcd": [259, 44, 97, 256, 100, 10, 259],
+        "a a": [97, 32, 97],
+        "ab" * 3: [257] * 3,
+        "abcd" * 40: [97, 256, 100] * 40,
+    }.items():
+        assert own.encode(text) == peer.encode_ordinary(text) == ids
+
+
+def test_a_merge_joins_its_own_pair_and_no_other_with_the_same_bytes():
+    """No learner makes such merges; tiktoken, which knows bytes alone, would join a and bc."""
+    own = tokenizer_of([(98, 99), (97, 98), (257, 99)])
+    for text, ids in {"abc": [258], "abcd": [97, 256, 100], "xabc": [120, 97, 256]}.items():
+        assert own.encode(text) == ids
+        assert reference.encode(text.encode(), split=lambda d: [d], merges=own.merges) == ids
+
+
+def test_of_two_tokens_with_the_same_bytes_the_lower_id_is_given():
+    own = tokenizer_of([(97, 97), (256, 97), (97, 256), (98, 258), (98, 257)])
+    assert own.encode("aaa") == own.encode("\naaa")[1:] == [257]
+    assert own.encode("baaa") == [259]
+    assert own.encode("cbaaa") == [99, 260]
+    assert own.encode("a" * 7) == [256, 256, 257]
+    with pytest.raises(TokenizerError, match="ids 257 and 258 both stand for b'aaa'"):
+        own.to_tiktoken()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_spans_under_merges_that_no_learner_makes_are_the_plain_twins(seed):
+    rng = random.Random(seed)
+    merges = {}
+    while len(merges) < 5 * (seed + 1):
+        ids = [*b"abc", *range(256, 256 + len(merges))]
+        merges.setdefault((rng.choice(ids), rng.choice(ids)), 256 + len(merges))
+    own = tokenizer_of(merges)
+    word = random_text("abc", rng.randrange(2, 9), seed=seed)
+    for span in (random_text("abc", 3000, seed=seed), (word * 3000)[:3000], "a" * 3000):
+        ids = own.encode(span)
+        assert ids == reference.encode_span(span.encode(), merges)
+        assert own.decode(ids) == span
+
+
+def test_special_ids_may_lie_anywhere_above_and_leave_holes():
+    plain = tokenizer_of([(97, 98)])
+    own = tokenizer_of([(97, 98)], low=300, wide=2**21 + 1, last=2**31 - 1)
+    ids, _ = own.encode_batch(["abc", "<|wide|>"])
+    assert ids.dtype == np.uint32
+    assert ids[:2].tolist() == [256, 99]
+    assert ids.tolist() == plain.encode_batch(["abc", "<|wide|>"])[0].tolist()
+    framed = own.encode("ab", prepend="<|wide|>", append="<|last|>")
+    assert framed == [2**21 + 1, 256, 2**31 - 1]
+    assert own.decode(framed * 9) == "<|wide|>ab<|last|>" * 9
+    array = np.array(framed * 9, np.uint32)
+    decoded = own.decode_batch(array, np.array([0, 3, 27]))
+    assert decoded.to_pylist() == ["<|wide|>ab<|last|>", "<|wide|>ab<|last|>" * 8]
+    for hole in (257, 299, 301, 2**21, 2**31 - 2, 2**31):
+        with pytest.raises(KeyError, match=str(hole)):
+            own.decode([hole])
+        with pytest.raises(KeyError, match=str(hole)):
+            own.decode_batch(np.array([hole], np.uint32), np.array([0, 1]))
+
+
+class ByteTriples:
+    """All pairs of bytes, then triples of which the first two bytes come from `first` on."""
+
+    first = ord("[") * 256
+
+    def __init__(self, number):
+        self.pairs = 256 + 2**16
+        numbers = np.arange(2**16 + number, dtype=np.uint32)
+        left, right = np.divmod(numbers, 256)
+        left[2**16 :] += self.first
+        self.merges = np.stack([left, right], axis=1)
+
+    def get(self, pair):
+        """The id of a pair, if it merges."""
+        left, right = pair
+        if left < 256 and right < 256:
+            return 256 + left * 256 + right
+        number = (left - 256 - self.first) * 256 + right
+        is_triple = 256 <= left < self.pairs and right < 256
+        return self.pairs + number if is_triple and 0 <= number < 2**21 else None
+
+    def __contains__(self, pair):
+        return self.get(pair) is not None
+
+    __getitem__ = get
+
+
+def test_ids_of_merges_above_2_to_the_21st_are_found():
+    triples = ByteTriples(2**21)
+    encoder = _core.Encoder(SPLIT_PATTERN, triples.merges)
+    assert encoder.num_tokens() == 256 + 2**16 + 2**21 > 2**21
+    for span in ["zzz", "yzz", "rra", "aaa", "the", "zzzyyyzzz", "the" * 50, "szzz" * 500]:
+        expected = reference.encode_span(span.encode(), triples)
+        if span in {"zzz", "yzz", "rra", "the"}:
+            expected = [triples.get((triples.get(tuple(span[:2].encode())), ord(span[2])))]
+        assert encoder.encode(span.encode()).tolist() == expected
+        assert encoder.decode(np.array(expected, np.uint32)) == span.encode()
+    assert encoder.encode(b"zzz")[0] > 2**21
+
+
+def test_names_of_special_tokens_are_text_even_where_they_overlap(texts):
+    names = ["<|a|>", "<|a|><|b|>", "|><|", "the", "<|b|>"]
+    own = Tokenizer.train_from_iterator(
+        [*texts[:2], "<|a|><|b|>" * 99, "the\n" * 999], vocab_size=1000, special_tokens=names
+    )
+    peer = own.to_tiktoken()
+    for text in ["<|a|><|b|>", "<|a|>" * 1000, "x<|a|><|b|><|a|>the", "the", "the the", "<|b|"]:
+        ids = own.encode(text)
+        assert ids == peer.encode_ordinary(text)
+        assert max(ids) < 1000 - len(names)
+        assert own.decode(ids) == text
+    the = own.encode_special("the")
+    assert (the, own.encode("the")) == (998, [own.model.tokens.index(b"the")])
+    assert own.decode([the, *own.encode("the")]) == "thethe"
+    assert own.encode("the", prepend="the")[0] == the
+
+
+# 12: many and few documents, and nothing twice
+
+
+def test_many_tiny_documents_have_the_ids_of_one_large_one(tokenizer, encoding):
+    # A space that opens each of them opens a span in the large one too.
+    parts = [
+        " the",
+        "\nx",
+        " 中",
+        " é",
+        "\nargument",
+        " _a",
+        " 9",
+        "\tdef",
+        " zqv",
+        "\u3000e\u0301a",
+    ]
+    documents = random.Random(12).choices(parts, k=200_000)
+    expected = {each: encoding.encode_ordinary(each) for each in parts}
+    found = tokenizer.encode_batch(documents, threads=2)
+    assert rows(found) == [expected[each] for each in documents]
+    text = "".join(documents)
+    assert found[0].tolist() == tokenizer.encode(text) == encoding.encode_ordinary(text)
+
+
+def test_words_that_never_come_twice_have_the_ids_of_tiktoken(tokenizer, encoding):
+    rng = random.Random(13)
+    lengths = chain(rng.choices(range(6, 15), k=120_000), rng.choices(range(15, 260), k=6_000))
+    letters = string.ascii_lowercase
+    words = {"".join(rng.choices(letters, k=length)): None for length in lengths}
+    assert len(words) == 126_000
+    text = " ".join(words)
+    assert len(text) > 2_000_000
+    expected = encoding.encode_ordinary(text)
+    for _ in range(2):
+        assert tokenizer.encode(text) == expected
+    backwards = " ".join(reversed(words))
+    assert tokenizer.encode(backwards) == encoding.encode_ordinary(backwards)
+
+
+def test_more_spans_than_can_be_remembered_change_no_ids(tokenizer, encoding):
+    letters = (string.ascii_lowercase * 10)[:250] + "\n" * 6
+    table = bytes(map(ord, letters))
+    rng = random.Random(12)
+    text, others = (rng.randbytes(size).translate(table).decode() for size in (10**6, 3 * 10**7))
+    expected = encoding.encode_ordinary(text)
+    for _ in range(2):
+        assert tokenizer.encode(text) == expected
+        ids, offsets = tokenizer.encode_batch([others, text])
+        assert ids[offsets[1] :].tolist() == expected
+        assert tokenizer.decode_bytes(ids[: offsets[1]]) == others.encode()
+
+
+# 13: processes, threads, interrupts
+
+
+@forks
+def test_a_child_encodes_after_a_fork(tokenizer, encoding, texts):
+    expected = [encoding.encode_ordinary(text) for text in texts]
+    assert rows(tokenizer.encode_batch(texts, threads=2)) == expected
+
+    def encode():
+        assert rows(tokenizer.encode_batch(texts, threads=2)) == expected
+        assert tokenizer.encode(texts[0]) == expected[0]
+
+    assert status_of_child(encode) == 0
+    assert rows(tokenizer.encode_batch(texts, threads=2)) == expected
+
+
+@forks
+def test_a_child_encodes_after_a_fork_in_the_middle_of_encoding(tokenizer, encoding, texts):
+    expected = encoding.encode_ordinary(texts[0])
+    stop = threading.Event()
+
+    def encode():
+        while not stop.is_set():
+            tokenizer.encode_batch(texts, threads=2)
+
+    def encode_one():
+        assert tokenizer.encode(texts[0]) == expected
+        assert tokenizer.encode_batch(texts[:1])[0].tolist() == expected
+
+    threads = [threading.Thread(target=encode) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert [status_of_child(encode_one) for _ in range(20)] == [0] * 20
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("number", [1, 3, 127, 128, 129, 200])
+def test_any_number_of_threads_gives_the_same_ids(tokenizer, encoding, texts, number):
+    documents = [line for text in texts for line in text.splitlines(keepends=True)]
+    expected = [encoding.encode_ordinary(document) for document in documents]
+    assert rows(tokenizer.encode_batch(documents, threads=number)) == expected
+
+
+def test_two_tokenizers_used_in_turn_do_not_meet(tokenizer, encoding, texts):
+    other = Tokenizer.train_from_iterator(texts[:1], vocab_size=700, pattern="r50k")
+    peer = other.to_tiktoken()
+    for text in texts:
+        for line in (text, *text.splitlines()[:300]):
+            assert tokenizer.encode(line) == encoding.encode_ordinary(line)
+            assert other.encode(line) == peer.encode_ordinary(line)
+
+
+def test_many_python_threads_share_one_tokenizer(tokenizer, encoding, texts):
+    parts = [text[start : start + 20_000] for text in texts for start in range(0, 80_000, 20_000)]
+    expected = [encoding.encode_ordinary(part) for part in parts]
+    barrier = threading.Barrier(8)
+
+    def encode(number):
+        barrier.wait()
+        order = random.Random(number).sample(range(len(parts)), len(parts))
+        found = {each: tokenizer.encode(parts[each]) for each in order}
+        batch = rows(tokenizer.encode_batch([parts[each] for each in order], threads=2))
+        return [found[each] for each in range(len(parts))], [
+            batch[order.index(each)] for each in range(len(parts))
+        ]
+
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(encode, range(8)):
+            assert found == (expected, expected)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_interrupt_ends_encoding_and_leaves_the_tokenizer_right(
+    tokenizer, encoding, texts, number
+):
+    expected = [encoding.encode_ordinary(text) for text in texts]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for _ in range(20):
+            started = threading.Event()
+            interrupter = threading.Thread(target=lambda event=started: interrupt_after(event))
+            interrupter.start()
+            with pytest.raises(KeyboardInterrupt):
+                encode_forever(tokenizer, texts, threads=number, started=started)
+            interrupter.join()
+            assert rows(tokenizer.encode_batch(texts, threads=number)) == expected
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def encode_forever(tokenizer, texts, *, threads, started):
+    while True:
+        started.set()
+        tokenizer.encode_batch(texts, threads=threads)
+
+
+def interrupt_after(event):
+    event.wait()
+    signal.raise_signal(signal.SIGINT)
+
+
+# Levels of the CPU
+
+PROGRAM = r"""
+import hashlib, random, sys
+import numpy as np
+from nanotok_ray import Tokenizer, _core
+from nanotok_ray.documents import Documents
+
+rng = random.Random(5)
+parts = ["the ", " ", "\n", "\r\n", "it's", "'LL", "\u017f", "é", "e\u0301", "中文", "🙂", "12345",
+    "½", "\u3000", "\u0085", "!?", "\t", "\0", "a" * 70, " " * 70, "=" * 70, "ภาษาไทย", "\ufeff"]
+texts = ["".join(rng.choices(parts, k=rng.randrange(60))) for _ in range(2000)]
+texts += [part * rng.randrange(1, 3000) for part in parts]
+broken = [bytes(rng.choices(text.encode() + b"\xff\xe4\x80", k=99)) for text in texts[:2000]]
+digest = hashlib.sha256()
+for pattern in ("nanochat", "cl100k", r"\w+|\W+", r"(a)\1|\w+|\s+"):
+    tokenizer = Tokenizer.train_from_iterator(texts, vocab_size=900, pattern=pattern)
+    digest.update(repr(tokenizer.merges).encode())
+    for batch in (texts, broken, [b"".join(broken)]):
+        ids, offsets = tokenizer.encode_batch(batch)
+        digest.update(ids.tobytes() + offsets.tobytes())
+        digest.update(tokenizer.decode_batch(ids, offsets, as_bytes=True).buffers()[2])
+    documents = Documents.from_bytes(broken)
+    counts = _core.SpanCounts(tokenizer.pattern)
+    counts.update(documents.data, documents.offsets)
+    for array in counts.sorted_run():
+        digest.update(array.tobytes())
+sys.stdout.write(f"{_core.cpu_level()} {digest.hexdigest()}")
+"""
+LEVELS = ["portable", "avx2", "avx512"]
+
+
+def run_at(level, program):
+    environment = {name: value for name, value in os.environ.items() if name != "NANOTOK_CPU"}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment | ({} if level is None else {"NANOTOK_CPU": level}),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def digest():
+    """What a process gives that is told of no level."""
+    level, _, digest = run_at(None, PROGRAM).stdout.partition(" ")
+    assert level == _core.cpu_levels()[-1]
+    return digest
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level_of_the_cpu_gives_the_same_ids_counts_and_bytes(digest, level):
+    if level not in _core.cpu_levels():
+        pytest.skip(f"this CPU has no {level}: {_core.cpu_levels()}")
+    assert run_at(level, PROGRAM).stdout == f"{level} {digest}"
+
+
+CALLS = """
+import numpy as np
+from nanotok_ray import _core
+from nanotok_ray.errors import TokenizerError
+
+for call in (
+    _core.cpu_level,
+    lambda: _core.Splitter("a"),
+    lambda: _core.SpanCounts("a"),
+    lambda: _core.Encoder("a", np.empty((0, 2), np.uint32)),
+):
+    try:
+        call()
+    except TokenizerError as error:
+        print(error)
+"""
+LACKING = [level for level in LEVELS if level not in _core.cpu_levels()]
+
+
+@pytest.mark.parametrize("level", ["nonsense", "AVX2", "avx512 ", *LACKING])
+def test_a_level_that_is_not_there_is_an_error_that_names_it(level):
+    message = (
+        "this CPU lacks it; do not set it"
+        if level in LACKING
+        else "it must be portable, avx2 or avx512, or not be set"
+    )
+    assert run_at(level, CALLS).stdout == f'NANOTOK_CPU is "{level}": {message}\n' * 4

@@ -1,0 +1,289 @@
+"""Corpora on which learners have overflowed, crawled or given wrong merges: the answer for each.
+
+Merges are compared with rustbpe's, with the plain twin's, or with what can be said beforehand.
+
+Of the same kind, and elsewhere:
+
+- counts up to 2^64 - 1 and no further: `test_core.py`, `test_counts.py`
+- a vocabulary without room for 256 bytes and the special tokens: `test_tokenizer.py`
+- an end before the vocabulary is full, as a job reports it: `test_job.py`
+- workers killed before they write a record, and slices that always fail: `test_job_ray.py`
+- a job that is interrupted and run again, shards that are lost: `test_job.py`
+- large files, cut into any slices: `test_slicing_invariance.py`, `test_job_formats.py`
+- broken gzip and Parquet files, and single rows: `test_job_bad_input.py`,
+  `test_sources_parquet.py`, `test_sources_lines.py`
+"""
+
+import random
+import string
+from collections import Counter
+
+import numpy as np
+import pytest
+import rustbpe
+
+from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.cluster.engine import Ended
+from nanotok_ray.cluster.job import prepare
+from nanotok_ray.counts import pack_counts
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import VocabularySizeError
+from nanotok_ray.merges import NO_PAIR_LEFT, learn_merges
+from nanotok_ray.patterns import SPLIT_PATTERN, split
+from nanotok_ray.storage import Folder
+from tests.small_corpus import contents, recipe, texts, write_corpus
+
+
+def learn(counts, num_merges):
+    """Merges of spans and how often each pair occurred, from the core."""
+    spans = Documents.from_bytes(list(counts))
+    numbers = np.array(list(counts.values()), np.uint64)
+    merges, found = _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+    return [tuple(pair) for pair in merges.tolist()], found.tolist()
+
+
+def rustbpes_tokens(documents, num_merges):
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(documents), 256 + num_merges, pattern=SPLIT_PATTERN)
+    return [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+
+
+def check(documents, num_merges):
+    """Learn from texts; the merges must be rustbpe's. Give the tokenizer."""
+    own = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=())
+    assert list(own.model.tokens) == rustbpes_tokens(documents, num_merges)
+    return own
+
+
+def words(alphabet, number, lengths, *, seed):
+    rng = random.Random(seed)
+    found = {}
+    while len(found) < number:
+        found["".join(rng.choices(alphabet, k=rng.choice(lengths)))] = None
+    return list(found)
+
+
+# 14: large counts
+
+EIGHTY = [(32, 32), (256, 256), (257, 257), (258, 258), (259, 259), (260, 259), (260, 261)]
+
+
+@pytest.mark.parametrize("times", [1, 30_000_000, 60_000_000, 2**40, 2**57])
+def test_lines_of_80_spaces_have_the_same_merges_however_many_there_are(times):
+    merges, counts = learn({b" " * 80: times}, 100)
+    assert merges == EIGHTY
+    assert counts == [times * each for each in (79, 39, 19, 9, 4, 1, 1)]
+
+
+@pytest.mark.parametrize("times", [2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**45])
+def test_merges_do_not_depend_on_a_factor_of_all_counts(times):
+    small = Counter(span.encode() for text in texts(60, seed=14) for span in split(text))
+    merges, counts = learn(small, 400)
+    assert merges == reference.learn_merges(small, num_merges=400)
+    large = {span: count * times for span, count in small.items()}
+    assert learn(large, 400) == (merges, [count * times for count in counts])
+
+
+def test_counts_that_differ_by_one_beyond_32_bits_are_told_apart():
+    for more in (2**31, 2**32, 2**53, 2**62):
+        assert learn({b"ab": more, b"cd": more + 1, b"ef": more - 1}, 9) == (
+            [(99, 100), (97, 98), (101, 102)],
+            [more + 1, more, more - 1],
+        )
+        spread = {b"zz": more, b"xab": more // 2, b"yab": more // 2, b"ab": 1}
+        assert learn(spread, 1) == ([(97, 98)], [more + 1])
+
+
+# 15: overlaps
+
+
+@pytest.mark.parametrize(
+    ("span", "merges", "counts"),
+    [
+        (b"aa", [(97, 97)], [1]),
+        (b"aaa", [(97, 97), (256, 97)], [2, 1]),
+        (b"aaaa", [(97, 97), (256, 256)], [3, 1]),
+        (b"aaaaa", [(97, 97), (256, 97), (256, 257)], [4, 1, 1]),
+        (b"abab", [(97, 98), (256, 256)], [2, 1]),
+        (b"ababa", [(97, 98), (256, 97), (256, 257)], [2, 1, 1]),
+        (b"baba", [(98, 97), (256, 256)], [2, 1]),
+        (b"babab", [(97, 98), (98, 256), (257, 256)], [2, 1, 1]),
+        (b"aabaa", [(97, 97), (98, 256), (256, 257)], [2, 1, 1]),
+        (b"aaab", [(97, 97), (97, 98), (256, 257)], [2, 1, 1]),
+    ],
+)
+def test_overlapping_pairs_all_count_and_merge_from_the_left(span, merges, counts):
+    assert learn({span: 1}, 99) == (merges, counts)
+    assert reference.learn_merges({span: 1}, num_merges=99) == merges
+    assert learn({span: 7}, 99) == (merges, [7 * count for count in counts])
+
+
+def test_runs_of_all_lengths_have_the_merges_of_the_plain_twin():
+    counts = {b"a" * length: 1 + length % 5 for length in range(1, 200)}
+    assert learn(counts, 300)[0] == reference.learn_merges(counts, num_merges=300)
+    check(["a" * length for length in range(1, 200)], 300)
+
+
+@pytest.mark.parametrize("length", [2**20, 10**6, 10**6 + 1])
+def test_a_corpus_of_one_character_doubles_its_tokens(length):
+    merges, counts = learn({b"a" * length: 1}, 100)
+    assert merges == reference.learn_merges({b"a" * length: 1}, num_merges=100)
+    doubled = [(97, 97), *((number, number) for number in range(256, 256 + 18))]
+    assert merges[:19] == doubled
+    assert counts[:19] == [(length >> step) - 1 for step in range(19)]
+    assert len(reference.spell(merges)[-1]) == length
+
+
+# 16: ties, and a vocabulary larger than the corpus allows
+
+
+def test_a_tail_of_ties_is_merged_in_the_order_of_rustbpe():
+    spans = words(string.ascii_letters, 20_000, range(3, 9), seed=16)
+    assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
+
+
+def test_ties_of_pairs_that_share_nothing_are_merged_from_the_smallest():
+    counts = {bytes([left, right]): 1 for left in range(1, 256, 2) for right in range(0, 256, 2)}
+    merges, found = learn(counts, 2**20)
+    assert merges == sorted((span[0], span[1]) for span in counts)
+    assert found == [1] * 2**14
+
+
+def test_a_vocabulary_larger_than_the_corpus_allows_ends_early():
+    spans = words("abcdeé中", 400, range(1, 9), seed=17)
+    own = check(spans, 100_000)
+    counts = {span.encode(): 1 for span in spans}
+    merges, found = learn(counts, 100_000)
+    assert own.merges == merges == reference.learn_merges(counts, num_merges=100_000)
+    assert min(found) == 1
+    assert found == sorted(found, reverse=True)
+    assert len(set(merges)) == len(merges) < 100_000
+    assert len(set(own.model.tokens)) == 256 + len(merges)
+    assert all(len(own.encode(span)) == 1 for span in spans)
+
+
+# 17: almost nothing, and all in one span
+
+
+@pytest.mark.parametrize(
+    "documents", [[], [""], ["", ""], ["a"], ["a", "1", "\n"], ["a\nb\n1"]], ids=repr
+)
+def test_a_corpus_without_pairs_has_no_merges(documents):
+    own = check(documents, 100)
+    assert own.merges == []
+    assert own.get_vocab_size() == 256
+    assert own.encode("the é") == [*"the é".encode()]
+
+
+def test_spans_of_one_byte_or_none_or_of_count_zero_have_no_pairs():
+    assert learn({}, 9) == ([], [])
+    assert learn({bytes([byte]): 2**60 for byte in range(256)} | {b"": 9}, 9) == ([], [])
+    assert learn({b"ab": 0, b"c": 5}, 9) == ([], [])
+    assert learn({b"ab": 0, b"cd": 1}, 9) == ([(99, 100)], [1])
+
+
+def test_a_vocabulary_of_bytes_and_special_tokens_alone_learns_nothing():
+    names = [f"<|{number}|>" for number in range(5)]
+    own = Tokenizer.train_from_iterator(["the the"], 256 + 5, special_tokens=names)
+    assert (own.merges, own.get_vocab_size()) == ([], 261)
+    assert own.encode("the", prepend="<|4|>") == [260, *b"the"]
+    more = Tokenizer.train_from_iterator(["the the"], 256 + 6, special_tokens=names)
+    assert more.merges == [(104, 101)]
+    for size in (260, 256, 255, 1, 0, -1):
+        with pytest.raises(VocabularySizeError, match=f"at least 256, got {size - 5}"):
+            Tokenizer.train_from_iterator(["the the"], size, special_tokens=names)
+    for size in (255, 0):
+        with pytest.raises(VocabularySizeError, match=f"at least 256, got {size}"):
+            Tokenizer.train_from_iterator(["the the"], size, special_tokens=())
+
+
+@pytest.mark.parametrize("alphabet", ["ab", string.ascii_lowercase, "数据中文字"])
+def test_one_span_of_a_megabyte_has_the_merges_of_rustbpe(alphabet):
+    text = "".join(random.Random(17).choices(alphabet, k=1_000_000 // len(alphabet[0].encode())))
+    assert split(text) == [text]
+    assert len(check([text], 60).merges) == 60
+
+
+# 18: very many characters
+
+
+def test_spans_of_very_many_characters_have_the_merges_of_rustbpe():
+    alphabet = [chr(code) for code in range(0x4E00, 0x9FA6)]
+    spans = words(alphabet, 20_000, range(1, 7), seed=18)
+    own = check(["\n".join(spans)], 8_000)
+    assert len(own.merges) == 8_000
+    ids, _ = own.encode_batch(spans)
+    assert own.decode(ids) == "".join(spans)
+
+
+# 19: what merges must not be
+
+
+def test_no_two_merges_make_the_same_bytes():
+    for counts, merges in [
+        ({b"abc": 5, b"bc": 3}, [(98, 99), (97, 256)]),
+        ({b"abc": 5, b"ab": 3}, [(97, 98), (256, 99)]),
+        ({b"abc": 5, b"ab": 3, b"bc": 3}, [(97, 98), (256, 99), (98, 99)]),
+        ({b"aaa": 5, b"baaa": 3, b"aaab": 3}, None),
+    ]:
+        found, _ = learn(counts, 99)
+        assert found == reference.learn_merges(counts, num_merges=99)
+        assert merges is None or found == merges
+        assert len(set(reference.spell(found))) == 256 + len(found)
+
+
+@pytest.mark.parametrize("alphabet", ["ab", "abc", "aaab", "é中"])
+def test_all_merges_of_few_letters_make_bytes_of_their_own(alphabet):
+    own = check(words(alphabet, 300, range(1, 14), seed=19), 100_000)
+    assert len(set(own.model.tokens)) == len(own.model.tokens) > 556
+
+
+def test_names_of_special_tokens_in_a_corpus_are_text():
+    documents = ["<|bos|>the<|bos|>", "the <|user_start|> the"] * 50 + ["<|bos|>"] * 9
+    own = Tokenizer.train_from_iterator(documents, 256 + 40 + 9)
+    assert list(own.model.tokens) == rustbpes_tokens(documents, 40)
+    assert b"<|" in own.model.tokens
+    assert own.get_bos_token_id() == 256 + len(own.merges)
+    assert max(max(pair) for pair in own.merges) < own.get_bos_token_id()
+    assert own.get_bos_token_id() not in own.encode("<|bos|>the<|bos|>")
+
+
+def test_no_span_reaches_from_one_document_into_the_next():
+    apart = check(["ab", "cd"] * 9, 50)
+    assert apart.merges == [(97, 98), (99, 100)]
+    joined = check(["abcd"] * 9, 50)
+    assert joined.merges == [(97, 98), (99, 100), (256, 257)]
+    spaces = check(["x  ", "  y"] * 9, 50)
+    assert spaces.merges == [(32, 32), (32, 121)]
+
+
+# 20: exactly once
+
+
+def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
+    """Sums cannot tell: that each slice is summed once is for its record to see to."""
+    counter = _core.SpanCounts(SPLIT_PATTERN)
+    documents = Documents.from_strings(texts(50, seed=20))
+    counter.update(documents.data, documents.offsets)
+    folder = Folder(str(tmp_path))
+    folder.write_whole("a.arrow", pack_counts(counter.sorted_run()))
+    once, twice = (learn_merges([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
+    assert twice.merges.tolist() == once.merges.tolist()
+    assert twice.counts.tolist() == (once.counts * 2).tolist()
+    assert (twice.spans, twice.distinct_spans) == (2 * counter.total(), once.distinct_spans)
+    assert once.stop_reason == twice.stop_reason == NO_PAIR_LEFT
+
+
+def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_process, monkeypatch):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "once"))
+
+    def run_twice(tasks, *, window=None):
+        for task in tasks:
+            for _ in range(2):
+                yield Ended(task=task, result=task.work(task.argument))
+
+    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_twice)
+    prepare(recipe(tmp_path / "in", tmp_path / "twice"))
+    assert contents(tmp_path / "twice") == contents(tmp_path / "once")
+    assert contents(tmp_path / "twice-work") == contents(tmp_path / "once-work")
