@@ -255,13 +255,6 @@ class Encoder:
         Such a tokenizer cannot be written as a file keyed by token bytes.
         """
 
-    def decode(self, ids: NDArray[np.uint32]) -> bytes:
-        """Return the bytes of `ids`.
-
-        Raises:
-            KeyError: An id is not a token.
-        """
-
 @final
 class Decoder:
     """Turns token ids into bytes: 0..255 are bytes, 256 + k is merge k; special tokens by name."""

@@ -3,9 +3,9 @@
 use nanotok_bpe::TokenId;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyList, PyString};
 
-use crate::arrays::{Array, documents, merges, slice, splitter};
+use crate::arrays::{Array, documents, merges, splitter};
 use crate::errors::to_python;
 use crate::span_table::{SpanTable, sha256};
 
@@ -109,17 +109,6 @@ impl Encoder {
     /// Return (lowest id, other id) wherever two ids stand for the same bytes.
     fn duplicate_tokens(&self, py: Python<'_>) -> Vec<(u32, u32)> {
         py.detach(|| self.0.vocabulary().duplicates())
-    }
-
-    /// Return the bytes of `ids`.
-    fn decode<'py>(
-        &self,
-        py: Python<'py>,
-        ids: PyReadonlyArray1<'py, u32>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let ids = slice(&ids, "ids")?;
-        let bytes = py.detach(|| self.0.vocabulary().decode(ids));
-        Ok(PyBytes::new(py, &bytes.map_err(|error| to_python(&error))?))
     }
 }
 

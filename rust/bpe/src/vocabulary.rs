@@ -1,5 +1,5 @@
 //! What each id stands for: 0 to 255 are the bytes, 256 + k is what merge k makes. Takes merges, gives
-//! bytes of ids, and decodes. Does not know patterns, and has no special tokens.
+//! bytes of ids. Does not know patterns, and has no special tokens.
 
 use rustc_hash::FxHashMap;
 
@@ -64,19 +64,6 @@ impl Vocabulary {
         ((id as usize) < self.len()).then(|| &self.data[self.range(id)])
     }
 
-    /// Bytes of all `ids`, joined.
-    ///
-    /// # Errors
-    ///
-    /// The first id that is not a token.
-    pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::with_capacity(ids.len() * 4);
-        for &id in ids {
-            bytes.extend_from_slice(self.get(id).ok_or(Error::UnknownToken { id, row: None })?);
-        }
-        Ok(bytes)
-    }
-
     /// (lowest id, other id) wherever two ids stand for the same bytes, by the other id.
     pub fn duplicates(&self) -> Vec<(u32, u32)> {
         let mut first: FxHashMap<&[u8], u32> = FxHashMap::default();
@@ -128,13 +115,6 @@ mod tests {
         let merges: Vec<Merge> =
             [(0, 0)].into_iter().chain((256..320).map(|id| (id, id))).collect();
         check(&merges, Err(Error::VocabularyTooLarge { merge: 28, limit: MAX_BYTES }));
-    }
-
-    #[test]
-    fn decoding_joins_bytes_and_refuses_unknown_ids() {
-        let vocabulary = Vocabulary::new(&[(97, 98)]).unwrap();
-        assert_eq!(vocabulary.decode(&[256, 0xff, 256]), Ok(b"ab\xffab".to_vec()));
-        assert_eq!(vocabulary.decode(&[97, 257]), Err(Error::UnknownToken { id: 257, row: None }));
     }
 
     #[test]

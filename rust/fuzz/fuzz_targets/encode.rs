@@ -107,7 +107,7 @@ fn check(encoder: &Encoder, expected: &Expected, threads: usize) {
     let (text, _) = decoder.decode_rows(&expected.ids, &expected.ends).expect("they are ids");
     let all = &expected.data[documents_range(expected)];
     assert_same(&text, all);
-    assert_same(&vocabulary.decode(&expected.ids).expect("they are ids"), all);
+    assert_same(&decoder.decode(&expected.ids).expect("they are ids"), all);
 }
 
 fn documents_range(expected: &Expected) -> std::ops::Range<usize> {
