@@ -22,7 +22,7 @@ Rows = tuple[NDArray[Any], NDArray[np.int64]]
 """Ids back to back, and n + 1 offsets."""
 
 SMALL_BYTES = 1 << 22
-"""A call has a cost of its own, and a small one no work for two threads: smaller chunks share it."""
+"""A call has a cost of its own, and a small one no work for two threads: such chunks share one."""
 JOINED_BYTES = 1 << 24
 """So much of them is copied at a time."""
 
