@@ -113,3 +113,19 @@ fn an_encoder_with_a_table_gives_the_ids_it_gives_without() {
     assert!(quick.bytes_in_table(documents).unwrap() > 80);
     assert_eq!(plain.bytes_in_table(documents), Ok(0));
 }
+
+/// A worker asks the table for its first 65,536 spans alone.
+#[test]
+fn more_new_spans_than_the_table_is_asked_for_change_no_ids() {
+    let word = |number: u32| format!("{number:017b}").replace('0', "a").replace('1', "b");
+    let words: Vec<Vec<u8>> = (0..70_000).map(|number| word(number).into_bytes()).collect();
+    let table = SpanTable::new(Arc::new(file(&words, &MERGES)), &TOKENIZER).unwrap();
+    assert_eq!(table.len(), words.len());
+    let encoder = || {
+        let splitter = Splitter::new(r"\w+|\W+", GapRule::Spans).unwrap();
+        Encoder::new(splitter, &MERGES).unwrap()
+    };
+    let (plain, quick) = (encoder(), encoder().with_table(table).unwrap());
+    let text = words.join(&b' ');
+    assert!(plain.encode(&text) == quick.encode(&text));
+}
