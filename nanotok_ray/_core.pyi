@@ -160,13 +160,31 @@ def learn(
     counts: NDArray[np.uint64],
     *,
     num_merges: int,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Learn merges from spans and their counts: `(m, 2)` pairs of ids and each pair's count.
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int = 1,
+    on_progress: Callable[[int, int, tuple[tuple[int, int], bytes, int] | None], None]
+    | None = None,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint64], str]:
+    """Learn merges from spans and their counts.
 
-    The pair with the highest count is merged first; among equals the smallest (left, right).
-    `m < num_merges` when no pair is left. A span may occur more than once: its counts add.
-    `on_progress(done, total)` is called about every 1%; what it raises ends the call.
+    The pair with the highest count is merged first; among equals the smallest (left, right). A span
+    may occur more than once: its counts add. `on_progress(done, total, last)` is called about every
+    1%, with the last pair, the bytes of its token, and its count (None before the first); what it
+    raises ends the call.
+
+    Args:
+        data, offsets: the spans, as everywhere.
+        counts: [n], how often each occurs.
+        num_merges: make so many at most.
+        min_pair_count: do not merge a pair that occurs less often.
+        max_token_bytes: do not merge a pair of more bytes.
+        threads: use so many at most; the result does not depend on it.
+
+    Returns:
+        `(m, 2)` pairs of ids; [m] each pair's count when it was merged, overlaps included; [m] how
+        often it was merged, by which the number of tokens fell; why there are no more: "vocabulary
+        size reached", "no pair left" or "below min_pair_count".
 
     Raises:
         TokenizerError: The arrays do not fit together, or there are too many spans.

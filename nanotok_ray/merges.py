@@ -16,11 +16,15 @@ from nanotok_ray import _core
 from nanotok_ray.counts import Run, read_range
 from nanotok_ray.storage import open_input
 
+Made = tuple[tuple[int, int], bytes, int]
+"""The last merge: its pair, the bytes of its token, how often the pair occurred."""
+
 NUM_RANGES = 16
 """Hash ranges in which count files are summed; a power of two."""
 
 REACHED = "vocabulary size reached"
 NO_PAIR_LEFT = "no pair left"
+BELOW_MIN_PAIR_COUNT = "below min_pair_count"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +35,10 @@ class Learned:
     """[m, 2]: the pair of each merge, in order; merge k makes id 256 + k."""
     counts: npt.NDArray[np.uint64]
     """[m]: how often the pair of each merge occurred when it was merged."""
-    num_asked: int
+    applied: npt.NDArray[np.uint64]
+    """[m]: how often each pair was merged; by so much the number of tokens fell."""
+    stop_reason: str
+    """Why learning ended."""
     spans: int
     """How many spans were counted."""
     span_data: npt.NDArray[np.uint8]
@@ -46,17 +53,12 @@ class Learned:
         """How many different spans there are."""
         return len(self.span_counts)
 
-    @property
-    def stop_reason(self) -> str:
-        """Why learning ended."""
-        return REACHED if len(self.merges) == self.num_asked else NO_PAIR_LEFT
-
 
 def learn_merges(
     urls: Sequence[str],
     *,
     num_merges: int,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int, Made | None], None] | None = None,
 ) -> Learned:
     """Sum count files and learn up to `num_merges` merges from all of them.
 
@@ -71,13 +73,14 @@ def learn_merges(
     data = np.concatenate([run[1] for run in runs])
     offsets = _joined_offsets(runs)
     counts = np.concatenate([run[3] for run in runs])
-    merges, merge_counts = _core.learn(
+    merges, merge_counts, applied, stop_reason = _core.learn(
         data, offsets, counts, num_merges=num_merges, on_progress=on_progress
     )
     return Learned(
         merges=merges,
         counts=merge_counts,
-        num_asked=num_merges,
+        applied=applied,
+        stop_reason=stop_reason,
         spans=sum(int(count) for count in counts.tolist()),
         span_data=data,
         span_offsets=offsets,

@@ -38,7 +38,7 @@ def learn(counts, num_merges):
     """Merges of spans and how often each pair occurred, from the core."""
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
-    merges, found = _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+    merges, found, *_ = _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
     return [tuple(pair) for pair in merges.tolist()], found.tolist()
 
 

@@ -17,7 +17,7 @@ from nanotok_ray.cluster.stages import CountWork, count_work
 from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, key_of, to_json
-from nanotok_ray.merges import REACHED, Learned, learn_merges
+from nanotok_ray.merges import REACHED, Learned, Made, learn_merges
 from nanotok_ray.output import Record, finished_record
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.plan import Plan, Slice
@@ -234,7 +234,7 @@ def _learn(training: Training, records: Sequence[Record], on_event: OnEvent) -> 
     on_event(StageStarted(stage="learn", todo=own.num_merges, kept=0, num_bytes=0))
     start = time.perf_counter()
 
-    def on_progress(done: int, todo: int) -> None:
+    def on_progress(done: int, todo: int, _last: Made | None) -> None:
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0))
 
     learned = learn_merges(urls, num_merges=own.num_merges, on_progress=on_progress)

@@ -41,7 +41,7 @@ def learn_model(
     _, data, offsets, span_counts = count_spans(
         texts, pattern=pattern, threads=threads
     ).sorted_run()
-    merges, _ = _core.learn(data, offsets, span_counts, num_merges=num_merges)
+    merges, *_ = _core.learn(data, offsets, span_counts, num_merges=num_merges)
     if len(merges) < num_merges:
         _log.warning(
             "no pair of tokens is left to merge: the vocabulary has %d ids, %d were asked for",

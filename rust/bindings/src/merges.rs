@@ -2,29 +2,42 @@
 
 use std::ops::ControlFlow;
 
+use nanotok_bpe::{Goal, Progress, Stop};
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::arrays::{Array, documents, merges_array, slice};
 use crate::errors::to_python;
 
+type Learned<'py> = (Bound<'py, PyArray2<u32>>, Array<'py, u64>, Array<'py, u64>, &'static str);
+
 /// Learn merges from spans and their counts.
 #[pyfunction]
-#[pyo3(signature = (data, offsets, counts, *, num_merges, on_progress = None))]
+#[pyo3(signature = (
+    data, offsets, counts, *, num_merges, min_pair_count = 1, max_token_bytes = None, threads = 1,
+    on_progress = None,
+))]
+#[expect(clippy::too_many_arguments, reason = "all but three are Python's named arguments")]
 pub(crate) fn learn<'py>(
     py: Python<'py>,
     data: PyReadonlyArray1<'py, u8>,
     offsets: PyReadonlyArray1<'py, i64>,
     counts: PyReadonlyArray1<'py, u64>,
     num_merges: usize,
+    min_pair_count: u64,
+    max_token_bytes: Option<usize>,
+    threads: usize,
     on_progress: Option<Py<PyAny>>,
-) -> PyResult<(Bound<'py, PyArray2<u32>>, Array<'py, u64>)> {
+) -> PyResult<Learned<'py>> {
     let spans = documents(&data, &offsets)?;
     let counts = slice(&counts, "counts")?;
+    let max_token_bytes = max_token_bytes.unwrap_or(usize::MAX);
+    let goal = Goal { num_merges, min_pair_count, max_token_bytes, threads };
     let mut raised = None;
     let learned = py.detach(|| {
-        nanotok_bpe::learn(spans, counts, num_merges, |done, total| {
-            match report(on_progress.as_ref(), done, total) {
+        nanotok_bpe::learn(spans, counts, goal, |progress| {
+            match report(on_progress.as_ref(), progress) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     raised = Some(error);
@@ -34,13 +47,31 @@ pub(crate) fn learn<'py>(
         })
     });
     let learned = learned.map_err(|error| raised.unwrap_or_else(|| to_python(&error)))?;
-    Ok((merges_array(py, &learned.merges)?, learned.counts.into_pyarray(py)))
+    Ok((
+        merges_array(py, &learned.merges)?,
+        learned.counts.into_pyarray(py),
+        learned.applied.into_pyarray(py),
+        reason(learned.stop),
+    ))
+}
+
+/// The stop reason as it stands in files and messages.
+fn reason(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Reached => "vocabulary size reached",
+        Stop::NoPairLeft => "no pair left",
+        Stop::BelowMinPairCount => "below min_pair_count",
+    }
 }
 
 /// Lets Ctrl-C through, then calls `on_progress`.
-fn report(on_progress: Option<&Py<PyAny>>, done: usize, total: usize) -> PyResult<()> {
+fn report(on_progress: Option<&Py<PyAny>>, progress: Progress<'_>) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
-        on_progress.map_or(Ok(()), |callback| callback.call1(py, (done, total)).map(drop))
+        let Some(callback) = on_progress else { return Ok(()) };
+        let last = progress
+            .last()
+            .map(|(pair, count)| (pair, PyBytes::new(py, &progress.spelling(pair)), count));
+        callback.call1(py, (progress.merges.len(), progress.total, last)).map(drop)
     })
 }

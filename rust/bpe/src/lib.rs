@@ -67,7 +67,7 @@ pub use documents::Documents;
 pub use encode::{CACHE_BYTES, Encoder};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
-pub use merges::{Learned, Merge, learn};
+pub use merges::{Goal, Learned, Merge, Progress, Stop, learn};
 pub use runs::{RunView, SortedRun, merge_runs};
 pub use span_table::{Sha256, SpanTable};
 pub use special::count_occurrences;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Kind, Merge, hash64};
+use crate::{Goal, Kind, Learned, Merge, Stop, hash64};
 
 /// Spans by the regex engine alone, and what each is.
 pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>, Kind)> {
@@ -34,27 +34,44 @@ pub(crate) fn count(pattern: &str, documents: &[Vec<u8>]) -> Vec<(u64, Vec<u8>, 
     counts.into_iter().map(|((hash, span), count)| (hash, span, count)).collect()
 }
 
-/// Merges and their counts: recounts everything before each merge.
-pub(crate) fn learn(spans: &[(Vec<u8>, u64)], num_merges: usize) -> Vec<(Merge, u64)> {
+/// What `learn` finds: recounts everything before each merge.
+pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
     let mut sequences: Vec<(Vec<u32>, u64)> =
         spans.iter().map(|(span, count)| (as_ids(span), *count)).collect();
-    let mut merges = Vec::new();
-    for new in (256..).take(num_merges) {
-        let mut counts: BTreeMap<Merge, u64> = BTreeMap::new();
+    let mut lengths = vec![1; 256];
+    let (mut merges, mut counts, mut applied) = (Vec::new(), Vec::new(), Vec::new());
+    let stop = loop {
+        if merges.len() == goal.num_merges {
+            break Stop::Reached;
+        }
+        let mut pairs: BTreeMap<Merge, u64> = BTreeMap::new();
         for (ids, count) in &sequences {
             for pair in ids.windows(2) {
-                *counts.entry((pair[0], pair[1])).or_insert(0) += count;
+                *pairs.entry((pair[0], pair[1])).or_insert(0) += count;
             }
         }
+        let bytes = |pair: Merge| lengths[pair.0 as usize] + lengths[pair.1 as usize];
+        pairs.retain(|&pair, count| *count > 0 && bytes(pair) <= goal.max_token_bytes);
         // Of equal maxima `max_by_key` takes the last: the smallest pair, seen in reverse.
-        let best = counts.into_iter().rev().max_by_key(|&(_, count)| count);
-        let Some((pair, count)) = best.filter(|&(_, count)| count > 0) else { break };
-        for (ids, _) in &mut sequences {
-            *ids = replace(ids, pair, new);
+        let Some((pair, count)) = pairs.into_iter().rev().max_by_key(|&(_, count)| count) else {
+            break Stop::NoPairLeft;
+        };
+        if count < goal.min_pair_count {
+            break Stop::BelowMinPairCount;
         }
-        merges.push((pair, count));
-    }
-    merges
+        let new = u32::try_from(lengths.len()).unwrap();
+        lengths.push(bytes(pair));
+        let mut times = 0;
+        for (ids, count) in &mut sequences {
+            let merged = replace(ids, pair, new);
+            times += *count * (ids.len() - merged.len()) as u64;
+            *ids = merged;
+        }
+        merges.push(pair);
+        counts.push(count);
+        applied.push(times);
+    };
+    Learned { merges, counts, applied, stop }
 }
 
 /// Ids of one span: the whole span if it is a token, else always the lowest merge, leftmost first.

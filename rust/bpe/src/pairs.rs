@@ -28,6 +28,7 @@ pub(crate) struct Pairs {
     slots: Vec<Pair>,
     heap: BinaryHeap<Candidate>,
     born: Born,
+    max_token_bytes: usize,
 }
 
 /// A pair's exact count, and every place where it stands (and some where it stood), ascending.
@@ -60,15 +61,15 @@ struct Neighbours {
 
 impl Pairs {
     /// Counts the pairs of bytes.
-    pub(crate) fn new(symbols: &Symbols) -> Result<Self, Error> {
+    pub(crate) fn new(symbols: &Symbols, max_token_bytes: usize) -> Result<Self, Error> {
         let mut bytes = byte_pairs(symbols);
         for ((left, right), place, count) in symbols.byte_pairs() {
             let added = bytes[(left << 8 | right) as usize].add(place, count);
             added.ok_or(Error::PairCountOverflow { left, right })?;
         }
-        let mut pairs = Self::default();
+        let mut pairs = Self { max_token_bytes, ..Self::default() };
         for (pair, key) in bytes.into_iter().zip(0..) {
-            pairs.insert((key >> 8, key & 0xff), pair);
+            pairs.insert((key >> 8, key & 0xff), pair, symbols);
         }
         (0..256).for_each(|_| pairs.born.add_id());
         Ok(pairs)
@@ -92,11 +93,11 @@ impl Pairs {
         }
     }
 
-    /// Replaces the best pair by `new` wherever it stands.
-    pub(crate) fn merge(&mut self, symbols: &mut Symbols, best: &Best, new: u32) {
+    /// Replaces the best pair by `new` wherever it stands, and tells how often that is in the text.
+    pub(crate) fn merge(&mut self, symbols: &mut Symbols, best: &Best, new: u32) -> u64 {
         let (a, b) = best.pair;
         self.born.add_id();
-        symbols.merge(best.pair, &best.places, &mut self.born);
+        let applied = symbols.merge(best.pair, &best.places, &mut self.born);
         // Where (a, b) follows (a, b), the first is told that (n, a) was born, the second that it
         // became (n, n).
         let again = self.born.left.by_id[new as usize].count;
@@ -105,18 +106,20 @@ impl Pairs {
             if y == a {
                 pair.take_away(again);
             }
-            self.insert((new, y), pair);
+            self.insert((new, y), pair, symbols);
         }
         for (x, pair) in self.born.left.take() {
             if x != new {
                 self.reduce((x, a), pair.count, best.pair);
             }
-            self.insert((x, new), pair);
+            self.insert((x, new), pair, symbols);
         }
+        applied
     }
 
-    fn insert(&mut self, key: Merge, pair: Pair) {
-        if pair.count == 0 {
+    fn insert(&mut self, key: Merge, pair: Pair, symbols: &Symbols) {
+        let bytes = symbols.length(key.0) + symbols.length(key.1);
+        if pair.count == 0 || bytes > self.max_token_bytes {
             return;
         }
         let slot = u32::try_from(self.slots.len()).expect("fewer pairs than memory for 2**32");
@@ -129,7 +132,8 @@ impl Pairs {
         if key == best {
             return; // none is left of it in any case
         }
-        let pair = &mut self.slots[self.index[&key] as usize];
+        let Some(&slot) = self.index.get(&key) else { return };
+        let pair = &mut self.slots[slot as usize];
         pair.take_away(count);
         if pair.count == 0 {
             pair.places = Vec::new();

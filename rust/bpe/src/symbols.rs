@@ -71,8 +71,10 @@ impl Symbols {
         pairs.map(move |(pair, place)| ((pair[0], pair[1]), place, counts.get(place)))
     }
 
-    /// Replaces `pair` by the new id at those of `places`, ascending, where it still stands.
-    pub(crate) fn merge(&mut self, pair: Merge, places: &[u32], changes: &mut impl Changes) {
+    /// Replaces `pair` by the new id at those of `places`, ascending, where it still stands, and tells
+    /// how often that is in the text.
+    pub(crate) fn merge(&mut self, pair: Merge, places: &[u32], changes: &mut impl Changes) -> u64 {
+        let mut applied = 0;
         let new = as_place(self.lengths.len());
         let (left, right) = (self.length(pair.0), self.length(pair.1));
         self.lengths.push(as_place(left + right));
@@ -86,6 +88,7 @@ impl Symbols {
             self.slots[start] = new;
             self.slots[end - 1] = new;
             let count = counts.get(place);
+            applied += count;
             if self.slots[start - 1] != EDGE {
                 changes.left(self.slots[start - 1], as_place(start), count);
             }
@@ -93,9 +96,10 @@ impl Symbols {
                 changes.right(self.slots[end], as_place(end), count);
             }
         }
+        applied
     }
 
-    fn length(&self, id: u32) -> usize {
+    pub(crate) fn length(&self, id: u32) -> usize {
         self.lengths[id as usize] as usize
     }
 }

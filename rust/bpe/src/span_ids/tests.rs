@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::naive;
+use crate::{Goal, naive};
 
 fn check(merges: &[Merge], span: &str, expected: &[u32]) {
     let tables = SpanIds::new(merges).unwrap();
@@ -83,7 +83,7 @@ fn any_merges() -> impl Strategy<Value = Vec<Merge>> {
 
 fn learned_merges() -> impl Strategy<Value = Vec<Merge>> {
     prop::collection::vec((spans(40), 1u64..5), 1..8)
-        .prop_map(|spans| naive::learn(&spans, 40).into_iter().map(|(merge, _)| merge).collect())
+        .prop_map(|spans| naive::learn(&spans, Goal::merges(40)).merges)
 }
 
 /// One letter, a period, a Fibonacci word, or random over up to five letters.
