@@ -169,17 +169,19 @@ def learn(
     """Learn merges from spans and their counts.
 
     The pair with the highest count is merged first; among equals the smallest (left, right). A span
-    may occur more than once: its counts add. `on_progress(done, total, last)` is called about every
-    1%, with the last pair, the bytes of its token, and its count (None before the first); what it
-    raises ends the call.
+    may occur more than once: its counts add. `on_progress` is called about every 1%, `last` being
+    the last pair, the bytes of its token, and its count (None before the first); what it raises
+    ends the call.
 
     Args:
-        data, offsets: the spans, as everywhere.
+        data: the bytes of all spans, back to back.
+        offsets: [n + 1] positions in `data`.
         counts: [n], how often each occurs.
         num_merges: make so many at most.
         min_pair_count: do not merge a pair that occurs less often.
         max_token_bytes: do not merge a pair of more bytes.
         threads: use so many at most; the result does not depend on it.
+        on_progress: called as `on_progress(done, total, last)`.
 
     Returns:
         `(m, 2)` pairs of ids; [m] each pair's count when it was merged, overlaps included; [m] how
