@@ -16,9 +16,21 @@
 
 use std::ops::ControlFlow;
 
-use crate::pairs::Pairs;
-use crate::symbols::Symbols;
+use crate::merges::by_count::ByCount;
+use crate::merges::learner::Learner;
+use crate::merges::rewrite::Id;
+use crate::merges::symbols::Symbols;
 use crate::{Documents, Error};
+
+mod around;
+mod by_count;
+mod byte_pairs;
+mod counts_at;
+mod learner;
+mod pairs;
+mod rewrite;
+mod rows;
+mod symbols;
 
 /// Two neighbouring ids that become one.
 pub type Merge = (u32, u32);
@@ -44,7 +56,7 @@ impl Goal {
 }
 
 /// What [`learn`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Learned {
     /// Merge k makes id 256 + k.
     pub merges: Vec<Merge>,
@@ -58,11 +70,12 @@ pub struct Learned {
 }
 
 /// Why learning ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stop {
     /// There are as many merges as were asked for.
     Reached,
     /// No pair is left to merge, or only such as would be too long.
+    #[default]
     NoPairLeft,
     /// The pairs that are left occur less often than asked for.
     BelowMinPairCount,
@@ -90,26 +103,28 @@ impl Progress<'_> {
         let mut bytes = Vec::new();
         let mut rest = vec![pair.1, pair.0];
         while let Some(id) = rest.pop() {
-            match u8::try_from(id) {
-                Ok(byte) => bytes.push(byte),
-                Err(_) => {
-                    let (left, right) = self.merges[id as usize - 256];
-                    rest.extend([right, left]);
-                }
+            if let Ok(byte) = u8::try_from(id) {
+                bytes.push(byte);
+            } else {
+                let (left, right) = self.merges[id as usize - 256];
+                rest.extend([right, left]);
             }
         }
         bytes
     }
 }
 
+/// After so many places, progress is told.
+const MAX_WORK: usize = 1 << 22;
+
 /// Learns merges from spans and their counts.
 ///
-/// A span may come more than once: its counts add. `progress` is called about a hundred times and may
-/// stop the work.
+/// A span may come more than once: its counts add. `progress` is called about a hundred times, more often
+/// where there is much to do, and may stop the work.
 ///
 /// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in
-/// text), and never quadratic in a long span. Memory: about 16 bytes per byte of distinct spans, of
-/// which there may be 2^32.
+/// text), and never quadratic in a long span. Memory: 8 to 9 bytes per byte of distinct spans, of
+/// which there may be 2^32; 2 more for over 65,000 merges; and 16 bytes per span.
 ///
 /// # Errors
 ///
@@ -118,168 +133,79 @@ pub fn learn(
     spans: Documents<'_>,
     counts: &[u64],
     goal: Goal,
+    progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Learned, Error> {
+    let by_count = ByCount::new(spans, counts)?;
+    let edge = goal.num_merges.min(by_count.num_slots).saturating_add(256);
+    match (u16::try_from(edge), u32::try_from(edge)) {
+        (Ok(_), Ok(edge)) => learn_in(
+            Symbols::<u16>::new(spans, counts, by_count, edge),
+            goal,
+            first_least,
+            progress,
+        ),
+        (_, Ok(edge)) => learn_in(
+            Symbols::<u32>::new(spans, counts, by_count, edge),
+            goal,
+            first_least,
+            progress,
+        ),
+        _ => Err(Error::TooManyMerges { number: goal.num_merges }),
+    }
+}
+
+/// Learns from symbols; pairs of lower counts than `first_least` says are looked at later.
+fn learn_in<I: Id>(
+    symbols: Symbols<I>,
+    goal: Goal,
+    first_least: impl Fn(u128, usize) -> u64,
     mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Learned, Error> {
-    let mut symbols = Symbols::new(spans, counts)?;
-    let mut pairs = Pairs::new(&symbols, goal.max_token_bytes)?;
-    let (mut merges, mut counts, mut applied) = (Vec::new(), Vec::new(), Vec::new());
-    let mut tell = |merges: &[Merge], counts: &[u64]| {
-        let told = progress(Progress { merges, counts, total: goal.num_merges });
-        if told.is_break() { Err(Error::Stopped) } else { Ok(()) }
-    };
+    let floor = goal.min_pair_count.max(1);
+    let least = first_least(symbols.total(), goal.num_merges).max(floor);
+    let mut learner = Learner::new(symbols, least, goal.max_token_bytes, goal.threads)?;
+    let mut found = Learned::default();
+    let mut work = 0;
     let step = (goal.num_merges / 100).max(1);
-    let stop = loop {
-        let done = merges.len();
+    loop {
+        let done = found.merges.len();
+        if done.is_multiple_of(step) || work >= MAX_WORK {
+            found.tell(goal, &mut progress)?;
+            work = 0;
+        }
         if done == goal.num_merges {
-            break Stop::Reached;
+            found.stop = Stop::Reached;
+            return Ok(found);
         }
-        if done.is_multiple_of(step) {
-            tell(&merges, &counts)?;
-        }
-        let Some(best) = pairs.pop_best() else { break Stop::NoPairLeft };
-        if best.count < goal.min_pair_count {
-            break Stop::BelowMinPairCount;
-        }
-        let new = u32::try_from(256 + done).map_err(|_| Error::TooManyMerges { number: done })?;
-        merges.push(best.pair);
-        counts.push(best.count);
-        applied.push(pairs.merge(&mut symbols, &best, new));
-    };
-    tell(&merges, &counts)?;
-    Ok(Learned { merges, counts, applied, stop })
+        let Some(best) = learner.pop_best(goal.num_merges - done, floor) else { break };
+        let new = u32::try_from(256 + done).expect("fewer merges than slots");
+        found.merges.push(best.pair);
+        found.counts.push(best.count);
+        found.applied.push(learner.merge(&best, new));
+        work += best.row.number as usize;
+    }
+    found.tell(goal, &mut progress)?;
+    let is_rare = floor > 1 && learner.has_pairs();
+    found.stop = if is_rare { Stop::BelowMinPairCount } else { Stop::NoPairLeft };
+    Ok(found)
+}
+
+impl Learned {
+    fn tell(
+        &self,
+        goal: Goal,
+        progress: &mut impl FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let told = Progress { merges: &self.merges, counts: &self.counts, total: goal.num_merges };
+        if progress(told).is_break() { Err(Error::Stopped) } else { Ok(()) }
+    }
+}
+
+/// How often a pair of a text of so many bytes occurs at least that is looked at in the first place: the last
+/// merges' pairs occur 2 to 6 times as often in real text. If this is too much, learning goes on with less.
+fn first_least(num_bytes: u128, num_merges: usize) -> u64 {
+    u64::try_from(num_bytes / (128 * num_merges.max(1) as u128)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{Vocabulary, naive};
-
-    type Rows = Vec<(Merge, u64)>;
-
-    fn learn_from(spans: &[(Vec<u8>, u64)], goal: Goal) -> Result<Learned, Error> {
-        let mut offsets = vec![0];
-        for (span, _) in spans {
-            offsets.push(offsets[offsets.len() - 1] + i64::try_from(span.len()).unwrap());
-        }
-        let data: Vec<u8> = spans.iter().flat_map(|(span, _)| span.clone()).collect();
-        let counts: Vec<u64> = spans.iter().map(|&(_, count)| count).collect();
-        let documents = Documents::new(&data, &offsets)?;
-        learn(documents, &counts, goal, |_| ControlFlow::Continue(()))
-    }
-
-    fn check(spans: &[(&str, u64)], num_merges: usize, expected: &Result<Rows, Error>) {
-        let spans: Vec<_> = spans.iter().map(|&(span, n)| (span.as_bytes().to_vec(), n)).collect();
-        let learned = learn_from(&spans, Goal::merges(num_merges));
-        let rows = learned.map(|learned| learned.merges.into_iter().zip(learned.counts).collect());
-        assert_eq!(&rows, expected, "{spans:?}");
-    }
-
-    #[test]
-    fn the_highest_count_wins_then_the_smallest_pair() {
-        check(&[("ab", 1), ("cd", 2)], 9, &Ok(vec![((99, 100), 2), ((97, 98), 1)]));
-        check(&[("cd", 2), ("ab", 2)], 1, &Ok(vec![((97, 98), 2)]));
-        check(&[("ba", 2), ("ab", 1), ("ab", 1)], 1, &Ok(vec![((97, 98), 2)]));
-    }
-
-    #[test]
-    fn overlapping_pairs_count_and_merge_from_the_left() {
-        check(&[("aaa", 5)], 9, &Ok(vec![((97, 97), 10), ((256, 97), 5)]));
-        check(&[("aaaaa", 1)], 9, &Ok(vec![((97, 97), 4), ((256, 97), 1), ((256, 257), 1)]));
-        check(&[("abab", 1)], 9, &Ok(vec![((97, 98), 2), ((256, 256), 1)]));
-    }
-
-    #[test]
-    fn learning_stops_when_no_pair_is_left() {
-        check(&[], 9, &Ok(vec![]));
-        check(&[("a", 5), ("", 5), ("ab", 0)], 9, &Ok(vec![]));
-        check(&[("ab", 1)], 0, &Ok(vec![]));
-    }
-
-    #[test]
-    fn a_pair_count_past_64_bits_is_an_error() {
-        let half = 1 << 63;
-        check(&[("ab", half), ("ab", half - 1)], 1, &Ok(vec![((97, 98), u64::MAX)]));
-        let overflow = Err(Error::PairCountOverflow { left: 97, right: 98 });
-        check(&[("ab", half), ("abc", half)], 1, &overflow);
-        check(&[("abab", half)], 1, &overflow);
-    }
-
-    #[test]
-    fn high_counts_stay_exact() {
-        check(
-            &[("aab", u64::MAX / 2), ("ab", 1)],
-            2,
-            &Ok(vec![((97, 98), u64::MAX / 2 + 1), ((97, 256), u64::MAX / 2)]),
-        );
-    }
-
-    #[test]
-    fn progress_is_told_and_can_stop_the_work() {
-        let documents = Documents::new(b"abcdef", &[0, 6]).unwrap();
-        let (mut seen, mut spelled) = (Vec::new(), Vec::new());
-        let result = learn(documents, &[1], Goal::merges(3), |progress| {
-            let spelling = progress.last().map(|(pair, _)| progress.spelling(pair));
-            spelled.extend(spelling);
-            seen.push((progress.merges.len(), progress.total));
-            if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        assert_eq!((result, seen), (Err(Error::Stopped), vec![(0, 3), (1, 3), (2, 3)]));
-        assert_eq!(spelled, [b"ab".to_vec(), b"cd".to_vec()]);
-    }
-
-    #[test]
-    fn it_is_told_why_learning_ended() {
-        let stop = |spans: &[(Vec<u8>, u64)], goal| learn_from(spans, goal).unwrap().stop;
-        let spans = [(b"abc".to_vec(), 5), (b"xy".to_vec(), 3)];
-        let goal = Goal::merges(3);
-        assert_eq!(stop(&spans, goal), Stop::Reached);
-        assert_eq!(stop(&spans, Goal { num_merges: 4, ..goal }), Stop::NoPairLeft);
-        assert_eq!(stop(&spans, Goal { min_pair_count: 4, ..goal }), Stop::BelowMinPairCount);
-        assert_eq!(stop(&spans, Goal { max_token_bytes: 2, ..goal }), Stop::NoPairLeft);
-    }
-
-    #[test]
-    fn it_is_told_how_often_a_pair_was_merged() {
-        let learned = learn_from(&[(b"aaaa".to_vec(), 5)], Goal::merges(9)).unwrap();
-        assert_eq!((learned.counts, learned.applied), (vec![15, 5], vec![10, 5]));
-    }
-
-    #[test]
-    fn counts_must_fit_the_spans() {
-        let documents = Documents::new(b"ab", &[0, 2]).unwrap();
-        let error =
-            learn(documents, &[1, 2], Goal::merges(1), |_| ControlFlow::Continue(())).unwrap_err();
-        assert_eq!(error, Error::LengthsDiffer { spans: 1, what: "counts", length: 2 });
-    }
-
-    fn spans() -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
-        (1u8..=6).prop_flat_map(|letters| {
-            let run = (0..letters, 1usize..20).prop_map(|(letter, times)| vec![letter; times]);
-            let span = prop::collection::vec(run, 0..8).prop_map(|runs| runs.concat());
-            prop::collection::vec((span, 0u64..4), 0..12)
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn merges_are_those_of_recounting_each_time(spans in spans(), goal in goal()) {
-            let learned = learn_from(&spans, goal).unwrap();
-            prop_assert_eq!(&learned, &naive::learn(&spans, goal));
-            prop_assert_eq!(Vocabulary::new(&learned.merges).unwrap().duplicates(), []);
-        }
-    }
-
-    fn goal() -> impl Strategy<Value = Goal> {
-        let max_token_bytes = prop_oneof![4 => Just(usize::MAX), 1 => 1..9_usize];
-        (0usize..60, 1u64..4, max_token_bytes).prop_map(
-            |(num_merges, min_pair_count, max_token_bytes)| Goal {
-                num_merges,
-                min_pair_count,
-                max_token_bytes,
-                threads: 1,
-            },
-        )
-    }
-}
+mod tests;

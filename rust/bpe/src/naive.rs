@@ -63,9 +63,9 @@ pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
         lengths.push(bytes(pair));
         let mut times = 0;
         for (ids, count) in &mut sequences {
-            let merged = replace(ids, pair, new);
-            times += *count * (ids.len() - merged.len()) as u64;
-            *ids = merged;
+            let shorter = replace(ids, pair, new);
+            times += *count * (ids.len() - shorter.len()) as u64;
+            *ids = shorter;
         }
         merges.push(pair);
         counts.push(count);

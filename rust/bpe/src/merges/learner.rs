@@ -1,0 +1,234 @@
+//! The state of learning: symbols, the pairs in them, and the one step from a merge to the next. Takes pairs
+//! to merge, keeps everything exact. Does not know when to stop.
+
+use std::thread;
+
+use rustc_hash::FxHashMap;
+
+use crate::merges::around::Around;
+use crate::merges::byte_pairs::{self, BytePairs};
+use crate::merges::pairs::{Best, Found, Pairs};
+use crate::merges::rewrite::{Id, MIN_SHARE};
+use crate::merges::rows::{Row, Rows};
+use crate::merges::symbols::Symbols;
+use crate::{Error, Merge};
+
+/// Symbols and pairs.
+#[derive(Debug)]
+pub(super) struct Learner<I> {
+    symbols: Symbols<I>,
+    pairs: Pairs,
+    rows: Rows,
+    /// One for each thread.
+    around: Vec<Around>,
+    /// Where the id that was last made begins.
+    begins: Vec<u32>,
+}
+
+impl<I: Id> Learner<I> {
+    /// Finds the pairs of bytes that occur `least` times or more.
+    pub(super) fn new(
+        symbols: Symbols<I>,
+        least: u64,
+        max_token_bytes: usize,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let mut pairs = Pairs::new(max_token_bytes);
+        pairs.restart(least);
+        let mut wanted = Vec::new();
+        let mut end = 0;
+        for found in BytePairs::new(&symbols, threads)?.iter() {
+            if pairs.is_wanted(&found) {
+                wanted.push((found.pair, end));
+                pairs.hold(&found, end);
+                end += found.number as usize;
+            }
+        }
+        let mut rows = Rows::default();
+        byte_pairs::note(&symbols, &wanted, rows.begin(end), threads);
+        let num_ids = symbols.edge as usize + 1;
+        let around = (0..threads.max(1)).map(|_| Around::new(num_ids)).collect();
+        Ok(Self { symbols, pairs, rows, around, begins: Vec::new() })
+    }
+
+    /// Takes out the pair with the highest count, among equals the smallest, if it occurs `floor` times or
+    /// more. So many merges are still `wanted`.
+    pub(super) fn pop_best(&mut self, wanted: usize, floor: u64) -> Option<Best> {
+        loop {
+            match self.pairs.pop_best() {
+                None if self.pairs.least() > floor => self.find_rarer(wanted, floor),
+                best => return best,
+            }
+        }
+    }
+
+    /// Whether there is a pair that may be merged, however rare. All that are held were taken out.
+    pub(super) fn has_pairs(&mut self) -> bool {
+        self.symbols.compact();
+        self.symbols.pairs(self.symbols.places()).any(|(pair, _, _)| self.pairs.may_merge(pair))
+    }
+
+    /// Replaces the best pair by `new` wherever it stands, and tells how often that is in the text.
+    pub(super) fn merge(&mut self, best: &Best, new: u32) -> u64 {
+        let places = self.rows.get(best.row);
+        self.symbols.merge(best.pair, new, places, &mut self.begins, &mut self.around);
+        self.pairs.add_id(best.pair);
+        let left = self.left_of(best.pair, new);
+        let right = self.right_of(best.pair, new);
+        if !left.is_empty() || !right.is_empty() {
+            self.hold(best.row, new, &left, &right);
+        }
+        let applied = self.around[0].applied;
+        self.around[0].clear();
+        applied
+    }
+
+    /// Takes away the pairs whose right id was merged; gives those that stand there now and are wanted.
+    fn left_of(&mut self, best: Merge, new: u32) -> Vec<Found> {
+        let side = &mut self.around[0].left;
+        let mut wanted = Vec::new();
+        let mut end = 0;
+        for order in 0..side.num_touched() {
+            let (id, count, number) = side.touched(order);
+            if id == self.symbols.edge || id == new {
+                continue; // two new ids in turn are seen from the other side
+            }
+            self.pairs.reduce((id, best.0), count, best);
+            let found = Found { pair: (id, new), count, number };
+            if self.pairs.is_wanted(&found) {
+                side.want(id, end);
+                end += number;
+                wanted.push(found);
+            }
+        }
+        wanted
+    }
+
+    /// Takes away the pairs whose left id was merged; gives those that stand there now and are wanted.
+    fn right_of(&mut self, best: Merge, new: u32) -> Vec<Found> {
+        let side = &mut self.around[0].right;
+        let mut wanted = Vec::new();
+        let mut end = 0;
+        for order in 0..side.num_touched() {
+            let (id, count, number) = side.touched(order);
+            if id == self.symbols.edge {
+                continue;
+            }
+            // Where two new ids meet, the end of one pair met the beginning of another.
+            let old = if id == new { best.0 } else { id };
+            self.pairs.reduce((best.1, old), count, best);
+            let found = Found { pair: (new, id), count, number };
+            if self.pairs.is_wanted(&found) {
+                side.want(id, end);
+                end += number;
+                wanted.push(found);
+            }
+        }
+        wanted
+    }
+
+    /// Holds new pairs and notes their places: those of the left side where the places of the merged pair
+    /// were, which are no fewer; the others at the end.
+    fn hold(&mut self, mut free: Row, new: u32, left: &[Found], right: &[Found]) {
+        let number = right.iter().map(|found| found.number as usize).sum();
+        self.make_room(number, &mut free);
+        let end = self.rows.add(number);
+        for (mut start, side) in [(free.start, left), (end, right)] {
+            for found in side {
+                self.pairs.hold(found, start);
+                start += found.number as usize;
+            }
+        }
+        let (left_rows, right_rows) = self.rows.split(free, end);
+        let (symbols, begins) = (&self.symbols, &self.begins[..]);
+        let is_shared = self.around.len() > 1 && begins.len() >= 2 * MIN_SHARE;
+        let Around { left, right, .. } = &mut self.around[0];
+        let mut note_left = || symbols.note_left(begins, left, left_rows);
+        let mut note_right = || symbols.note_right(new, begins, right, right_rows);
+        if is_shared {
+            thread::scope(|scope| {
+                scope.spawn(note_right);
+                note_left();
+            });
+        } else {
+            note_left();
+            note_right();
+        }
+    }
+
+    fn make_room(&mut self, number: usize, free: &mut Row) {
+        if self.rows.has_room(number) {
+            return;
+        }
+        let symbols = &self.symbols;
+        self.pairs.compact(&mut self.rows, free, |pair, place, later| {
+            symbols.prefetch(later);
+            symbols.holds(pair, place)
+        });
+        if !self.rows.has_room(number) {
+            self.rows.grow(number);
+        }
+    }
+
+    /// Holds rarer pairs than before: enough for so many merges, as far as there are some.
+    #[inline(never)]
+    fn find_rarer(&mut self, wanted: usize, floor: u64) {
+        self.rows = Rows::default();
+        self.pairs.restart(u64::MAX);
+        self.symbols.compact();
+        let mut found = self.count_all();
+        self.pairs.restart(least_for(&found, wanted).max(floor));
+        found.retain(|found| self.pairs.is_wanted(found));
+        found.shrink_to_fit();
+        let mut end = 0;
+        for found in found {
+            self.pairs.hold(&found, end);
+            end += found.number as usize;
+        }
+        let rows = self.rows.begin(end);
+        let mut next = self.pairs.starts();
+        for (pair, place, _) in self.symbols.pairs(self.symbols.places()) {
+            if let Some(number) = self.pairs.place_of(pair) {
+                rows[next[number]] = place;
+                next[number] += 1;
+            }
+        }
+    }
+
+    /// All pairs that may be merged, in the order of their first places.
+    fn count_all(&self) -> Vec<Found> {
+        let mut index: FxHashMap<Merge, u32> = FxHashMap::default();
+        let mut all: Vec<Found> = Vec::new();
+        for (pair, _, count) in self.symbols.pairs(self.symbols.places()) {
+            let next = u32::try_from(all.len()).expect("no more pairs than places");
+            let number = *index.entry(pair).or_insert(next);
+            if number == next {
+                all.push(Found { pair, count: 0, number: 0 });
+            }
+            let found = &mut all[number as usize];
+            found.count += count;
+            found.number += 1;
+        }
+        all.retain(|found| self.pairs.may_merge(found.pair));
+        all
+    }
+}
+
+/// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.
+const PAIRS_PER_MERGE: usize = 4;
+
+/// The highest power of two that enough pairs reach; 1 if not even then there are enough.
+fn least_for(found: &[Found], wanted: usize) -> u64 {
+    let mut numbers = [0; 64];
+    for found in found.iter().filter(|found| found.count > 0) {
+        numbers[found.count.ilog2() as usize] += 1;
+    }
+    let mut enough = wanted.saturating_mul(PAIRS_PER_MERGE);
+    for (power, number) in numbers.into_iter().enumerate().rev() {
+        if number >= enough {
+            return 1 << power;
+        }
+        enough -= number;
+    }
+    1
+}

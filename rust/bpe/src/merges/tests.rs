@@ -1,0 +1,155 @@
+//! The learner against its plain twin, and its rules one by one.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Vocabulary, naive};
+
+type Rows = Vec<(Merge, u64)>;
+
+fn joined(spans: &[(Vec<u8>, u64)]) -> (Vec<u8>, Vec<i64>, Vec<u64>) {
+    let mut offsets = vec![0];
+    for (span, _) in spans {
+        offsets.push(offsets[offsets.len() - 1] + i64::try_from(span.len()).unwrap());
+    }
+    let data = spans.iter().flat_map(|(span, _)| span.clone()).collect();
+    (data, offsets, spans.iter().map(|&(_, count)| count).collect())
+}
+
+fn learn_from(spans: &[(Vec<u8>, u64)], goal: Goal) -> Result<Learned, Error> {
+    let (data, offsets, counts) = joined(spans);
+    learn(Documents::new(&data, &offsets)?, &counts, goal, |_| ControlFlow::Continue(()))
+}
+
+fn learn_at_least<I: Id>(spans: &[(Vec<u8>, u64)], goal: Goal, least: u64) -> Learned {
+    let (data, offsets, counts) = joined(spans);
+    let documents = Documents::new(&data, &offsets).unwrap();
+    let by_count = ByCount::new(documents, &counts).unwrap();
+    let symbols = Symbols::<I>::new(documents, &counts, by_count, 256 + 60);
+    learn_in(symbols, goal, |_, _| least, |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn check(spans: &[(&str, u64)], num_merges: usize, expected: &Result<Rows, Error>) {
+    let spans: Vec<_> = spans.iter().map(|&(span, n)| (span.as_bytes().to_vec(), n)).collect();
+    let learned = learn_from(&spans, Goal::merges(num_merges));
+    let rows = learned.map(|learned| learned.merges.into_iter().zip(learned.counts).collect());
+    assert_eq!(&rows, expected, "{spans:?}");
+}
+
+#[test]
+fn the_highest_count_wins_then_the_smallest_pair() {
+    check(&[("ab", 1), ("cd", 2)], 9, &Ok(vec![((99, 100), 2), ((97, 98), 1)]));
+    check(&[("cd", 2), ("ab", 2)], 1, &Ok(vec![((97, 98), 2)]));
+    check(&[("ba", 2), ("ab", 1), ("ab", 1)], 1, &Ok(vec![((97, 98), 2)]));
+}
+
+#[test]
+fn overlapping_pairs_count_and_merge_from_the_left() {
+    check(&[("aaa", 5)], 9, &Ok(vec![((97, 97), 10), ((256, 97), 5)]));
+    check(&[("aaaaa", 1)], 9, &Ok(vec![((97, 97), 4), ((256, 97), 1), ((256, 257), 1)]));
+    check(&[("abab", 1)], 9, &Ok(vec![((97, 98), 2), ((256, 256), 1)]));
+}
+
+#[test]
+fn learning_stops_when_no_pair_is_left() {
+    check(&[], 9, &Ok(vec![]));
+    check(&[("a", 5), ("", 5), ("ab", 0)], 9, &Ok(vec![]));
+    check(&[("ab", 1)], 0, &Ok(vec![]));
+}
+
+#[test]
+fn a_pair_count_past_64_bits_is_an_error() {
+    let half = 1 << 63;
+    check(&[("ab", half), ("ab", half - 1)], 1, &Ok(vec![((97, 98), u64::MAX)]));
+    let overflow = Err(Error::PairCountOverflow { left: 97, right: 98 });
+    check(&[("ab", half), ("abc", half)], 1, &overflow);
+    check(&[("abab", half)], 1, &overflow);
+}
+
+#[test]
+fn high_counts_stay_exact() {
+    check(
+        &[("aab", u64::MAX / 2), ("ab", 1)],
+        2,
+        &Ok(vec![((97, 98), u64::MAX / 2 + 1), ((97, 256), u64::MAX / 2)]),
+    );
+}
+
+#[test]
+fn progress_is_told_and_can_stop_the_work() {
+    let documents = Documents::new(b"abcdef", &[0, 6]).unwrap();
+    let (mut seen, mut spelled) = (Vec::new(), Vec::new());
+    let result = learn(documents, &[1], Goal::merges(3), |progress| {
+        let spelling = progress.last().map(|(pair, _)| progress.spelling(pair));
+        spelled.extend(spelling);
+        seen.push((progress.merges.len(), progress.total));
+        if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((result, seen), (Err(Error::Stopped), vec![(0, 3), (1, 3), (2, 3)]));
+    assert_eq!(spelled, [b"ab".to_vec(), b"cd".to_vec()]);
+}
+
+#[test]
+fn it_is_told_why_learning_ended() {
+    let stop = |spans: &[(Vec<u8>, u64)], goal| learn_from(spans, goal).unwrap().stop;
+    let spans = [(b"abc".to_vec(), 5), (b"xy".to_vec(), 3)];
+    let goal = Goal::merges(3);
+    assert_eq!(stop(&spans, goal), Stop::Reached);
+    assert_eq!(stop(&spans, Goal { num_merges: 4, ..goal }), Stop::NoPairLeft);
+    assert_eq!(stop(&spans, Goal { min_pair_count: 4, ..goal }), Stop::BelowMinPairCount);
+    assert_eq!(stop(&spans, Goal { max_token_bytes: 2, ..goal }), Stop::NoPairLeft);
+}
+
+#[test]
+fn it_is_told_how_often_a_pair_was_merged() {
+    let learned = learn_from(&[(b"aaaa".to_vec(), 5)], Goal::merges(9)).unwrap();
+    assert_eq!((learned.counts, learned.applied), (vec![15, 5], vec![10, 5]));
+}
+
+#[test]
+fn counts_must_fit_the_spans() {
+    let documents = Documents::new(b"ab", &[0, 2]).unwrap();
+    let error =
+        learn(documents, &[1, 2], Goal::merges(1), |_| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(error, Error::LengthsDiffer { spans: 1, what: "counts", length: 2 });
+}
+
+fn spans_of_letters() -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
+    (1u8..=6).prop_flat_map(|letters| {
+        let run = (0..letters, 1usize..20).prop_map(|(letter, times)| vec![letter; times]);
+        let span = prop::collection::vec(run, 0..8).prop_map(|runs| runs.concat());
+        prop::collection::vec((span, 0u64..4), 0..12)
+    })
+}
+
+fn goal() -> impl Strategy<Value = Goal> {
+    let max_token_bytes = prop_oneof![4 => Just(usize::MAX), 1 => 1..9_usize];
+    (0usize..60, 1u64..4, max_token_bytes, 1usize..4).prop_map(
+        |(num_merges, min_pair_count, max_token_bytes, threads)| Goal {
+            num_merges,
+            min_pair_count,
+            max_token_bytes,
+            threads,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn merges_are_those_of_recounting_each_time(spans in spans_of_letters(), goal in goal()) {
+        let learned = learn_from(&spans, goal).unwrap();
+        prop_assert_eq!(&learned, &naive::learn(&spans, goal));
+        prop_assert_eq!(Vocabulary::new(&learned.merges).unwrap().duplicates(), []);
+    }
+
+    #[test]
+    fn what_is_looked_at_first_changes_nothing(
+        spans in spans_of_letters(),
+        goal in goal(),
+        least in 1u64..200,
+    ) {
+        let expected = naive::learn(&spans, goal);
+        prop_assert_eq!(&learn_at_least::<u16>(&spans, goal, least), &expected);
+        prop_assert_eq!(&learn_at_least::<u32>(&spans, goal, least), &expected);
+    }
+}
