@@ -165,9 +165,8 @@ impl<I: Id> Learner<I> {
             symbols.prefetch(later);
             symbols.holds(pair, place)
         });
-        if !self.rows.has_room(number) {
-            self.rows.grow(number);
-        }
+        // Room for a while: not for each merge anew.
+        self.rows.see_to(number);
     }
 
     /// Holds rarer pairs than before: enough for so many merges, as far as there are some.

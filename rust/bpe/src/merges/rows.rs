@@ -40,9 +40,9 @@ impl Rows {
         number <= self.places.capacity() - self.places.len()
     }
 
-    /// Sees to room for so many more places, and for a quarter of all.
-    pub(super) fn grow(&mut self, number: usize) {
-        self.places.reserve_exact(number.max(self.places.len() / 4));
+    /// Sees to room for so many more places and a quarter of all.
+    pub(super) fn see_to(&mut self, number: usize) {
+        self.places.reserve_exact(number + self.places.len() / 4);
     }
 
     /// Adds so many places; gives where they start.
