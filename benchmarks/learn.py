@@ -5,7 +5,8 @@
 Tables, each with its goal; --only chooses among them:
 
 - documents: texts in memory to merges, nanochat's pattern, beside rustbpe's `train_from_iterator`
-- counting: the same with 256 ranks on one thread, where there is nothing to merge
+- counting: the same with 256 ranks on one thread, until all is counted; rustbpe looks up all pairs
+  even then, so its time ends when it logs that it has counted
 - loop: the merge loop alone on the corpus' spans and counts, one thread, beside ffbpe's
 - memory: the learner's peak above its input on those counts, beside rustbpe's
 - synthetic: time and memory for very many distinct spans
