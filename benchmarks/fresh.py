@@ -1,6 +1,7 @@
 """Fresh processes, in turn: a script of this folder is run, and its last line of stdout is JSON.
 
-Takes names of scripts and their arguments; gives what they printed. Knows none of them.
+Takes names of scripts and their arguments, perhaps another interpreter to run them with; gives what
+they printed. Knows none of them.
 """
 
 import json
@@ -22,9 +23,10 @@ def fresh(
     *arguments: object,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    python: str = sys.executable,
 ) -> Figures:
     """Run a script in a process of its own; subprocess.TimeoutExpired if it takes too long."""
-    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    command = [python, str(HERE / script), *map(str, arguments)]
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,

@@ -4,7 +4,8 @@ Merges are compared with rustbpe's, with the plain twin's, or with what can be s
 
 Of the same kind, and elsewhere:
 
-- counts up to 2^64 - 1 and no further: `test_core.py`, `test_counts.py`
+- counts of spans up to 2^64 - 1 and no further: `test_core.py`, `test_counts.py`
+- `min_pair_count` and `max_token_bytes`, and the reasons to stop: `test_learner_parity.py`
 - a vocabulary without room for 256 bytes and the special tokens: `test_tokenizer.py`
 - an end before the vocabulary is full, as a job reports it: `test_job.py`
 - workers killed before they write a record, and slices that always fail: `test_job_ray.py`
@@ -15,6 +16,7 @@ Of the same kind, and elsewhere:
 """
 
 import random
+import re
 import string
 from collections import Counter
 
@@ -27,19 +29,28 @@ from nanotok_ray.cluster.engine import Ended
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.counts import pack_counts
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import VocabularySizeError
-from nanotok_ray.merges import NO_PAIR_LEFT, learn_merges
+from nanotok_ray.errors import CountOverflowError, VocabularySizeError
+from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
 from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.storage import Folder
 from tests.small_corpus import contents, recipe, texts, write_corpus
 
 
-def learn(counts, num_merges):
-    """Merges of spans and how often each pair occurred, from the core."""
+def learn_all(counts, num_merges):
+    """All that the core says of merges of spans."""
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
-    merges, found, *_ = _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+    return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+
+
+def learn(counts, num_merges):
+    """Merges of spans and how often each pair occurred, from the core."""
+    merges, found, *_ = learn_all(counts, num_merges)
     return [tuple(pair) for pair in merges.tolist()], found.tolist()
+
+
+def spelled(merges):
+    return reference.spell(merges.tolist())
 
 
 def rustbpes_tokens(documents, num_merges):
@@ -85,13 +96,36 @@ def test_merges_do_not_depend_on_a_factor_of_all_counts(times):
 
 
 def test_counts_that_differ_by_one_beyond_32_bits_are_told_apart():
-    for more in (2**31, 2**32, 2**53, 2**62):
+    for more in (2**31, 2**32, 2**53, 2**62, 2**63):
         assert learn({b"ab": more, b"cd": more + 1, b"ef": more - 1}, 9) == (
             [(99, 100), (97, 98), (101, 102)],
             [more + 1, more, more - 1],
         )
         spread = {b"zz": more, b"xab": more // 2, b"yab": more // 2, b"ab": 1}
         assert learn(spread, 1) == ([(97, 98)], [more + 1])
+
+
+def test_a_pair_counts_up_to_64_bits_over_many_spans_and_its_overlaps():
+    many = {b"ab" + bytes([byte]): 2**56 for byte in range(255)}
+    merges, counts = learn(many, 1)
+    assert (merges, counts) == ([(97, 98)], [2**64 - 2**56])
+    assert learn({b"aaa": 2**63 - 1}, 9) == ([(97, 97), (256, 97)], [2**64 - 2, 2**63 - 1])
+    assert learn({b"ab": 2**64 - 2, b"zab": 1}, 1) == ([(97, 98)], [2**64 - 1])
+
+
+@pytest.mark.parametrize(
+    ("counts", "pair"),
+    [
+        ({b"ab": 2**64 - 1, b"zab": 1}, (97, 98)),
+        ({b"zy": 2**64 - 1, b"aaa": 2**63}, (97, 97)),
+        ({b"xy": 5} | {b"ab" + bytes([byte]): 2**56 for byte in range(256)}, (97, 98)),
+        ({b"\xff\xfe" * 2**20: 2**44}, (255, 254)),
+    ],
+    ids=["two spans", "overlaps", "many spans", "a long span"],
+)
+def test_a_pair_that_would_pass_64_bits_is_named(counts, pair):
+    with pytest.raises(CountOverflowError, match=re.escape(f"pair {pair} would pass 2**64 - 1")):
+        learn(counts, 9)
 
 
 # 15: overlaps
@@ -195,6 +229,74 @@ def test_a_vocabulary_of_bytes_and_special_tokens_alone_learns_nothing():
     for size in (255, 0):
         with pytest.raises(VocabularySizeError, match=f"at least 256, got {size}"):
             Tokenizer.train_from_iterator(["the the"], size, special_tokens=())
+
+
+@pytest.mark.parametrize("documents", [[], ["a"], ["the the"], ["é" * 999]], ids=repr)
+def test_a_vocabulary_of_256_ranks_is_the_bytes(documents):
+    own = check(documents, 0)
+    assert (own.merges, own.get_vocab_size()) == ([], 256)
+    assert own.encode("thé") == [*"thé".encode()]
+
+
+@pytest.mark.parametrize(
+    ("counts", "num_merges", "made", "reason"),
+    [
+        ({}, 0, 0, REACHED),
+        ({}, 1, 0, NO_PAIR_LEFT),
+        ({b"a": 9}, 0, 0, REACHED),
+        ({b"a": 9}, 1, 0, NO_PAIR_LEFT),
+        ({b"ab": 0}, 1, 0, NO_PAIR_LEFT),
+        ({b"aaaa": 9}, 0, 0, REACHED),
+        ({b"aaaa": 9}, 2, 2, REACHED),
+        ({b"aaaa": 9}, 3, 2, NO_PAIR_LEFT),
+        ({b"aaaa": 9}, 2**31, 2, NO_PAIR_LEFT),
+    ],
+)
+def test_learning_ends_with_its_reason(counts, num_merges, made, reason):
+    merges, _, _, found = learn_all(counts, num_merges)
+    assert (len(merges), found) == (made, reason)
+
+
+LONG = {
+    "one letter": (b"a" * 10**6, 25),
+    "two letters in turn": (b"ab" * 500_000, 25),
+    "a run, then another": (b"a" * 500_000 + b"b" * 500_000, None),
+    "random letters": (bytes(random.Random(17).choices(b"abcdefgh", k=10**6)), None),
+    "random bytes": (random.Random(17).randbytes(2**18), None),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_span_is_merged_until_it_is_one_token(name):
+    """Up to 300,000 merges; looked through for each of them, a megabyte would take hours."""
+    span, number = LONG[name]
+    merges, counts, applied, reason = learn_all({span: 1}, 2**31)
+    assert reason == NO_PAIR_LEFT
+    assert len(merges) == (number or len(merges))
+    assert counts.tolist() == sorted(counts.tolist(), reverse=True)
+    assert int(applied.sum()) == len(span) - 1
+    lengths = [1] * 256
+    for left, right in merges.tolist():
+        lengths.append(lengths[left] + lengths[right])
+    assert lengths[-1] == len(span)
+
+
+def test_spans_that_are_not_utf_8_are_merged_as_any_other_bytes():
+    counts = {b"\xff\xfe" * 3: 3, b"\x80" * 5: 5, b"\0\0\0": 2, b"a\xe4\xb8": 4, b"\xb8\xadb": 4}
+    counts |= {bytes(range(256)): 1, bytes(range(255, -1, -1)): 1, "中".encode(): 4}
+    merges, _, _, reason = learn_all(counts, 10_000)
+    assert list(map(tuple, merges.tolist())) == reference.learn_merges(counts, num_merges=10_000)
+    assert reason == NO_PAIR_LEFT
+    assert {b"\xff\xfe", b"\x80\x80", b"\0\0\0", b"a\xe4\xb8"} <= set(spelled(merges))
+
+
+def test_invalid_bytes_of_a_document_are_spans_of_their_own_and_never_merged():
+    counter = _core.SpanCounts(SPLIT_PATTERN)
+    documents = Documents.from_bytes([b"\xff\xff\xff\xe4\xb8", b"ab\xffab\x80\x80"] * 9)
+    counter.update(documents.data, documents.offsets)
+    _, data, offsets, counts = counter.sorted_run()
+    merges, found, _, reason = _core.learn(data, offsets, counts, num_merges=100)
+    assert (merges.tolist(), found.tolist(), reason) == ([[97, 98]], [18], NO_PAIR_LEFT)
 
 
 @pytest.mark.parametrize("alphabet", ["ab", string.ascii_lowercase, "数据中文字"])

@@ -1,0 +1,146 @@
+"""Merges of generated corpora beside rustbpe's `train_from_iterator`, with nanochat's pattern.
+
+    python benchmarks/learned_corpora.py --corpora 10000 --seed 1
+
+Corpora of 0 to 12 documents, made from a seed out of what learners decide on: 1 to 6 letters of 1
+to 4 bytes, white space, digits and signs; runs of up to 300 of one letter; words that come again,
+and words that all come once, so that ties are everywhere; documents that come again. The number of
+merges is anything from none to more than there can be; ours are learned on one thread or two. Every
+token is compared, and the reason to stop. Prints a line now and then; corpora with other merges are
+shown, and then the exit code is 1. What rustbpe itself gets wrong (counts beyond 31 bits, a million
+spaces) is not among them.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import rustbpe
+
+from nanotok_ray import _core
+from nanotok_ray.documents import Documents
+from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.reference import spell
+
+LETTERS = "aaabbcdeA éßñжא中数\u3000\u0301𝄞😀   \n\n\t\r12345!'-_"
+"""What a corpus chooses its letters from; some are more likely."""
+
+MOST_LETTERS = 6
+MOST_DOCUMENTS = 12
+RUNS = (1, 1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 200, 255, 300)
+NUMS_MERGES = (0, 1, 2, 7, 30, 100, 300, 10_000)
+TELL_EVERY = 1000
+SHOWN = 20
+REACHED, NO_PAIR_LEFT = "vocabulary size reached", "no pair left"
+
+
+class LearnedFrom(NamedTuple):
+    """A corpus, and how many merges are learned from it on how many threads."""
+
+    documents: list[str]
+    num_merges: int
+    threads: int
+
+
+def corpora(count: int, *, seed: int) -> Iterator[LearnedFrom]:
+    """Make corpora; the n-th is the same for the same seed, whatever the count."""
+    for number in range(count):
+        rng = random.Random(f"{seed}/{number}")
+        letters = rng.choices(LETTERS, k=rng.randint(1, MOST_LETTERS))
+        kinds = (runs, words, single_words)
+        made = rng.choice(kinds)(rng, letters)
+        documents = made + rng.choices(made, k=rng.randint(0, 3)) if made else made
+        yield LearnedFrom(documents, rng.choice(NUMS_MERGES), rng.randint(1, 2))
+
+
+def runs(rng: random.Random, letters: Sequence[str]) -> list[str]:
+    """Make documents of runs of letters."""
+    return [
+        "".join(rng.choice(letters) * rng.choice(RUNS) for _ in range(rng.randint(0, 9)))
+        for _ in range(rng.randint(0, MOST_DOCUMENTS))
+    ]
+
+
+def words(rng: random.Random, letters: Sequence[str]) -> list[str]:
+    """Make documents of a few words that come again and again."""
+    known = [drawn(rng, letters) for _ in range(rng.randint(1, 12))]
+    return [
+        rng.choice(("", " ", "\n")).join(rng.choices(known, k=rng.randint(0, 40)))
+        for _ in range(rng.randint(0, MOST_DOCUMENTS))
+    ]
+
+
+def single_words(rng: random.Random, letters: Sequence[str]) -> list[str]:
+    """Make documents of different words, each of which comes as often as any other."""
+    known = list(dict.fromkeys(drawn(rng, letters) for _ in range(rng.choice((3, 20, 100, 500)))))
+    cuts = sorted(rng.choices(range(len(known) + 1), k=rng.randint(0, 4)))
+    bounds = zip([0, *cuts], [*cuts, len(known)], strict=True)
+    times = rng.choice((1, 1, 2))
+    return ["\n".join(known[start:end]) for start, end in bounds] * times
+
+
+def drawn(rng: random.Random, letters: Sequence[str]) -> str:
+    """Draw a word."""
+    return "".join(rng.choices(letters, k=rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 8, 12, 20))))
+
+
+def learned(corpus: LearnedFrom) -> tuple[list[bytes], str]:
+    """Learn tokens in rank order, and say why there are no more."""
+    counts = _core.SpanCounts(SPLIT_PATTERN)
+    documents = Documents.from_strings(corpus.documents)
+    counts.update(documents.data, documents.offsets, threads=corpus.threads)
+    _, data, offsets, numbers = counts.sorted_run()
+    merges, _, _, reason = _core.learn(
+        data, offsets, numbers, num_merges=corpus.num_merges, threads=corpus.threads
+    )
+    return spell([(left, right) for left, right in merges.tolist()]), reason
+
+
+def rustbpes(corpus: LearnedFrom) -> tuple[list[bytes], str]:
+    """Learn the same with rustbpe; it says nothing, but ends early only without pairs."""
+    peer = rustbpe.Tokenizer()
+    ranks = 256 + corpus.num_merges
+    peer.train_from_iterator(iter(corpus.documents), ranks, pattern=SPLIT_PATTERN)
+    tokens = [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+    return tokens, REACHED if len(tokens) == ranks else NO_PAIR_LEFT
+
+
+def differing(
+    made: Iterable[LearnedFrom],
+) -> Iterator[tuple[LearnedFrom, tuple[list[bytes], str], tuple[list[bytes], str]]]:
+    """Give each corpus with other tokens or another end, with ours and rustbpe's."""
+    for corpus in made:
+        own, expected = learned(corpus), rustbpes(corpus)
+        if own != expected:
+            yield corpus, own, expected
+
+
+def told(made: Iterable[LearnedFrom]) -> Iterator[LearnedFrom]:
+    """Give the same corpora, and say how far it is."""
+    start = time.perf_counter()
+    for number, corpus in enumerate(made, 1):
+        yield corpus
+        if number % TELL_EVERY == 0:
+            print(f"{number:,} corpora, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Compare as many as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--corpora", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    mismatches = 0
+    for corpus, own, expected in differing(told(corpora(options.corpora, seed=options.seed))):
+        mismatches += 1
+        if mismatches <= SHOWN:
+            print(f"{corpus}: {own[0][256:]} ({own[1]}), rustbpe {expected[0][256:]}", flush=True)
+    print(f"{options.corpora:,} corpora, seed {options.seed}: {mismatches} with other merges")
+    sys.exit(mismatches > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Merges of generated corpora: beside rustbpe's, with limits beside a plain twin's.
+
+The corpora with a seed are a short run of `benchmarks/learned_corpora.py`.
+"""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.learned_corpora import (
+    NUMS_MERGES,
+    LearnedFrom,
+    corpora,
+    differing,
+    learned,
+    rustbpes,
+)
+from nanotok_ray import _core, reference
+from nanotok_ray.documents import Documents
+from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.patterns import split
+
+PARTS = 4
+CORPORA = 500
+
+alphabets = st.lists(st.sampled_from("abAéß中𝄞😀 \n\t1'!\u0301\u3000"), min_size=1, max_size=6)
+runs = st.integers(1, 6).flatmap(lambda most: st.integers(1, most) | st.integers(1, 300))
+documents = alphabets.flatmap(
+    lambda letters: st.lists(
+        st.lists(st.tuples(st.sampled_from(letters), runs), max_size=10).map(
+            lambda drawn: "".join(letter * times for letter, times in drawn)
+        ),
+        max_size=8,
+    )
+)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_merges_of_generated_corpora_are_rustbpes(part):
+    every = corpora(CORPORA, seed=7)
+    own = [corpus for number, corpus in enumerate(every) if number % PARTS == part]
+    assert list(differing(own)) == []
+
+
+@given(documents, st.sampled_from(NUMS_MERGES), st.integers(1, 3))
+def test_merges_of_any_corpus_are_rustbpes(texts, num_merges, threads):
+    corpus = LearnedFrom(texts, num_merges, threads)
+    assert learned(corpus) == rustbpes(corpus)
+
+
+@given(documents)
+def test_merges_are_those_of_the_plain_twin_too(texts):
+    counts = Counter(span.encode() for text in texts for span in split(text))
+    merges = reference.learn_merges(counts, num_merges=100)
+    assert learned(LearnedFrom(texts, 100, 1))[0] == reference.spell(merges)
+
+
+limits = {"min_pair_count": st.integers(0, 5), "max_token_bytes": st.integers(0, 9) | st.none()}
+
+
+def limited(counts, *, num_merges, min_pair_count, max_token_bytes):
+    """The rule in plain words: merges, and why there are no more; recounts for each."""
+    words = [(list(span), count) for span, count in counts.items()]
+    most = float("inf") if max_token_bytes is None else max_token_bytes
+    lengths, merges = [1] * 256, []
+    while len(merges) < num_merges:
+        pairs = Counter()
+        for ids, count in words:
+            for left, right in pairwise(ids):
+                pairs[left, right] += count * (lengths[left] + lengths[right] <= most)
+        best = min(pairs, key=lambda pair: (-pairs[pair], pair), default=None)
+        if best is None or pairs[best] == 0:
+            return merges, NO_PAIR_LEFT
+        if pairs[best] < min_pair_count:
+            return merges, BELOW_MIN_PAIR_COUNT
+        words = [(reference.merge(ids, best, len(lengths)), count) for ids, count in words]
+        merges.append(list(best))
+        lengths.append(lengths[best[0]] + lengths[best[1]])
+    return merges, REACHED
+
+
+@given(documents, st.sampled_from(NUMS_MERGES[:-1]), st.fixed_dictionaries(limits))
+def test_limits_leave_out_rare_pairs_and_long_tokens(texts, num_merges, limit):
+    counts = Counter(span.encode() for text in texts for span in split(text))
+    spans = Documents.from_bytes(list(counts))
+    numbers = np.array(list(counts.values()), np.uint64)
+    merges, found, _, reason = _core.learn(
+        spans.data, spans.offsets, numbers, num_merges=num_merges, **limit
+    )
+    assert (merges.tolist(), reason) == limited(counts, num_merges=num_merges, **limit)
+    assert all(count >= limit["min_pair_count"] for count in found.tolist())
+
+
+@pytest.mark.parametrize(
+    ("limit", "merges", "reason"),
+    [
+        ({}, [[97, 98], [256, 99], [120, 121]], NO_PAIR_LEFT),
+        ({"num_merges": 3}, [[97, 98], [256, 99], [120, 121]], REACHED),
+        ({"min_pair_count": 2}, [[97, 98], [256, 99]], BELOW_MIN_PAIR_COUNT),
+        ({"min_pair_count": 3}, [[97, 98]], BELOW_MIN_PAIR_COUNT),
+        ({"min_pair_count": 4}, [], BELOW_MIN_PAIR_COUNT),
+        ({"max_token_bytes": 2}, [[97, 98], [120, 121]], NO_PAIR_LEFT),
+        ({"max_token_bytes": 1}, [], NO_PAIR_LEFT),
+        ({"max_token_bytes": 2, "min_pair_count": 2}, [[97, 98]], BELOW_MIN_PAIR_COUNT),
+        ({"num_merges": 1, "min_pair_count": 4}, [], BELOW_MIN_PAIR_COUNT),
+        ({"num_merges": 1, "min_pair_count": 3}, [[97, 98]], REACHED),
+    ],
+)
+def test_the_end_says_which_limit_it_was(limit, merges, reason):
+    spans = Documents.from_bytes([b"ab", b"abc", b"xy"])
+    counts = np.array([1, 2, 1], np.uint64)
+    told = _core.learn(spans.data, spans.offsets, counts, **({"num_merges": 9} | limit))
+    assert (told[0].tolist(), told[3]) == (merges, reason)
+
+
+def test_a_corpus_with_other_merges_is_found(monkeypatch):
+    learn = _core.learn
+
+    def largest_first(*arrays, num_merges, threads):
+        merges, counts, applied, reason = learn(*arrays, num_merges=num_merges, threads=threads)
+        return merges[::-1], counts, applied, reason
+
+    same = LearnedFrom(["ab"], 5, 1)
+    other = LearnedFrom(["ab cd"], 2, 1)
+    monkeypatch.setattr(_core, "learn", largest_first)
+    assert [corpus for corpus, _, _ in differing([same, other])] == [other]
+
+
+def test_corpora_are_those_of_their_seed_and_reach_the_edges():
+    made = list(corpora(CORPORA, seed=7))
+    assert made == list(corpora(CORPORA, seed=7)) != list(corpora(CORPORA, seed=8))
+    assert made[:9] == list(corpora(9, seed=7))
+    letters = {len(set("".join(corpus.documents))) for corpus in made}
+    assert set(range(7)) <= letters
+    longest = max(len(text) for corpus in made for text in corpus.documents)
+    assert longest > 300
+    assert any(letter * 300 in text for each in made for text in each.documents for letter in "a ")
+    assert any("".join(corpus.documents) == "" for corpus in made)
+    ended = Counter(learned(corpus)[1] for corpus in made[:200])
+    assert min(ended[NO_PAIR_LEFT], ended[REACHED]) > 50
