@@ -28,6 +28,7 @@ mod byte_pairs;
 mod counts_at;
 mod learner;
 mod pairs;
+mod queue;
 mod rewrite;
 mod rows;
 mod symbols;

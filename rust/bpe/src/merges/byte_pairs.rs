@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::{panic, thread};
 
-use crate::merges::pairs::Found;
+use crate::merges::pairs::{Found, Pairs};
 use crate::merges::rewrite::Id;
 use crate::merges::symbols::Symbols;
 use crate::{Error, Merge};
@@ -25,7 +25,7 @@ pub(super) struct BytePairs {
 }
 
 /// A pair whose places are wanted, and where they go; the next pair's follow.
-pub(super) type Wanted = (Merge, usize);
+type Wanted = (Merge, usize);
 
 impl BytePairs {
     /// Counts all pairs.
@@ -71,23 +71,19 @@ impl BytePairs {
     }
 
     /// The pairs that occur, with their counts and numbers of places, ascending.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Found> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Found> + Clone {
         let found = self.counts.iter().zip(&self.numbers).enumerate();
         let found = found.filter(|(_, (_, number))| **number > 0);
         found.map(|(key, (&count, &number))| Found { pair: pair_of(key), count, number })
     }
 }
 
-/// Puts the places of the wanted pairs, ascending, into `rows`.
-pub(super) fn note<I: Id>(
-    symbols: &Symbols<I>,
-    wanted: &[Wanted],
-    rows: &mut [u32],
-    threads: usize,
-) {
+/// Notes the places of all pairs that are held, in the order of which they came.
+pub(super) fn note<I: Id>(symbols: &Symbols<I>, pairs: &Pairs, rows: &mut [u32], threads: usize) {
+    let wanted: Vec<Wanted> = pairs.rows().collect();
     let threads = threads.min(rows.len() / MIN_SHARE).max(1);
     let share = rows.len().div_ceil(threads);
-    let (mut rest, mut wanted, mut before) = (rows, wanted, 0);
+    let (mut rest, mut wanted, mut before) = (rows, &wanted[..], 0);
     let mut parts = Vec::new();
     while !wanted.is_empty() {
         let number = wanted.partition_point(|&(_, start)| start < before + share).max(1);

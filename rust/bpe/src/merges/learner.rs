@@ -34,18 +34,10 @@ impl<I: Id> Learner<I> {
         threads: usize,
     ) -> Result<Self, Error> {
         let mut pairs = Pairs::new(max_token_bytes);
-        pairs.restart(least);
-        let mut wanted = Vec::new();
-        let mut end = 0;
-        for found in BytePairs::new(&symbols, threads)?.iter() {
-            if pairs.is_wanted(&found) {
-                wanted.push((found.pair, end));
-                pairs.hold(&found, end);
-                end += found.number as usize;
-            }
-        }
+        let found = BytePairs::new(&symbols, threads)?;
+        let number = pairs.begin(least, found.iter());
         let mut rows = Rows::default();
-        byte_pairs::note(&symbols, &wanted, rows.begin(end), threads);
+        byte_pairs::note(&symbols, &pairs, rows.begin(number), threads);
         let num_ids = symbols.edge as usize + 1;
         let around = (0..threads.max(1)).map(|_| Around::new(num_ids)).collect();
         Ok(Self { symbols, pairs, rows, around, begins: Vec::new() })
@@ -173,19 +165,14 @@ impl<I: Id> Learner<I> {
     #[inline(never)]
     fn find_rarer(&mut self, wanted: usize, floor: u64) {
         self.rows = Rows::default();
-        self.pairs.restart(u64::MAX);
+        self.pairs.clear();
         self.symbols.compact();
-        let mut found = self.count_all();
-        self.pairs.restart(least_for(&found, wanted).max(floor));
-        found.retain(|found| self.pairs.is_wanted(found));
-        found.shrink_to_fit();
-        let mut end = 0;
-        for found in found {
-            self.pairs.hold(&found, end);
-            end += found.number as usize;
-        }
-        let rows = self.rows.begin(end);
-        let mut next = self.pairs.starts();
+        let found = self.count_all();
+        let least = least_for(&found, wanted).max(floor);
+        let number = self.pairs.begin(least, found.iter().copied());
+        drop(found);
+        let rows = self.rows.begin(number);
+        let mut next: Vec<usize> = self.pairs.rows().map(|(_, start)| start).collect();
         for (pair, place, _) in self.symbols.pairs(self.symbols.places()) {
             if let Some(number) = self.pairs.place_of(pair) {
                 rows[next[number]] = place;

@@ -5,13 +5,13 @@
 //! the younger of its ids has been made, so the best pair is among those held, as long as one of them still
 //! occurs that often. Most pairs are rare and never merged, and this way they cost nothing.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+use std::hash::BuildHasher;
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
 use crate::Merge;
+use crate::merges::queue::Queue;
 use crate::merges::rows::{Row, Rows};
 
 /// The pair to merge next, taken out of the index.
@@ -36,12 +36,13 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) struct Pairs {
     /// Where each pair is among `held`.
-    index: FxHashMap<Merge, u32>,
+    index: HashTable<u32>,
     held: Vec<Held>,
     /// Those of `held` that are not in use.
     free: Vec<u32>,
-    /// May hold counts that are too high, since those of pairs fall; never too low ones.
-    heap: BinaryHeap<(u64, Reverse<Merge>)>,
+    /// May hold counts that are too high, since those of pairs fall, and pairs that are gone; never counts that
+    /// are too low.
+    queue: Queue,
     /// Pairs that occur less often are not held.
     least: u64,
     /// Bytes of each id.
@@ -61,23 +62,47 @@ impl Pairs {
     /// Holds none, and none that becomes longer than this.
     pub(super) fn new(max_token_bytes: usize) -> Self {
         Self {
-            index: FxHashMap::default(),
+            index: HashTable::new(),
             held: Vec::new(),
             free: Vec::new(),
-            heap: BinaryHeap::new(),
-            least: 1,
+            queue: Queue::default(),
+            least: u64::MAX,
             lengths: vec![1; 256],
             max_token_bytes,
         }
     }
 
-    /// From now on pairs are held that occur so often; those held before are forgotten.
-    pub(super) fn restart(&mut self, least: u64) {
-        self.index = FxHashMap::default();
+    /// Forgets all pairs.
+    pub(super) fn clear(&mut self) {
+        self.index = HashTable::new();
         self.held = Vec::new();
         self.free = Vec::new();
-        self.heap = BinaryHeap::new();
+        self.queue = Queue::default();
+    }
+
+    /// Holds those of `found` that occur `least` times or more, their places back to back, and from now on no
+    /// others but such. None was held. Gives the number of all places.
+    pub(super) fn begin(
+        &mut self,
+        least: u64,
+        found: impl Iterator<Item = Found> + Clone,
+    ) -> usize {
         self.least = least;
+        let wanted = found.filter(|found| self.is_wanted(found));
+        let number = wanted.clone().count();
+        let mut held = Vec::with_capacity(number);
+        let mut start = 0;
+        for Found { pair, count, number } in wanted {
+            held.push(Held { pair, count, row: Row { start, number } });
+            start += number as usize;
+        }
+        self.index.reserve(number, |_| unreachable!("the index is empty"));
+        self.queue = Queue::new(held.iter().map(|held| (held.pair, held.count)));
+        self.held = held;
+        for place in 0..as_place(number) {
+            self.insert(place);
+        }
+        start
     }
 
     pub(super) fn least(&self) -> u64 {
@@ -103,6 +128,7 @@ impl Pairs {
         found.count >= self.least && self.may_merge(found.pair)
     }
 
+    /// Holds one more pair, whose places start there.
     pub(super) fn hold(&mut self, found: &Found, start: usize) {
         let Found { pair, count, number } = *found;
         let held = Held { pair, count, row: Row { start, number } };
@@ -111,42 +137,40 @@ impl Pairs {
             place
         } else {
             self.held.push(held);
-            u32::try_from(self.held.len() - 1).expect("no more pairs than places")
+            as_place(self.held.len() - 1)
         };
-        self.index.insert(pair, place);
-        self.heap.push((count, Reverse(pair)));
+        self.insert(place);
+        self.queue.push(pair, count);
     }
 
-    /// Where the pair is held, if it is: pairs keep this while they are held.
+    fn insert(&mut self, place: u32) {
+        let hash = |&place: &u32| hash(self.held[place as usize].pair);
+        self.index.insert_unique(hash(&place), place, hash);
+    }
+
+    /// Where the pair is held, if it is: it stays there while it is held.
+    #[inline]
     pub(super) fn place_of(&self, pair: Merge) -> Option<usize> {
-        self.index.get(&pair).map(|&place| place as usize)
+        let is_it = |&place: &u32| self.held[place as usize].pair == pair;
+        self.index.find(hash(pair), is_it).map(|&place| place as usize)
     }
 
-    /// Where the places of each pair start, by where the pair is held.
-    pub(super) fn starts(&self) -> Vec<usize> {
-        self.held.iter().map(|held| held.row.start).collect()
+    /// Each pair and where its places start, in the order in which they are held.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Merge, usize)> {
+        self.held.iter().map(|held| (held.pair, held.row.start))
     }
 
     /// Takes out the pair with the highest count, among equals the smallest.
     pub(super) fn pop_best(&mut self) -> Option<Best> {
         loop {
-            let mut top = self.heap.peek_mut()?;
-            let (count, Reverse(pair)) = *top;
-            if count < self.least {
-                return None;
-            }
-            let Some(&place) = self.index.get(&pair) else {
-                PeekMut::pop(top);
-                continue;
-            };
-            let held = self.held[place as usize];
-            if held.count < count {
-                top.0 = held.count;
-            } else {
-                PeekMut::pop(top);
+            let (pair, count) = self.queue.pop(self.least)?;
+            let Some(place) = self.place_of(pair) else { continue };
+            let held = self.held[place];
+            if held.count == count {
                 self.release(place);
                 return Some(Best { pair, count, row: held.row });
             }
+            self.queue.push(pair, held.count);
         }
     }
 
@@ -155,8 +179,8 @@ impl Pairs {
         if pair == best {
             return; // none is left of it in any case
         }
-        let Some(&place) = self.index.get(&pair) else { return };
-        let held = &mut self.held[place as usize];
+        let Some(place) = self.place_of(pair) else { return };
+        let held = &mut self.held[place];
         let left = held.count.checked_sub(count);
         held.count = left.expect("a pair is not merged away more often than it stands there");
         if held.count == 0 {
@@ -164,11 +188,12 @@ impl Pairs {
         }
     }
 
-    fn release(&mut self, place: u32) {
-        let held = &mut self.held[place as usize];
-        held.count = 0;
-        self.index.remove(&held.pair);
-        self.free.push(place);
+    fn release(&mut self, place: usize) {
+        let number = as_place(place);
+        let found = self.index.find_entry(hash(self.held[place].pair), |&other| other == number);
+        found.expect("what is held is in the index").remove();
+        self.held[place].count = 0;
+        self.free.push(number);
     }
 
     /// Moves the rows of all pairs, and `other`, together, without places that hold their pair no more, and
@@ -181,7 +206,7 @@ impl Pairs {
     ) {
         for place in 0..self.held.len() {
             if (1..self.least).contains(&self.held[place].count) {
-                self.release(u32::try_from(place).expect("no more pairs than places"));
+                self.release(place);
             }
         }
         let in_use = self.held.iter_mut().filter(|held| held.count > 0);
@@ -193,4 +218,12 @@ impl Pairs {
             pairs[number].is_none_or(|pair| holds(pair, place, later))
         });
     }
+}
+
+fn hash((left, right): Merge) -> u64 {
+    FxBuildHasher.hash_one(u64::from(left) << 32 | u64::from(right))
+}
+
+fn as_place(number: usize) -> u32 {
+    u32::try_from(number).expect("no more pairs than places of pairs")
 }
