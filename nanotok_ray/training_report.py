@@ -12,7 +12,6 @@ that is not UTF-8 `\xNN`, so that no two tokens are written alike.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from itertools import accumulate, pairwise
 from operator import mul
 from typing import Any
 
@@ -21,17 +20,15 @@ from numpy.typing import NDArray
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.size_curve import WORTH, size_curve, suggested_size
 from nanotok_ray.tokenizer import Model
 from nanotok_ray.tokenizer.model import NUM_BYTES
 
 REPORT_NAME = "report.json"
 REPORT_FORMAT = "nanotok-report 1"
 
-FIRST_STEP = 1000
-"""Merges of the first row after the start; every row after it has twice as many."""
-
-WORTH = 0.05
-"""A doubling that saves a smaller share of the tokens is not worth its ids: the suggestion."""
+_BLOCK = 2**20
+"""So many spans are Python's integers at a time."""
 
 _RULES = {
     "order": "highest count first; among equals the smallest (left, right)",
@@ -104,7 +101,11 @@ def training_report(
         TokenizerError: There are not as many numbers as merges.
     """
     _check_lengths(model, counts=counts, applied=applied)
-    curve = _curve(model, _integers(applied), counted.span_bytes)
+    curve = size_curve(
+        _integers(applied),
+        span_bytes=counted.span_bytes,
+        num_special_tokens=len(model.special_tokens),
+    )
     return {
         "format": REPORT_FORMAT,
         "pattern": model.pattern,
@@ -119,7 +120,7 @@ def training_report(
         **asdict(counted),
         "duplicate_tokens": _duplicates(model.tokens),
         "curve": curve,
-        "suggested_vocab_size": _suggestion(curve),
+        "suggested_vocab_size": suggested_size(curve),
         "merges": {
             "left": [left for left, _ in model.merges],
             "right": [right for _, right in model.merges],
@@ -180,7 +181,11 @@ def bytes_of_spans(offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> in
     >>> bytes_of_spans(np.array([0, 3, 4]), np.array([2**63, 1], dtype=np.uint64)) == 3 * 2**63 + 1
     True
     """
-    return sum(map(mul, np.diff(offsets).tolist(), counts.tolist()))
+    total = 0
+    for start in range(0, len(counts), _BLOCK):
+        lengths = np.diff(offsets[start : start + _BLOCK + 1])
+        total += sum(map(mul, lengths.tolist(), counts[start : start + _BLOCK].tolist()))
+    return total
 
 
 def token_text(token: bytes) -> str:
@@ -211,38 +216,3 @@ def _duplicates(tokens: Sequence[bytes]) -> list[list[int]]:
     first: dict[bytes, int] = {}
     pairs = [[first.setdefault(token, number), number] for number, token in enumerate(tokens)]
     return [pair for pair in pairs if pair[0] != pair[1]]
-
-
-def _curve(model: Model, applied: Sequence[int], span_bytes: int) -> list[dict[str, Any]]:
-    """Give a row for 0 merges, 1,000, 2,000, 4,000 and so on, and for all of them."""
-    left = list(accumulate(applied, lambda tokens, fewer: tokens - fewer, initial=span_bytes))
-    rows: list[dict[str, Any]] = []
-    for merges in _steps(len(applied)):
-        tokens = left[merges]
-        before = rows[-1]["tokens"] if rows else 0
-        rows.append(
-            {
-                "merges": merges,
-                "vocab_size": NUM_BYTES + merges + len(model.special_tokens),
-                "tokens": tokens,
-                "bytes_per_token": round(span_bytes / tokens, 4) if tokens else None,
-                "tokens_saved_share": round(1 - tokens / before, 4) if before else None,
-            }
-        )
-    return rows
-
-
-def _steps(num_merges: int) -> list[int]:
-    steps = [0]
-    while (step := max(2 * steps[-1], FIRST_STEP)) < num_merges:
-        steps.append(step)
-    return [*steps, num_merges] if num_merges else steps
-
-
-def _suggestion(curve: Sequence[Mapping[str, Any]]) -> int:
-    """Give the size after which a doubling is no longer worth it, else the largest."""
-    for row, larger in pairwise(curve[1:]):
-        doubles = larger["merges"] == 2 * row["merges"]
-        if doubles and (larger["tokens_saved_share"] or 0.0) < WORTH:
-            return int(row["vocab_size"])
-    return int(curve[-1]["vocab_size"])

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import _core
-from nanotok_ray import training_report as module
+from nanotok_ray import _core, size_curve
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
@@ -72,7 +71,7 @@ def check_curve(tokenizer, report, documents):
 
 
 def test_the_curve_is_what_truncated_tokenizers_make_of_the_counted_text(monkeypatch):
-    monkeypatch.setattr(module, "FIRST_STEP", 5)
+    monkeypatch.setattr(size_curve, "FIRST_STEP", 5)
     documents = texts(60, seed=3)
     tokenizer, report = learn(documents, vocab_size=380)
     assert [row["merges"] for row in report["curve"]] == [0, 5, 10, 20, 40, 80, 115]
@@ -111,7 +110,7 @@ def test_rows_are_at_a_thousand_and_its_doubles_and_at_the_last():
 
 
 def test_a_size_is_suggested_where_doubling_no_longer_pays(monkeypatch):
-    monkeypatch.setattr(module, "FIRST_STEP", 1)
+    monkeypatch.setattr(size_curve, "FIRST_STEP", 1)
     model = make_model([(n, n) for n in range(8)], pattern="nanochat", special_tokens=["<|bos|>"])
     counted = Counted(
         documents=1, texts=1, text_bytes=100, spans=1, distinct_spans=1, span_bytes=100, gaps=0
