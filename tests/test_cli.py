@@ -239,7 +239,7 @@ def play_learning(stream, *, calls, total):
 
 
 def test_learning_in_a_log_is_a_line_per_percent_however_often_it_is_told(monkeypatch):
-    clock = iter([0.0] + [0.5] * 1000)
+    clock = iter([0.0, 7.0] + [7.5] * 1000)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     log = Log(terminal=False)
     play_learning(log, calls=[0, 10, 20, 100, 150, 199, 200, 201, 5000, 20_000], total=20_000)

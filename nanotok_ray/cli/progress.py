@@ -69,6 +69,8 @@ class Progress:
             )
 
     def _advance(self, event: Advanced) -> None:
+        if event.done == 0:  # merges are timed from the first on, not from the summing before it
+            self._started = time.monotonic()
         if self._bar is not None:
             self._bar.update(event.done - self._bar.n)
             if event.failed:
