@@ -58,6 +58,9 @@ def learn_merges(
     urls: Sequence[str],
     *,
     num_merges: int,
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int = 1,
     on_progress: Callable[[int, int, Made | None], None] | None = None,
 ) -> Learned:
     """Sum count files and learn up to `num_merges` merges from all of them.
@@ -74,7 +77,14 @@ def learn_merges(
     offsets = _joined_offsets(runs)
     counts = np.concatenate([run[3] for run in runs])
     merges, merge_counts, applied, stop_reason = _core.learn(
-        data, offsets, counts, num_merges=num_merges, on_progress=on_progress
+        data,
+        offsets,
+        counts,
+        num_merges=num_merges,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+        on_progress=on_progress,
     )
     return Learned(
         merges=merges,

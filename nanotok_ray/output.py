@@ -99,15 +99,19 @@ def read_record(folder: Folder, name: str) -> Record | None:
     return Record(name=name, values=values, sha256=hashlib.sha256(data).hexdigest())
 
 
-def finished_record(folder: Folder, name: str, *, key: str) -> Record | None:
-    """Give the record of a slice if it has this key and its files are there with their sizes."""
+def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
+    """Give the record of a slice if it has this key and its files are there with their sizes.
+
+    Only those of its files are asked for whose names begin with `below`.
+    """
     try:
         record = read_record(folder, name)
     except CorruptOutputError:
         return None
     if record is None or record.values.get("key") != key:
         return None
-    present = all(folder.size(file["name"]) == file["size"] for file in record.values["files"])
+    files = [file for file in record.values["files"] if file["name"].startswith(below)]
+    present = all(folder.size(file["name"]) == file["size"] for file in files)
     return record if present else None
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.output import Record
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.training_report import why_stopped
 from nanotok_ray.verify import Verification
 
 DONE = "done"
@@ -30,6 +32,11 @@ class Summary:
         lines.append(
             f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
         )
+        if "learned" in own:
+            lines.append(
+                f"learned     {own['learned']['merges']:,} merges: {own['learned']['end']}"
+            )
+            lines += [f"also        {size:,} ids" for size in own["learned"]["also"]]
         if own["span_table"]:
             lines.append(f"span table  {own['span_table']:,} spans")
         if "documents" in own:
@@ -49,6 +56,7 @@ def summarise(
     *,
     tokenizer: Tokenizer,
     stages: Mapping[str, tuple[float, int]],
+    learned: Record | None = None,
     manifest: Mapping[str, Any] | None = None,
     verification: Verification | None = None,
     unchanged: bool = False,
@@ -59,6 +67,7 @@ def summarise(
         output: URL of the output folder.
         tokenizer: the one in use.
         stages: per stage that ran, seconds and bytes.
+        learned: the learn record, if the job is to learn the tokenizer.
         manifest: of a tokenized corpus; None after training alone.
         verification: of what was just written.
         unchanged: there was nothing to do.
@@ -71,6 +80,12 @@ def summarise(
         "span_table": tokenizer.span_table_size,
         "stages": {name: _stage(seconds, size) for name, (seconds, size) in stages.items()},
     }
+    if learned is not None:
+        values["learned"] = {
+            "merges": len(tokenizer.model.merges),
+            "end": why_stopped(learned.values["report"]),
+            "also": learned.values["also"],
+        }
     if manifest is not None:
         values |= _corpus(manifest)
     if verification is not None:

@@ -229,6 +229,62 @@ def test_progress_in_a_log_is_a_line_every_ten_seconds(monkeypatch):
     ]
 
 
+def play_learning(stream, *, calls, total):
+    with Progress(stream) as progress:
+        progress(StageStarted(stage="learn", todo=total, kept=0, num_bytes=0))
+        for done in calls:
+            last = ((256, 257), b" the", 1_234_567 - done) if done else None
+            progress(Advanced(stage="learn", done=done, todo=total, num_bytes=0, last=last))
+        progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
+
+
+def test_learning_in_a_log_is_a_line_per_percent_however_often_it_is_told(monkeypatch):
+    clock = iter([0.0, 7.0] + [7.5] * 1000)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    log = Log(terminal=False)
+    play_learning(log, calls=[0, 10, 20, 100, 150, 199, 200, 201, 5000, 20_000], total=20_000)
+    assert log.text.splitlines() == [
+        "learn: 20,000 merges",
+        "learn: 200 of 20,000 merges (1%), ' the' (256, 257) 1,234,367 times, 400 merges/s",
+        "learn: 5,000 of 20,000 merges (25%), ' the' (256, 257) 1,229,567 times, 10,000 merges/s",
+        "learn: 20,000 of 20,000 merges (100%), ' the' (256, 257) 1,214,567 times, 40,000 merges/s",
+        "learn: done in 2.0 s, 4.0 MB/s",
+    ]
+    log = Log(terminal=False)
+    play_learning(log, calls=range(20_001), total=20_000)
+    assert sum(" of " in line for line in log.text.splitlines()) == 100
+
+
+def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    log = Log(terminal=True)
+    play_learning(log, calls=[0, 200, 20_000], total=20_000)
+    assert "' the' 1,234,367 times" in log.text
+    assert "(1%)" not in log.text
+
+
+def test_a_job_passes_on_what_the_learner_tells(job, capsys):
+    path, out = job
+    assert main(["train", path]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "merges/s" in line]
+    report = json.loads((out / "tokenizer/report.json").read_text())["merges"]
+    assert lines[-1].startswith("learn: 85 of 85 merges (100%), ")
+    pair = f"({report['left'][-1]}, {report['right'][-1]}) {report['count'][-1]:,} times"
+    assert pair in lines[-1]
+
+
+@pytest.mark.parametrize("command", ["prepare", "train"])
+def test_also_writes_smaller_tokenizers(job, capsys, command):
+    path, out = job
+    assert main([command, path, "--also", "300, 320"]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["learned"]["also"] == [300, 320]
+    assert Tokenizer.load(out / "tokenizer-320").get_vocab_size() == 320
+    for wrong, word in (("351", "351"), ("300,300", "300 twice"), ("", "whole number")):
+        assert main([command, path, "--also", wrong]) == 2
+        assert word in capsys.readouterr().err
+
+
 def test_progress_in_a_terminal_is_a_bar():
     log = Log(terminal=True)
     play(log)

@@ -55,6 +55,9 @@ vocab_size = 1_000
 pattern = "[a-z]+|."
 special_tokens = ["<|bos|>", "<end>"]
 gaps = "error"
+min_pair_count = 5
+max_token_bytes = "1KiB"
+also = [260, "300"]
 
 [output]
 path = "gs://bucket/out/"
@@ -106,6 +109,9 @@ def test_a_small_recipe_has_every_default():
             pattern="nanochat",
             special_tokens=SPECIAL_TOKENS,
             gaps="spans",
+            min_pair_count=1,
+            max_token_bytes=None,
+            also=(),
             path=None,
         ),
         output=OutputRecipe(path="/data/out", work="/data/out/work"),
@@ -136,6 +142,9 @@ def test_a_full_recipe_says_every_key():
     assert (chat.count, chat.prepend, chat.column) == (True, (), "")
     assert recipe.tokenizer.num_merges == 1000 - 256 - 2
     assert recipe.tokenizer.gaps == "error"
+    assert recipe.tokenizer.min_pair_count == 5
+    assert recipe.tokenizer.max_token_bytes == 1024
+    assert recipe.tokenizer.also == (260, 300)
     assert recipe.output == OutputRecipe(path="gs://bucket/out/", work="/scratch")
     assert recipe.limits == LimitsRecipe(
         slice_bytes=64 * 2**20,
@@ -238,6 +247,13 @@ def test_a_wrong_source_is_refused_by_key_and_value(keys, parts):
         ("[tokenizer]\nvocab_size = 300.5", ["300.5"]),
         ("[tokenizer]\nvocab_size = true", ["True"]),
         ('[tokenizer]\ngaps = "drop"', ["tokenizer.gaps = 'drop'", "'spans', 'error'"]),
+        ("[tokenizer]\nalso = [40_000]", ["tokenizer.also holds 40000", "vocab_size = 32768"]),
+        ("[tokenizer]\nalso = [8192, 300, 8192]", ["tokenizer.also holds 8192 twice"]),
+        ("[tokenizer]\nalso = 264", ["tokenizer.also = 264", "265"]),
+        ('[tokenizer]\nalso = ["many"]', ["tokenizer.also = 'many'", "whole number"]),
+        ('[tokenizer]\nalso = 300\npath = "/t"', ["[300]", "'/t'", "Tokenizer.truncated"]),
+        ("[tokenizer]\nmin_pair_count = 0", ["tokenizer.min_pair_count = 0"]),
+        ("[tokenizer]\nmax_token_bytes = 1", ["tokenizer.max_token_bytes = 1", "outside 2"]),
         ('[tokenizer]\npattern = ""', ["tokenizer.pattern is empty"]),
         ('[tokenizer]\npath = ""', ["tokenizer.path is empty"]),
         ('[tokenizer]\nspecial_tokens = ["<|bos|>", "<|bos|>"]', ["'<|bos|>' twice"]),

@@ -2,6 +2,7 @@ import logging
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ import nanotok_ray
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import PatternError, SplitError, TokenizerError, VocabularySizeError
 from nanotok_ray.patterns import PATTERNS
-from nanotok_ray.tokenizer import Model, RustBPETokenizer, Tokenizer, training
+from nanotok_ray.tokenizer import Model, RustBPETokenizer, Tokenizer, make_model, training
 
 CORPUS = [
     "the cat sat on the mat",
@@ -252,6 +253,30 @@ def test_a_tokenizer_survives_pickling(tokenizer):
     assert hash(again) == hash(tokenizer)
     assert again.sha256 == tokenizer.sha256
     assert again.encode("the cat") == tokenizer.encode("the cat")
+
+
+def test_a_truncated_tokenizer_is_the_one_learned_at_that_size(tokenizer):
+    for size in (265, 266, 300, tokenizer.get_vocab_size()):
+        smaller = tokenizer.truncated(size)
+        assert smaller == Tokenizer.train_from_iterator(CORPUS, size)
+        assert smaller.encode_special("<|bos|>") == size - 9
+        assert smaller.sha256 == Tokenizer.train_from_iterator(CORPUS, size).sha256
+
+
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_size_that_a_tokenizer_does_not_contain_is_refused_with_both_limits(tokenizer, off):
+    largest = tokenizer.get_vocab_size()
+    size = largest + 1 if off > 0 else 264
+    with pytest.raises(TokenizerError, match=rf"to {size} ids: from 265 .* to {largest} "):
+        tokenizer.truncated(size)
+
+
+def test_special_tokens_with_ids_far_away_follow_the_merges_once_truncated():
+    model = make_model([(97, 98), (256, 99)], pattern="nanochat", special_tokens=[])
+    model = replace(model, special_tokens={"<|bos|>": 300, "<|end|>": 400})
+    assert model.truncated(259).special_tokens == {"<|bos|>": 257, "<|end|>": 258}
+    with pytest.raises(TokenizerError, match="to 260 "):
+        model.truncated(261)
 
 
 def test_tokenizers_are_equal_by_model(tokenizer):

@@ -19,6 +19,7 @@ Learn a tokenizer from every train document, tokenize the corpus, verify.
 
   nanotok prepare recipe.toml
   nanotok prepare recipe.toml --set tokenizer.vocab_size=65536 --set output.path=/data/out
+  nanotok prepare recipe.toml --also 8192,16384     (writes OUT/tokenizer-8192 ... too)
   nanotok prepare recipe.toml --dry-run
 
 Without RAY_ADDRESS a local Ray is started. The same command again goes on where it stopped.
@@ -27,7 +28,7 @@ Without RAY_ADDRESS a local Ray is started. The same command again goes on where
 _TRAIN = """\
 Learn the tokenizer of a recipe and write OUT/tokenizer.
 
-  nanotok train recipe.toml --vocab-size 65536
+  nanotok train recipe.toml --vocab-size 65536 --also 16384,32768
   python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanochat
 
 `python -m jobs.train_tokenizer` without a recipe takes nanochat's own data folder.
@@ -57,6 +58,12 @@ def add_commands(
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_common(own, default_recipe=default_recipe if name == "train" else None)
+        if name != "tokenize":
+            own.add_argument(
+                "--also",
+                metavar="IDS,...",
+                help="write tokenizers of these smaller sizes too, cut from the learned one",
+            )
         if name == "train":
             _add_nanochat(own)
         own.set_defaults(run=run)
@@ -127,6 +134,7 @@ def _add_nanochat(own: argparse.ArgumentParser) -> None:
 def _run_prepare(arguments: argparse.Namespace) -> int:
     from nanotok_ray.cluster.job import prepare  # noqa: PLC0415 - Ray, where it is needed
 
+    _override_also(arguments)
     return _run_job(arguments, prepare)
 
 
@@ -145,7 +153,14 @@ def _run_train(arguments: argparse.Namespace) -> int:
         "limits.doc_cap": arguments.doc_cap,
     }
     arguments.overrides += [f"{key}={value}" for key, value in flags.items() if value is not None]
+    _override_also(arguments)
     return _run_job(arguments, train_tokenizer, after=_copy_to_nanochat)
+
+
+def _override_also(arguments: argparse.Namespace) -> None:
+    if arguments.also is not None:
+        sizes = [size.strip() for size in arguments.also.split(",")]
+        arguments.overrides.append(f"tokenizer.also={json.dumps(sizes)}")
 
 
 def _run_job(

@@ -6,10 +6,12 @@ from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
+from nanotok_ray.cli.merge_line import merge_line, percent, shown_token
 from nanotok_ray.cluster.events import Advanced, Event, Note, StageEnded, StageStarted
+from nanotok_ray.merges import Made
 
 LINE_SECONDS = 10.0
-"""At most one line per stage in this time, where there is no terminal."""
+"""At most one line per stage in this time, where there is no terminal; learning: one a percent."""
 
 UNITS = {"learn": "merges", "span table": "spans"}
 
@@ -24,6 +26,7 @@ class Progress:
         self._bar: tqdm[Any] | None = None
         self._last_line = 0.0
         self._started = 0.0
+        self._percent = 0
 
     def __enter__(self) -> Self:
         """Print nothing yet."""
@@ -55,6 +58,7 @@ class Progress:
     def _start(self, event: StageStarted) -> None:
         self._close()
         self._started = self._last_line = time.monotonic()
+        self._percent = 0
         unit = UNITS.get(event.stage, "slices")
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
         kept = f" ({event.kept:,} more are done already)" if event.kept else ""
@@ -65,16 +69,30 @@ class Progress:
             )
 
     def _advance(self, event: Advanced) -> None:
+        if event.done == 0:  # merges are timed from the first on, not from the summing before it
+            self._started = time.monotonic()
         if self._bar is not None:
             self._bar.update(event.done - self._bar.n)
             if event.failed:
                 self._bar.set_postfix(failed=event.failed)
+            if event.last is not None:
+                _, token, count = event.last
+                self._bar.set_postfix_str(f"{shown_token(token)} {count:,} times")
+        elif self._is_terminal:
             return
-        now = time.monotonic()
-        if self._is_terminal or now - self._last_line < LINE_SECONDS:
-            return
-        self._last_line = now
-        self._line(self._told(event, now - self._started))
+        elif event.last is not None:
+            self._tell_merges(event, event.last)
+        elif (now := time.monotonic()) - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._line(self._told(event, now - self._started))
+
+    def _tell_merges(self, event: Advanced, last: Made) -> None:
+        """Print a line once a percent, however often the learner tells."""
+        now_percent = percent(event.done, event.todo)
+        if now_percent > self._percent:
+            self._percent = now_percent
+            seconds = time.monotonic() - self._started
+            self._line(merge_line(event.done, event.todo, last, seconds))
 
     @staticmethod
     def _told(event: Advanced, seconds: float) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nanotok_ray.merges import Made
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
@@ -34,6 +36,8 @@ class Advanced:
     num_bytes: int
     """Bytes of text done so far in this run."""
     failed: int = 0
+    last: Made | None = None
+    """Learning: the last merge; its pair, the bytes of its token, how often the pair occurred."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,19 +6,17 @@ there is nothing to do. The manifest is removed before anything changes and writ
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from nanotok_ray.cluster.events import (
-    Event,
-    Note,
-    OnEvent,
-    StageEnded,
-    StageStarted,
-    ignore,
-)
+from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
+from nanotok_ray.cluster.learn_record import finished_learning
 from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.smaller import add_smaller, notes_on_sizes
+from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
-from nanotok_ray.cluster.train import Training, finished_tokenizer, train, training_of
+from nanotok_ray.cluster.train import finished_tokenizer, train
+from nanotok_ray.cluster.training import Training, training_of
 from nanotok_ray.errors import IncompleteOutputError, SourceError, VerificationError
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
@@ -27,30 +25,16 @@ from nanotok_ray.manifest import (
     TOKENIZER_FOLDER,
     to_json,
 )
-from nanotok_ray.output import Output
-from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
+from nanotok_ray.output import Output, Record
+from nanotok_ray.plan import Plan, plan_to_json
 from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, copy_span_table, differing_files
+from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
 from nanotok_ray.verify import Verification, verify_output
 
 SUMMARY_NAME = "run/summary.json"
-
-
-@dataclass(slots=True)
-class _Watch:
-    """Passes events on and remembers how long each stage took."""
-
-    on_event: OnEvent
-    stages: dict[str, tuple[float, int]] = field(default_factory=dict)
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, StageEnded):
-            seconds, size = self.stages.get(event.stage, (0.0, 0))
-            self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
-        self.on_event(event)
 
 
 def prepare(
@@ -72,6 +56,7 @@ def prepare(
     training = training_of(recipe, job.plan)
     tokenizer = finished_tokenizer(training, job.out)
     if tokenizer is not None:
+        job.complete(training, tokenizer)
         return job.tokenize(tokenizer)
     with job.session():
         return job.tokenize(job.train(training))
@@ -93,10 +78,11 @@ def train_tokenizer(
     training = training_of(recipe, job.plan)
     tokenizer = finished_tokenizer(training, job.out)
     if tokenizer is not None:
-        return summarise(job.out.url, tokenizer=tokenizer, stages={}, unchanged=True)
+        job.complete(training, tokenizer)
+        return job.summary(tokenizer)
     with job.session():
         tokenizer = job.train(training)
-    return summarise(job.out.url, tokenizer=tokenizer, stages=job.watch.stages)
+    return job.summary(tokenizer)
 
 
 def tokenize_corpus(
@@ -123,26 +109,6 @@ def tokenize_corpus(
     return job.tokenize(job.adopt(tokenizer))
 
 
-def plan_for(recipe: Recipe, out: Folder, *, resplit: bool = False) -> Plan:
-    """Make the plan of a recipe, under the splits that an earlier plan in the output folder froze.
-
-    Raises:
-        SourceError, PlanError: as `make_plan`.
-    """
-    previous = plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
-    return make_plan(recipe, previous=previous, resplit=resplit)
-
-
-def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
-    """Give the tokenizer that is there: the recipe's, else the one in the output folder."""
-    use = recipe.tokenizer.uses_span_table
-    if recipe.tokenizer.path is not None:
-        return Tokenizer.load(recipe.tokenizer.path, span_table=use)
-    if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
-        return None
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
-
-
 @dataclass(slots=True)
 class _Job:
     """One run over one output folder."""
@@ -152,8 +118,12 @@ class _Job:
     plan: Plan
     frozen: bytes | None
     """plan.json as it was found."""
-    watch: _Watch
+    watch: StageTimes
     workers: int | None
+    learned: Record | None = None
+    """The learn record, if this job is to learn the tokenizer."""
+    has_changed: bool = False
+    """Whether anything was written."""
 
     @classmethod
     def of(cls, recipe: Recipe, *, workers: int | None, resplit: bool, on_event: OnEvent) -> "_Job":
@@ -161,7 +131,7 @@ class _Job:
         out = Folder(recipe.output.path)
         plan = plan_for(recipe, out, resplit=resplit)
         frozen = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
-        watch = _Watch(on_event)
+        watch = StageTimes(on_event)
         for note in plan.notes:
             watch(Note(text=note))
         return cls(recipe=recipe, out=out, plan=plan, frozen=frozen, watch=watch, workers=workers)
@@ -182,7 +152,20 @@ class _Job:
     def train(self, training: Training) -> Tokenizer:
         """Run the first fan-out and the learner."""
         self.begin_changes()
-        return train(training, self.out, on_event=self.watch)
+        tokenizer = train(training, self.out, on_event=self.watch)
+        self.has_changed = True
+        self.learned = finished_learning(training, self.out)
+        return tokenizer
+
+    def complete(self, training: Training, tokenizer: Tokenizer) -> None:
+        """Write what smaller tokenizers are missing of one that was learned before.
+
+        The manifest says nothing of them and stays.
+        """
+        for text in notes_on_sizes(training, tokenizer, self.out):
+            self.watch(Note(text=text))
+        self.has_changed = bool(add_smaller(training, tokenizer, self.out))
+        self.learned = finished_learning(training, self.out)
 
     def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
         """Write a tokenizer from elsewhere into the output folder, unless it is there.
@@ -204,13 +187,7 @@ class _Job:
         tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
         published = self._published(tokenizing)
         if published is not None:
-            return summarise(
-                self.out.url,
-                tokenizer=tokenizer,
-                stages={},
-                manifest=published.manifest,
-                unchanged=True,
-            )
+            return self.summary(tokenizer, published)
         self.begin_changes()
         with self.session() if tokenizing.todo else nullcontext():
             records = tokenize(tokenizing, self.out, on_event=self.watch)
@@ -218,15 +195,24 @@ class _Job:
         self._check(output)
         verification = self._verify(output)
         output.publish(self.out)
-        summary = summarise(
-            self.out.url,
-            tokenizer=tokenizer,
-            stages=self.watch.stages,
-            manifest=output.manifest,
-            verification=verification,
-        )
+        self.has_changed = True
+        summary = self.summary(tokenizer, output, verification)
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
+
+    def summary(
+        self, tokenizer: Tokenizer, output: Output | None = None, check: Verification | None = None
+    ) -> Summary:
+        """Say what the run did, so far."""
+        return summarise(
+            self.out.url,
+            tokenizer=tokenizer,
+            learned=self.learned,
+            stages=self.watch.stages,
+            manifest=None if output is None else output.manifest,
+            verification=check,
+            unchanged=not self.has_changed,
+        )
 
     def _published(self, tokenizing: Tokenizing) -> Output | None:
         """Give the output if it is already there, whole and from this very plan."""

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.cluster.job import existing_tokenizer, plan_for
+from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
+from nanotok_ray.cluster.smaller import missing_sizes
 from nanotok_ray.cluster.tokenize import tokenizing_of
-from nanotok_ray.cluster.train import finished_counts, finished_tokenizer, training_of
+from nanotok_ray.cluster.train import finished_counts, finished_tokenizer
+from nanotok_ray.cluster.training import Training, training_of
 from nanotok_ray.plan import Plan
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
@@ -31,7 +33,7 @@ class Outlook:
         lines += [f"note        {note}" for note in own["notes"]]
         lines += [
             f"{stage:<11} {own[stage]['todo']:,} to do, {own[stage]['done']:,} done"
-            for stage in ("count", "learn", "tokenize")
+            for stage in ("count", "learn", "also", "tokenize")
             if stage in own
         ]
         return "\n".join(lines)
@@ -59,9 +61,18 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
         todo = 0 if tokenizer is not None else len(training.slices) - counted
         values["count"] = {"todo": todo, "done": counted}
         values["learn"] = {"todo": int(tokenizer is None), "done": int(tokenizer is not None)}
+        if recipe.tokenizer.also:
+            values["also"] = _also(training, tokenizer, out)
     if command != "train":
         values["tokenize"] = _tokenize(recipe, plan, tokenizer, out)
     return Outlook(values)
+
+
+def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[str, int]:
+    """Count smaller tokenizers; of a tokenizer that is not learned yet any may yet be reached."""
+    asked = training.recipe.tokenizer.also
+    todo = len(asked) if tokenizer is None else len(missing_sizes(training, tokenizer, out))
+    return {"todo": todo, "done": len(asked) - todo}
 
 
 def _tokenize(

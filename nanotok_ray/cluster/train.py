@@ -4,95 +4,26 @@ What was counted before is not counted again, and a tokenizer whose record match
 again. Does not know the second fan-out.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
-from nanotok_ray import _core
 from nanotok_ray.cluster.engine import Ended, Task, num_cpus
-from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
+from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
-from nanotok_ray.cluster.span_table import add_span_table
+from nanotok_ray.cluster.learn_record import finished_learning
+from nanotok_ray.cluster.learner import learn_tokenizer, reasons_of
 from nanotok_ray.cluster.stages import CountWork, count_work
-from nanotok_ray.counts import CountSettings
-from nanotok_ray.errors import PlanError, SourceError
-from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, key_of, to_json
-from nanotok_ray.merges import REACHED, Learned, Made, learn_merges
+from nanotok_ray.cluster.training import Training
+from nanotok_ray.errors import SourceError
+from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.output import Record, finished_record
-from nanotok_ray.patterns import resolve_pattern
-from nanotok_ray.plan import Plan, Slice
 from nanotok_ray.quarantine import check_limits
-from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer, make_model
-
-LEARN_RECORD = "records/learn.json"
-LEARN_FORMAT = "nanotok-learn 1"
-REPORT_NAME = "report.json"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Training:
-    """What is to be learned: from which slices, how counted, how large."""
-
-    recipe: Recipe
-    slices: tuple[Slice, ...]
-    settings: CountSettings
-
-    @property
-    def key(self) -> str:
-        """Everything the tokenizer depends on."""
-        own = self.recipe.tokenizer
-        return key_of(
-            {
-                "format": LEARN_FORMAT,
-                "counts": [self.settings.key(each) for each in self.slices],
-                "max_chars": self.recipe.limits.max_chars,
-                "vocab_size": own.vocab_size,
-                "special_tokens": list(own.special_tokens),
-            }
-        )
-
-    def work(self, each: Slice, *, budget: int | None = None) -> CountWork:
-        """Give the counting of one slice, with a budget of code points if it has one."""
-        settings = self.settings
-        if budget is not None:
-            settings = CountSettings(
-                pattern=settings.pattern,
-                gaps=settings.gaps,
-                doc_cap=settings.doc_cap,
-                budget=budget,
-            )
-        return CountWork(slice=each, settings=settings, work=self.recipe.output.work)
-
-
-def training_of(recipe: Recipe, plan: Plan) -> Training:
-    """Say what is to be learned from a plan.
-
-    Raises:
-        PlanError: nothing is to be counted.
-        PatternError: the pattern cannot be compiled.
-    """
-    counted = {source.name for source in recipe.sources if source.count}
-    slices = tuple(each for each in plan.slices(split="train") if each.source in counted)
-    if not slices:
-        raise PlanError(
-            "no train split to learn a tokenizer from: name a source of kind text (or with "
-            "count = true) that has train files, or an existing tokenizer as tokenizer.path"
-        )
-    pattern = resolve_pattern(recipe.tokenizer.pattern)
-    _core.Splitter(pattern)  # compiled here once, so that a bad one is not found by every task
-    settings = CountSettings(
-        pattern=pattern,
-        gaps=recipe.tokenizer.gaps,
-        doc_cap=recipe.limits.doc_cap,
-    )
-    return Training(recipe=recipe, slices=slices, settings=settings)
+from nanotok_ray.tokenizer import Tokenizer
 
 
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     """Give the tokenizer of the output folder if it is the one to be learned."""
-    record = finished_record(out, LEARN_RECORD, key=training.key)
+    record = finished_learning(training, out)
     if record is None:
         return None
     use = training.recipe.tokenizer.uses_span_table
@@ -116,8 +47,8 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     """
     records = _count(training, on_event)
     check_limits(
-        documents=_sum(records, "in"),
-        quarantined=_reasons(records),
+        documents=sum(record.values["documents"]["in"] for record in records),
+        quarantined=reasons_of(records),
         limits=training.recipe.limits,
         where=Folder(training.recipe.output.work).join("counts"),
     )
@@ -126,11 +57,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
         raise SourceError(
             f"no documents at all in {len(files)} files, the first of them {files[0]}"
         )
-    learned = _learn(training, records, on_event)
-    tokenizer = _save(training, records, learned, out, on_event)
-    for text in _notes(training, records, learned, tokenizer):
-        on_event(Note(text=text))
-    return tokenizer
+    return learn_tokenizer(training, records, out, on_event=on_event)
 
 
 def _count(training: Training, on_event: OnEvent) -> list[Record]:
@@ -225,90 +152,3 @@ def _record(work: CountWork) -> Record:
             f"the count file {work.name} was made and is gone; who else writes to {work.work}?"
         )
     return record
-
-
-def _learn(training: Training, records: Sequence[Record], on_event: OnEvent) -> Learned:
-    own = training.recipe.tokenizer
-    folder = Folder(training.recipe.output.work)
-    urls = [folder.join(record.values["files"][0]["name"]) for record in records]
-    on_event(StageStarted(stage="learn", todo=own.num_merges, kept=0, num_bytes=0))
-    start = time.perf_counter()
-
-    def on_progress(done: int, todo: int, _last: Made | None) -> None:
-        on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0))
-
-    learned = learn_merges(urls, num_merges=own.num_merges, on_progress=on_progress)
-    size = sum(record.values["text_bytes"] for record in records)
-    on_event(StageEnded(stage="learn", seconds=time.perf_counter() - start, num_bytes=size))
-    return learned
-
-
-def _save(
-    training: Training,
-    records: Sequence[Record],
-    learned: Learned,
-    out: Folder,
-    on_event: OnEvent,
-) -> Tokenizer:
-    own = training.recipe.tokenizer
-    model = make_model(
-        learned.merges.tolist(),
-        pattern=training.settings.pattern,
-        special_tokens=own.special_tokens,
-    )
-    tokenizer = Tokenizer(model)
-    tokenizer.save(out.join(TOKENIZER_FOLDER))
-    tokenizer = add_span_table(tokenizer, learned, out, max_spans=own.span_table, on_event=on_event)
-    report = {
-        "vocab_size_asked": own.vocab_size,
-        "vocab_size_reached": tokenizer.get_vocab_size(),
-        "stop_reason": learned.stop_reason,
-        "distinct_spans": learned.distinct_spans,
-        "spans": learned.spans,
-        "gaps": sum(record.values["gaps"] for record in records),
-        "texts": sum(record.values["texts"] for record in records),
-        "text_bytes": sum(record.values["text_bytes"] for record in records),
-        "code_points": sum(record.values["code_points"] for record in records),
-        "quarantined": _reasons(records),
-    }
-    out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))
-    names = [f"{TOKENIZER_FOLDER}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
-    record = {
-        "format": RECORD_FORMAT,
-        "stage": "learn",
-        "key": training.key,
-        "tokenizer_sha256": tokenizer.sha256,
-        "report": report,
-        "files": [
-            {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
-        ],
-    }
-    out.write_whole(LEARN_RECORD, to_json(record))
-    return tokenizer
-
-
-def _notes(
-    training: Training, records: Sequence[Record], learned: Learned, tokenizer: Tokenizer
-) -> Iterator[str]:
-    """Say what of the result was perhaps not meant."""
-    if learned.stop_reason != REACHED:
-        asked = training.recipe.tokenizer.vocab_size
-        yield (
-            f"learning stopped: {learned.stop_reason}; the tokenizer has "
-            f"{tokenizer.get_vocab_size():,} ids, {asked:,} were asked for"
-        )
-    gaps = sum(record.values["gaps"] for record in records)
-    if gaps:
-        yield f"the pattern left {gaps:,} gaps in the texts; each is kept as a span of its own"
-
-
-def _sum(records: Sequence[Record], name: str) -> int:
-    return sum(record.values["documents"][name] for record in records)
-
-
-def _reasons(records: Sequence[Record]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for record in records:
-        for reason, number in record.values["quarantined"].items():
-            total[reason] = total.get(reason, 0) + number
-    return dict(sorted(total.items()))

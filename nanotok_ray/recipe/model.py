@@ -37,6 +37,12 @@ class TokenizerRecipe:
     """Names of the special tokens in the order of their ids, which come last."""
     gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
+    min_pair_count: int = 1
+    """Learning ends before a pair that occurs less often is merged."""
+    max_token_bytes: int | None = None
+    """No token gets more bytes than this; None: any number."""
+    also: tuple[int, ...] = ()
+    """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
     span_table: int = 1_000_000
     """How many of the most frequent spans get their ids written beside the tokenizer, for speed
     alone; 0: none, and one that is there is not used."""
@@ -63,6 +69,28 @@ class TokenizerRecipe:
             )
         check_range("tokenizer.vocab_size", self.vocab_size, least=smallest, most=_MAX_VOCAB_SIZE)
         check_range("tokenizer.span_table", self.span_table, least=0, most=_MAX_TABLE_SPANS)
+        check_range("tokenizer.min_pair_count", self.min_pair_count, least=1, most=2**63 - 1)
+        if self.max_token_bytes is not None:
+            check_range("tokenizer.max_token_bytes", self.max_token_bytes, least=2, most=2**63 - 1)
+        self._check_also(smallest)
+
+    def _check_also(self, smallest: int) -> None:
+        for position, size in enumerate(self.also):
+            if size > self.vocab_size:
+                raise RecipeError(
+                    f"tokenizer.also holds {size}, and a tokenizer of tokenizer.vocab_size = "
+                    f"{self.vocab_size} ids contains none that large; raise vocab_size, or remove "
+                    f"{size}"
+                )
+            if size in self.also[:position]:
+                raise RecipeError(f"tokenizer.also holds {size} twice; each size may be used once")
+            check_range("tokenizer.also", size, least=smallest, most=self.vocab_size)
+        if self.also and self.path is not None:
+            raise RecipeError(
+                f"tokenizer.also = {list(self.also)} is for a tokenizer that is learned, and "
+                f"tokenizer.path = {self.path!r} names one that exists; leave one of them out, or "
+                "use Tokenizer.truncated"
+            )
 
     @property
     def uses_span_table(self) -> bool:

@@ -169,6 +169,10 @@ def _size(value: object, key: str) -> int:
     return parse_size(value, key=key)
 
 
+def _sizes(value: object, key: str) -> tuple[int, ...]:
+    return tuple(_size(each, key) for each in (value if isinstance(value, list) else [value]))
+
+
 def _path(value: object, key: str) -> str:
     return absolute_path(_string(value, key))
 
@@ -198,6 +202,9 @@ _TOKENIZER: dict[str, _Reader] = {
     "pattern": _string,
     "special_tokens": _strings,
     "gaps": _string,
+    "min_pair_count": _size,
+    "max_token_bytes": _optional(_size),
+    "also": _sizes,
     "span_table": _size,
     "path": _optional(_path),
 }

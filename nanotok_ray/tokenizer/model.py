@@ -74,6 +74,37 @@ class Model:
         """The merges as the core takes them, of shape (m, 2)."""
         return np.array(self.merges, dtype=np.uint32).reshape(len(self.merges), 2)
 
+    def truncated(self, vocab_size: int) -> "Model":
+        r"""Give the model of the first merges; special tokens keep their order and follow them.
+
+        It is the one that learning to this size would have given.
+
+        >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98), (256, 99)),
+        ...               special_tokens={"<|bos|>": 258})
+        >>> smaller = model.truncated(258)
+        >>> smaller.merges, smaller.special_tokens
+        (((97, 98),), {'<|bos|>': 257})
+
+        Raises:
+            TokenizerError: It is larger than the model, or there is no room for 256 bytes and the
+                special tokens.
+        """
+        least = NUM_BYTES + len(self.special_tokens)
+        most = least + len(self.merges)
+        if not least <= vocab_size <= most:
+            raise TokenizerError(
+                f"cannot truncate to {vocab_size} ids: from {least} (256 bytes and "
+                f"{len(self.special_tokens)} special tokens) to {most} (all merges) are possible; "
+                "learn a larger tokenizer for more"
+            )
+        num_merges = vocab_size - least
+        return Model(
+            pattern=self.pattern,
+            unicode_version=self.unicode_version,
+            merges=self.merges[:num_merges],
+            special_tokens=number_special_tokens([*self.special_tokens], num_merges=num_merges),
+        )
+
     def token(self, number: int) -> bytes:
         """Give the bytes of an id that is not a special token."""
         return self.tokens[number]

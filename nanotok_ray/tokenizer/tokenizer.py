@@ -150,6 +150,22 @@ class Tokenizer:
         """
         save_model(self.model, folder)
 
+    def truncated(self, vocab_size: int) -> Self:
+        """Give the tokenizer of the first merges: equal to one learned at that size.
+
+        Special tokens keep their order and follow the last merge. A span table is not carried
+        along.
+
+        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+        >>> tokenizer.truncated(266).encode("hello", prepend="<|bos|>")
+        [257, 104, 256, 108, 111]
+
+        Raises:
+            TokenizerError: It is larger than this one, or there is no room for 256 bytes and the
+                special tokens.
+        """
+        return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
+
     def write_span_table(
         self, folder: str | os.PathLike[str], texts: Iterable[str], *, max_spans: int = MAX_SPANS
     ) -> None:

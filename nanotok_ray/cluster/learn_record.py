@@ -1,0 +1,71 @@
+"""The learn record: what was learned, from what, and the files that hold it.
+
+The files of the tokenizer itself decide whether it is learned again; those of smaller ones are
+listed too, and are cut from it if they are gone. Does not know how anything is learned.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nanotok_ray.cluster.training import Training
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, to_json
+from nanotok_ray.output import Record, finished_record, read_record
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
+from nanotok_ray.training_report import REPORT_NAME, short_report
+
+LEARN_RECORD = "records/learn.json"
+
+
+def files_of(folder: str) -> list[str]:
+    """Give the paths in the output of the files of a learned tokenizer."""
+    return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
+
+
+def smaller_folder(vocab_size: int) -> str:
+    """Give the folder in the output of a smaller tokenizer.
+
+    >>> smaller_folder(8192)
+    'tokenizer-8192'
+    """
+    return f"{TOKENIZER_FOLDER}-{vocab_size}"
+
+
+def finished_learning(training: Training, out: Folder) -> Record | None:
+    """Give the record if it is of this training, and the tokenizer's own files are there."""
+    return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
+
+
+def recorded_sizes(out: Folder) -> list[int]:
+    """Give the sizes of the smaller tokenizers that a former run wrote."""
+    try:
+        record = read_record(out, LEARN_RECORD)
+    except CorruptOutputError:
+        return []
+    return [] if record is None else list(record.values.get("also", []))
+
+
+def write_learn_record(
+    training: Training,
+    out: Folder,
+    *,
+    tokenizer: Tokenizer,
+    report: Mapping[str, Any],
+    also: Sequence[int],
+) -> None:
+    """Write the record, once its files are there: of the tokenizer and of smaller ones."""
+    folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
+    names = [name for folder in folders for name in files_of(folder)]
+    record = {
+        "format": RECORD_FORMAT,
+        "stage": "learn",
+        "key": training.key,
+        "tokenizer_sha256": tokenizer.sha256,
+        "also": list(also),
+        "report": short_report(report),
+        "files": [
+            {"name": name, "size": out.size(name), "sha256": out.sha256(name)} for name in names
+        ],
+    }
+    out.write_whole(LEARN_RECORD, to_json(record))

@@ -1,0 +1,95 @@
+"""The smaller tokenizers of `tokenizer.also`: cut from the learned one, each in its own folder.
+
+They enter no key: nothing is learned or tokenized again for their sake. A size that learning did
+not reach has no folder. Does not know how the tokenizer was learned.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nanotok_ray.cluster.learn_record import (
+    files_of,
+    finished_learning,
+    recorded_sizes,
+    smaller_folder,
+    write_learn_record,
+)
+from nanotok_ray.cluster.training import Training
+from nanotok_ray.manifest import TOKENIZER_FOLDER, from_json, to_json
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import SPAN_TABLE_NAME, Tokenizer
+from nanotok_ray.training_report import REPORT_FORMAT, REPORT_NAME, cut_report
+
+
+def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
+    """Give the sizes asked for that the tokenizer holds, the smallest first."""
+    return sorted(
+        size for size in training.recipe.tokenizer.also if size <= tokenizer.get_vocab_size()
+    )
+
+
+def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Iterator[str]:
+    """Say which sizes were asked for and not reached."""
+    for size in sorted(set(training.recipe.tokenizer.also)):
+        if size > tokenizer.get_vocab_size():
+            yield (
+                f"tokenizer.also asks for {size:,} ids and learning ended at "
+                f"{tokenizer.get_vocab_size():,}: {out.join(smaller_folder(size))} is not written"
+            )
+
+
+def missing_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
+    """Give the sizes whose folders are not there as the learn record says."""
+    record = finished_learning(training, out)
+    files = [] if record is None else record.values["files"]
+    expected = {file["name"]: file["size"] for file in files}
+    return [
+        size for size in reached_sizes(training, tokenizer) if not _is_there(size, expected, out)
+    ]
+
+
+def write_smaller(
+    tokenizer: Tokenizer, report: Mapping[str, Any], out: Folder, *, sizes: Sequence[int]
+) -> None:
+    """Write tokenizers of these sizes, with their reports, as if learned at these sizes."""
+    for size in sizes:
+        smaller = tokenizer.truncated(size)
+        folder = smaller_folder(size)
+        smaller.save(out.join(folder))
+        out.write_whole(f"{folder}/{REPORT_NAME}", to_json(cut_report(report, smaller.model)))
+
+
+def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
+    """Write the missing ones of a tokenizer that was learned before; give their sizes.
+
+    Those of sizes no longer asked for stay, and stay in the record.
+
+    Raises:
+        CorruptOutputError: the report beside the tokenizer is damaged.
+    """
+    record = finished_learning(training, out)
+    assert record is not None
+    sizes = missing_sizes(training, tokenizer, out)
+    expected = {file["name"]: file["size"] for file in record.values["files"]}
+    kept = [size for size in record.values["also"] if _is_there(size, expected, out)]
+    also = sorted({*reached_sizes(training, tokenizer), *kept})
+    if also == record.values["also"] and not sizes:
+        return []
+    name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
+    report = from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
+    write_smaller(tokenizer, report, out, sizes=sizes)
+    write_learn_record(training, out, tokenizer=tokenizer, report=report, also=also)
+    return sizes
+
+
+def remove_other_sizes(out: Folder, *, sizes: Sequence[int]) -> None:
+    """Remove what a former run cut from another tokenizer, but for sizes written since."""
+    for size in set(recorded_sizes(out)) - set(sizes):
+        folder = smaller_folder(size)
+        for name in (f"{folder}/{SPAN_TABLE_NAME}", *files_of(folder)):
+            out.remove(name)
+
+
+def _is_there(size: int, expected: Mapping[str, int], out: Folder) -> bool:
+    names = files_of(smaller_folder(size))
+    return all(name in expected and out.size(name) == expected[name] for name in names)

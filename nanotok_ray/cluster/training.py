@@ -1,0 +1,78 @@
+"""What is to be learned from a plan: from which slices, how counted, how large; and its key.
+
+Does not know what was done already, nor how any of it is done.
+"""
+
+from dataclasses import dataclass
+
+from nanotok_ray import _core
+from nanotok_ray.cluster.stages import CountWork
+from nanotok_ray.counts import CountSettings
+from nanotok_ray.errors import PlanError
+from nanotok_ray.manifest import key_of
+from nanotok_ray.patterns import resolve_pattern
+from nanotok_ray.plan import Plan, Slice
+from nanotok_ray.recipe import Recipe
+
+LEARN_FORMAT = "nanotok-learn 2"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Training:
+    """What is to be learned: from which slices, how counted, how large."""
+
+    recipe: Recipe
+    slices: tuple[Slice, ...]
+    settings: CountSettings
+
+    @property
+    def key(self) -> str:
+        """Everything the tokenizer depends on."""
+        own = self.recipe.tokenizer
+        return key_of(
+            {
+                "format": LEARN_FORMAT,
+                "counts": [self.settings.key(each) for each in self.slices],
+                "max_chars": self.recipe.limits.max_chars,
+                "vocab_size": own.vocab_size,
+                "special_tokens": list(own.special_tokens),
+                "min_pair_count": own.min_pair_count,
+                "max_token_bytes": own.max_token_bytes,
+            }
+        )
+
+    def work(self, each: Slice, *, budget: int | None = None) -> CountWork:
+        """Give the counting of one slice, with a budget of code points if it has one."""
+        settings = self.settings
+        if budget is not None:
+            settings = CountSettings(
+                pattern=settings.pattern,
+                gaps=settings.gaps,
+                doc_cap=settings.doc_cap,
+                budget=budget,
+            )
+        return CountWork(slice=each, settings=settings, work=self.recipe.output.work)
+
+
+def training_of(recipe: Recipe, plan: Plan) -> Training:
+    """Say what is to be learned from a plan.
+
+    Raises:
+        PlanError: nothing is to be counted.
+        PatternError: the pattern cannot be compiled.
+    """
+    counted = {source.name for source in recipe.sources if source.count}
+    slices = tuple(each for each in plan.slices(split="train") if each.source in counted)
+    if not slices:
+        raise PlanError(
+            "no train split to learn a tokenizer from: name a source of kind text (or with "
+            "count = true) that has train files, or an existing tokenizer as tokenizer.path"
+        )
+    pattern = resolve_pattern(recipe.tokenizer.pattern)
+    _core.Splitter(pattern)  # compiled here once, so that a bad one is not found by every task
+    settings = CountSettings(
+        pattern=pattern,
+        gaps=recipe.tokenizer.gaps,
+        doc_cap=recipe.limits.doc_cap,
+    )
+    return Training(recipe=recipe, slices=slices, settings=settings)

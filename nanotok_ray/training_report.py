@@ -1,0 +1,218 @@
+r"""The training report: what a tokenizer was learned from, every merge, and what each size gives.
+
+Takes a model, what the learner said of its merges, and what was counted; gives plain values for
+JSON that depend on these alone. The report of a smaller tokenizer is cut from that of a larger one.
+Does not know where texts came from, nor where the report is written.
+
+Columns of `merges`, one entry a merge: `left` and `right` (ids), `token` (text), `count` (how often
+the pair occurred when it was merged, overlaps included) and `applied` (how often it was merged: by
+so much the number of tokens fell). A token is written as UTF-8; a backslash in it is `\\`, a byte
+that is not UTF-8 `\xNN`, so that no two tokens are written alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from operator import mul
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.size_curve import WORTH, size_curve, suggested_size
+from nanotok_ray.tokenizer import Model
+from nanotok_ray.tokenizer.model import NUM_BYTES
+
+REPORT_NAME = "report.json"
+REPORT_FORMAT = "nanotok-report 1"
+
+_BLOCK = 2**20
+"""So many spans are Python's integers at a time."""
+
+_RULES = {
+    "order": "highest count first; among equals the smallest (left, right)",
+    "count": "overlapping windows count: 'aaa' holds the pair of 'a' and 'a' twice",
+    "ids": "bytes are 0..255, merge k makes 256 + k, special tokens follow",
+    "stop_reasons": [REACHED, NO_PAIR_LEFT, BELOW_MIN_PAIR_COUNT],
+    "suggested_vocab_size": f"of the curve, before doubling the merges saves under {WORTH:.0%}",
+}
+
+Numbers = Sequence[int] | NDArray[np.uint64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """What a tokenizer was learned from; None: not known."""
+
+    documents: int | None
+    """Documents in which they are; a conversation holds several texts."""
+    texts: int | None
+    """Texts that were counted."""
+    text_bytes: int | None
+    """Bytes of these."""
+    spans: int
+    """Spans in them."""
+    distinct_spans: int
+    """How many different ones."""
+    span_bytes: int
+    """Bytes of all spans, each as often as it occurs: the tokens before the first merge."""
+    gaps: int | None
+    """Spans that the pattern did not match."""
+    code_points: int | None = None
+    """Code points of the texts."""
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    """Documents that could not be used, by reason."""
+
+
+def training_report(
+    model: Model,
+    *,
+    vocab_size: int,
+    counts: Numbers,
+    applied: Numbers,
+    stop_reason: str,
+    counted: Counted,
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+) -> dict[str, Any]:
+    r"""Build the report of a tokenizer from what the learner found.
+
+    >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98),),
+    ...               special_tokens={"<|bos|>": 257})
+    >>> counted = Counted(documents=1, texts=1, text_bytes=9, spans=3, distinct_spans=1,
+    ...                   span_bytes=9, gaps=0)
+    >>> report = training_report(model, vocab_size=258, counts=[3], applied=[3],
+    ...                          stop_reason=REACHED, counted=counted)
+    >>> report["merges"]["token"], report["curve"][-1]["tokens"]
+    (['ab'], 6)
+
+    Args:
+        model: the tokenizer.
+        vocab_size: ids that were asked for, special tokens included.
+        counts: [m], how often the pair of each merge occurred when it was merged.
+        applied: [m], how often it was merged.
+        stop_reason: why there are no more merges, as the learner says it.
+        counted: what it was learned from.
+        min_pair_count: pairs that occur less often were not merged.
+        max_token_bytes: pairs of more bytes were not merged; None: of any number.
+
+    Raises:
+        TokenizerError: There are not as many numbers as merges.
+    """
+    _check_lengths(model, counts=counts, applied=applied)
+    curve = size_curve(
+        _integers(applied),
+        span_bytes=counted.span_bytes,
+        num_special_tokens=len(model.special_tokens),
+    )
+    return {
+        "format": REPORT_FORMAT,
+        "pattern": model.pattern,
+        "unicode_version": model.unicode_version,
+        "special_tokens": list(model.special_tokens),
+        "vocab_size_asked": vocab_size,
+        "vocab_size_reached": model.num_ids,
+        "stop_reason": stop_reason,
+        "min_pair_count": min_pair_count,
+        "max_token_bytes": max_token_bytes,
+        "rules": _RULES,
+        **asdict(counted),
+        "duplicate_tokens": _duplicates(model.tokens),
+        "curve": curve,
+        "suggested_vocab_size": suggested_size(curve),
+        "merges": {
+            "left": [left for left, _ in model.merges],
+            "right": [right for _, right in model.merges],
+            "token": [token_text(token) for token in model.tokens[NUM_BYTES:]],
+            "count": _integers(counts),
+            "applied": _integers(applied),
+        },
+    }
+
+
+def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
+    """Give the report of a tokenizer truncated to fewer merges: as if it had been learned so.
+
+    `model` is the truncated one, `report` that of the tokenizer it was taken from.
+
+    Raises:
+        TokenizerError: `report` has fewer merges than the model.
+    """
+    size, merges = len(model.merges), report["merges"]
+    return training_report(
+        model,
+        vocab_size=model.num_ids,
+        counts=merges["count"][:size],
+        applied=merges["applied"][:size],
+        stop_reason=REACHED,
+        counted=Counted(**{each.name: report[each.name] for each in fields(Counted)}),
+        min_pair_count=report["min_pair_count"],
+        max_token_bytes=report["max_token_bytes"],
+    )
+
+
+def short_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the report without what grows with the vocabulary, and without the rules."""
+    long = {"curve", "duplicate_tokens", "format", "merges", "rules"}
+    return {name: value for name, value in report.items() if name not in long}
+
+
+def why_stopped(report: Mapping[str, Any]) -> str:
+    """Say why learning ended, with the value that ended it.
+
+    >>> why_stopped({"stop_reason": "below min_pair_count", "min_pair_count": 5})
+    'below min_pair_count = 5'
+    """
+    reason = str(report["stop_reason"])
+    if reason == BELOW_MIN_PAIR_COUNT:
+        return f"{reason} = {report['min_pair_count']:,}"
+    longest = report.get("max_token_bytes")
+    if reason == NO_PAIR_LEFT and longest is not None:
+        return f"{reason} of at most max_token_bytes = {longest:,}"
+    return reason
+
+
+def bytes_of_spans(offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> int:
+    """Sum the bytes of spans, each as often as it occurs, without a limit.
+
+    `offsets` [n + 1] say where each span begins, and the end; `counts` [n] how often each occurs.
+
+    >>> bytes_of_spans(np.array([0, 3, 4]), np.array([2**63, 1], dtype=np.uint64)) == 3 * 2**63 + 1
+    True
+    """
+    total = 0
+    for start in range(0, len(counts), _BLOCK):
+        lengths = np.diff(offsets[start : start + _BLOCK + 1])
+        total += sum(map(mul, lengths.tolist(), counts[start : start + _BLOCK].tolist()))
+    return total
+
+
+def token_text(token: bytes) -> str:
+    r"""Give the bytes of a token as text from which they can be had back.
+
+    >>> token_text(" naïve".encode()), token_text(b"\xff\\")
+    (' naïve', '\\xff\\\\')
+    """
+    return token.replace(b"\\", rb"\\").decode(errors="backslashreplace")
+
+
+def _check_lengths(model: Model, **columns: Numbers) -> None:
+    for name, column in columns.items():
+        if len(column) != len(model.merges):
+            raise TokenizerError(
+                f"{name} has {len(column)} numbers for {len(model.merges)} merges: give what the "
+                "learner gave beside them"
+            )
+
+
+def _integers(numbers: Numbers) -> list[int]:
+    """Give Python's integers, which JSON can hold and whose sums have no limit."""
+    return numbers.tolist() if isinstance(numbers, np.ndarray) else list(numbers)
+
+
+def _duplicates(tokens: Sequence[bytes]) -> list[list[int]]:
+    """Give [lowest id, other id] wherever two ids stand for the same bytes."""
+    first: dict[bytes, int] = {}
+    pairs = [[first.setdefault(token, number), number] for number, token in enumerate(tokens)]
+    return [pair for pair in pairs if pair[0] != pair[1]]
