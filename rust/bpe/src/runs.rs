@@ -34,6 +34,15 @@ impl SortedRun {
         self.counts.push(count);
     }
 
+    /// Appends a run that comes after this one.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let base = self.offsets.last().copied().unwrap_or(0);
+        self.hashes.extend_from_slice(&other.hashes);
+        self.data.extend_from_slice(&other.data);
+        self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
+        self.counts.extend_from_slice(&other.counts);
+    }
+
     /// The borrowed form, which [`merge_runs`] takes.
     ///
     /// # Errors
@@ -65,6 +74,13 @@ impl<'a> RunView<'a> {
             }
         }
         Ok(Self { hashes, spans, counts })
+    }
+
+    /// Hash, span and count of each row.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, &'a [u8], u64)> {
+        let spans = self.spans;
+        let rows = self.hashes.iter().zip(self.counts).enumerate();
+        rows.map(move |(row, (&hash, &count))| (hash, spans.get(row), count))
     }
 
     fn key(&self, row: usize) -> Option<(u64, &'a [u8])> {
