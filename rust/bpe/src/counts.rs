@@ -3,7 +3,7 @@
 
 use crate::blocks::in_blocks_with;
 use crate::counter::{Counter, Sums};
-use crate::sorting::sorted_run;
+use crate::sorting::{MAX_TABLES, sorted_run};
 use crate::{Documents, Error, RunView, SortedRun, Splitter, hash64};
 
 /// How often each span occurs in the documents seen so far.
@@ -56,7 +56,7 @@ impl SpanCounts {
         threads: usize,
         times: u64,
     ) -> Result<Sums, Error> {
-        let blocks = documents.blocks(threads);
+        let blocks = documents.blocks(threads.min(MAX_TABLES));
         self.make_counters(blocks.len());
         let count = |counter: &mut Counter, block| counter.count(documents, block, times);
         let sums = in_blocks_with(blocks, &mut self.counters, count);
@@ -82,9 +82,7 @@ impl SpanCounts {
             total = total.checked_add(count).ok_or(Error::SpanCountOverflow)?;
         }
         self.make_counters(1);
-        for (hash, span, count) in run.rows() {
-            self.counters[0].table.add(span, hash, count);
-        }
+        self.counters[0].table.add_run(run);
         self.total = total;
         Ok(())
     }

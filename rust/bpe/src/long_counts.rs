@@ -54,7 +54,7 @@ impl LongCounts {
     pub(crate) fn prefetch_bytes(&self, hash: u64) {
         let entry = &self.entries()[self.place(hash)];
         if entry[HASH] == hash {
-            prefetch(&self.bytes, as_index(entry[START]));
+            self.prefetch_at(as_index(entry[START]));
         }
     }
 
@@ -104,7 +104,7 @@ impl LongCounts {
         let bytes = std::mem::take(&mut self.bytes);
         let mut larger =
             Self::of_entries(entries * if entries < FAST_ENTRIES { 8 } else { 2 }, bytes);
-        for (_, entry) in self.all() {
+        for entry in self.all() {
             let mut at = larger.place(entry[HASH]);
             while larger.entries()[at][LENGTH] != 0 {
                 at = (at + 1) & larger.mask;
@@ -115,25 +115,35 @@ impl LongCounts {
         *self = larger;
     }
 
-    /// All spans that ever came: the number of the entry, the hash64, and the count, which may be 0.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = (usize, u64, u64)> {
-        self.all().map(|(at, entry)| (at, entry[HASH], entry[COUNT]))
+    /// All spans that ever came: where each starts, its length, hash64, and count, which may be 0.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u64, u64, u64)> {
+        self.all().map(|entry| (entry[START], entry[LENGTH], entry[HASH], entry[COUNT]))
     }
 
-    /// The span of an entry.
+    /// The same with the spans themselves.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = (&[u8], u64, u64)> {
+        self.all().map(|entry| (self.bytes_of(entry), entry[HASH], entry[COUNT]))
+    }
+
+    /// The span of so many bytes that starts there.
     #[inline]
-    pub(crate) fn span(&self, number: usize) -> &[u8] {
-        self.bytes_of(&self.entries()[number])
+    pub(crate) fn bytes_at(&self, start: usize, length: usize) -> &[u8] {
+        &self.bytes[start..start + length]
     }
 
-    fn all(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        self.entries().iter().enumerate().filter(|(_, entry)| entry[LENGTH] != 0)
+    /// Asks for the bytes that start there.
+    #[inline]
+    pub(crate) fn prefetch_at(&self, start: usize) {
+        prefetch(&self.bytes, start);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries().iter().filter(|entry| entry[LENGTH] != 0)
     }
 
     #[inline]
     fn bytes_of(&self, entry: &Entry) -> &[u8] {
-        let start = as_index(entry[START]);
-        &self.bytes[start..start + as_index(entry[LENGTH])]
+        self.bytes_at(as_index(entry[START]), as_index(entry[LENGTH]))
     }
 
     #[inline]
@@ -186,10 +196,12 @@ mod tests {
                 prop_assert_eq!(counts.get(span, *hash), count);
             }
             prop_assert_eq!(counts.get(b"absent", 0), 0);
-            let all = counts.numbers();
-            let found: BTreeMap<(u64, Vec<u8>), u64> =
-                all.map(|(at, hash, count)| ((hash, counts.span(at).to_vec()), count)).collect();
-            prop_assert_eq!(counts.numbers().count(), map.len());
+            let all = counts.spans().zip(counts.places());
+            let found: BTreeMap<(u64, Vec<u8>), u64> = all.map(|((span, hash, count), place)| {
+                assert_eq!((place.1, place.2, place.3), (span.len() as u64, hash, count));
+                ((hash, span.to_vec()), count)
+            }).collect();
+            prop_assert_eq!(counts.spans().count(), map.len());
             prop_assert_eq!(found, map);
         }
     }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::short::Short;
 use crate::{Documents, Error};
 
 /// Spans with their counts, sorted by (hash64, span): four arrays, as they lie on disk.
@@ -27,11 +28,23 @@ impl SortedRun {
         Self { hashes, data: Vec::with_capacity(bytes), offsets, counts }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, hash: u64, span: &[u8], count: u64) {
         self.hashes.push(hash);
         self.data.extend_from_slice(span);
         self.offsets.push(i64::try_from(self.data.len()).expect("memory is below 2**63 bytes"));
         self.counts.push(count);
+    }
+
+    /// The same for a short span: all 16 bytes are copied, as a copy of a length that is not known
+    /// beforehand is a call.
+    #[inline]
+    pub(crate) fn push_short(&mut self, hash: u64, span: Short, count: u64) {
+        let (bytes, length) = span.bytes();
+        let end = self.data.len() + length;
+        self.data.extend_from_slice(&bytes);
+        self.data.truncate(end);
+        self.push(hash, &[], count);
     }
 
     /// Appends a run that comes after this one.

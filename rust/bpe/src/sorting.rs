@@ -2,28 +2,42 @@
 //! rows are put where the first bits of their hash say, then the few that share these are sorted. Knows
 //! no documents.
 
+use std::cmp::Ordering;
 use std::mem;
 use std::ops::Range;
 
 use crate::SortedRun;
 use crate::blocks::in_blocks_with;
 use crate::counter::Table;
+use crate::long_counts::LongCounts;
 use crate::short::Short;
 
 /// About so many rows share the first bits of their hash.
 const BUCKET: usize = 8;
+
+/// So many rows before it is written, a long span is asked for from memory.
+const AHEAD: usize = 24;
 
 /// A span of a table.
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     hash: u64,
     count: u64,
-    /// The halves of a short span. Of a long one its number, then that of its table, which is smaller than
-    /// any short span's upper half.
+    /// The halves of a short span. Of a long one where it starts, then its length and the number of its
+    /// table: the upper half of a short span is larger.
     span: [u64; 2],
 }
 
-/// The sum of `tables`, each of `threads` sorting a range of hashes.
+/// Bits of the number of a table, below the length.
+const TABLE_BITS: u32 = 16;
+
+/// More tables cannot be told apart.
+pub(crate) const MAX_TABLES: usize = 1 << TABLE_BITS;
+
+/// No long span is so long.
+const MAX_LONG: u64 = 1 << 56;
+
+/// The sum of at most `MAX_TABLES` tables, each of `threads` sorting a range of hashes.
 pub(crate) fn sorted_run(tables: &[&Table], threads: usize) -> SortedRun {
     let rows: usize = tables.iter().map(|table| table.len()).sum();
     let tables = Tables { tables, bits: (rows / BUCKET).max(1).ilog2() };
@@ -48,10 +62,9 @@ impl Tables<'_> {
         let mut run = SortedRun::with_capacity(rows.len(), num_bytes);
         let mut start = 0;
         for end in ends {
+            self.ask(rows.get(end + AHEAD..2 * end - start + AHEAD).unwrap_or_default());
             let bucket = &mut rows[mem::replace(&mut start, end)..end];
-            bucket.sort_unstable_by(|a, b| {
-                a.hash.cmp(&b.hash).then_with(|| self.with(a, |a| self.with(b, |b| a.cmp(b))))
-            });
+            bucket.sort_unstable_by(|a, b| a.hash.cmp(&b.hash).then_with(|| self.compare(a, b)));
             self.push_all(bucket, &mut run);
         }
         run
@@ -64,7 +77,7 @@ impl Tables<'_> {
         self.each(buckets, |bucket, row| {
             places[bucket] += 1;
             number += 1;
-            num_bytes += self.with(&row, <[u8]>::len);
+            num_bytes += self.length(&row);
         });
         let mut start = 0;
         for place in &mut places {
@@ -91,8 +104,8 @@ impl Tables<'_> {
             for (span, hash, count) in table.short.all() {
                 check(Row { hash, count, span: span.halves() });
             }
-            for (at, hash, count) in table.long.numbers() {
-                check(Row { hash, count, span: [at as u64, number] });
+            for (start, length, hash, count) in table.long.places() {
+                check(Row { hash, count, span: [start, length << TABLE_BITS | number] });
             }
         }
     }
@@ -111,22 +124,54 @@ impl Tables<'_> {
             while let Some(same) = rows.next_if(|other| self.is_same(row, other)) {
                 count += same.count;
             }
-            self.with(row, |span| run.push(row.hash, span, count));
+            if self.long(row).is_some() {
+                self.with(row, |span| run.push(row.hash, span, count));
+            } else {
+                run.push_short(row.hash, Short::of_halves(row.span), count);
+            }
         }
     }
 
     #[inline]
     fn is_same(&self, row: &Row, other: &Row) -> bool {
-        row.hash == other.hash && self.with(row, |a| self.with(other, |b| a == b))
+        row.hash == other.hash && self.compare(row, other).is_eq()
+    }
+
+    /// Compares spans; those of two tables are mostly the same.
+    #[inline]
+    fn compare(&self, row: &Row, other: &Row) -> Ordering {
+        if row.span == other.span {
+            return Ordering::Equal;
+        }
+        self.with(row, |a| self.with(other, |b| a.cmp(b)))
+    }
+
+    fn ask(&self, rows: &[Row]) {
+        for (spans, start, _) in rows.iter().filter_map(|row| self.long(row)) {
+            spans.prefetch_at(start);
+        }
+    }
+
+    /// Where a long span is.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "they were indices")]
+    fn long(&self, row: &Row) -> Option<(&LongCounts, usize, usize)> {
+        let [start, high] = row.span;
+        let table = self.tables.get(high as usize % MAX_TABLES);
+        let table = table.filter(|_| high < MAX_LONG)?;
+        Some((&table.long, start as usize, (high >> TABLE_BITS) as usize))
+    }
+
+    #[inline]
+    fn length(&self, row: &Row) -> usize {
+        self.long(row).map_or(Short::of_halves(row.span).bytes().1, |(_, _, length)| length)
     }
 
     /// What `work` makes of the row's span.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "they were indices")]
     fn with<T>(&self, row: &Row, work: impl FnOnce(&[u8]) -> T) -> T {
-        let [low, high] = row.span;
-        if let Some(table) = self.tables.get(high as usize) {
-            return work(table.long.span(low as usize));
+        if let Some((spans, start, length)) = self.long(row) {
+            return work(spans.bytes_at(start, length));
         }
         let (bytes, length) = Short::of_halves(row.span).bytes();
         work(&bytes[..length])
