@@ -105,7 +105,7 @@ impl SpanCounts {
 
     /// All spans and their counts, sorted by (hash64, span); each of `threads` sorts a range of hashes.
     ///
-    /// Memory beside the result: 32 bytes for each distinct span of each thread's table, and 1 to 2 more;
+    /// Memory beside the result: 32 bytes for each distinct span of each thread's table, and 1 more;
     /// with several threads up to half the result.
     pub fn sorted_run(&self, threads: usize) -> SortedRun {
         let tables: Vec<_> = self.counters.iter().map(|counter| &counter.table).collect();

@@ -9,6 +9,9 @@ impl Short {
     /// Bytes of the longest span that is short.
     pub(crate) const MAX_LENGTH: usize = 15;
 
+    /// Bytes that are copied of a short span of any length.
+    pub(crate) const ROOM: usize = 16;
+
     /// The short form of `span`, if it has 1 to 15 bytes.
     ///
     /// Reads the span as its first and last bytes, which may overlap: a copy of a length that is not
@@ -79,7 +82,7 @@ impl Short {
     }
 
     /// The span's bytes, and how many of them count.
-    pub(crate) fn bytes(self) -> ([u8; 16], usize) {
+    pub(crate) fn bytes(self) -> ([u8; Self::ROOM], usize) {
         let bytes = self.0.to_le_bytes();
         (bytes, usize::from(bytes[15]))
     }

@@ -59,7 +59,7 @@ impl Tables<'_> {
     /// The run of the rows in a range of buckets.
     fn run(&self, buckets: &Range<usize>) -> SortedRun {
         let (mut rows, ends, num_bytes) = self.rows(buckets);
-        let mut run = SortedRun::with_capacity(rows.len(), num_bytes);
+        let mut run = SortedRun::with_capacity(rows.len(), num_bytes + Short::ROOM);
         let mut start = 0;
         for end in ends {
             self.ask(rows.get(end + AHEAD..2 * end - start + AHEAD).unwrap_or_default());
