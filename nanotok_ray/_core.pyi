@@ -131,11 +131,29 @@ class SpanCounts:
 
         Raises:
             SplitError: A document cannot be split (names its number and the byte offset).
-            CountOverflowError: A count would pass 2**64 - 1.
+            CountOverflowError: The sum of all counts would pass 2**64 - 1.
+        """
+
+    def add_run(
+        self,
+        hashes: NDArray[np.uint64],
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        counts: NDArray[np.uint64],
+    ) -> None:
+        """Add the counts of spans that were counted before; after an error none of them is added.
+
+        The spans are those of a sorted run, but any order will do. How many of them are gaps it
+        does not say: `num_gaps` stays as it is.
+
+        Raises:
+            TokenizerError: The arrays do not fit together, a span is empty, or a hash is not the
+                hash64 of its span.
+            CountOverflowError: The sum of all counts would pass 2**64 - 1.
         """
 
     def num_distinct(self) -> int:
-        """Return how many different spans there are."""
+        """Return how many different spans there are; takes a look at each of them."""
 
     def total(self) -> int:
         """Return how many spans were counted."""
@@ -143,8 +161,8 @@ class SpanCounts:
     def num_gaps(self) -> int:
         """Return how many of them the pattern did not match (invalid bytes left out)."""
 
-    def sorted_run(self) -> _SortedRun:
-        """Return all spans with their counts, sorted by (hash64, span)."""
+    def sorted_run(self, *, threads: int = 1) -> _SortedRun:
+        """Return all spans with their counts, sorted by (hash64, span), whatever the threads."""
 
 def merge_runs(runs: list[_SortedRun]) -> _SortedRun:
     """Return the sum of sorted runs as one sorted run.

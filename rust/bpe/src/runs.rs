@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::short::Short;
 use crate::{Documents, Error};
 
 /// Spans with their counts, sorted by (hash64, span): four arrays, as they lie on disk.
@@ -27,11 +28,32 @@ impl SortedRun {
         Self { hashes, data: Vec::with_capacity(bytes), offsets, counts }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, hash: u64, span: &[u8], count: u64) {
         self.hashes.push(hash);
         self.data.extend_from_slice(span);
         self.offsets.push(i64::try_from(self.data.len()).expect("memory is below 2**63 bytes"));
         self.counts.push(count);
+    }
+
+    /// The same for a short span: all 16 bytes are copied, as a copy of a length that is not known
+    /// beforehand is a call.
+    #[inline]
+    pub(crate) fn push_short(&mut self, hash: u64, span: Short, count: u64) {
+        let (bytes, length) = span.bytes();
+        let end = self.data.len() + length;
+        self.data.extend_from_slice(&bytes);
+        self.data.truncate(end);
+        self.push(hash, &[], count);
+    }
+
+    /// Appends a run that comes after this one.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let base = self.offsets.last().copied().unwrap_or(0);
+        self.hashes.extend_from_slice(&other.hashes);
+        self.data.extend_from_slice(&other.data);
+        self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
+        self.counts.extend_from_slice(&other.counts);
     }
 
     /// The borrowed form, which [`merge_runs`] takes.
@@ -65,6 +87,13 @@ impl<'a> RunView<'a> {
             }
         }
         Ok(Self { hashes, spans, counts })
+    }
+
+    /// Hash, span and count of each row.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, &'a [u8], u64)> {
+        let spans = self.spans;
+        let rows = self.hashes.iter().zip(self.counts).enumerate();
+        rows.map(move |(row, (&hash, &count))| (hash, spans.get(row), count))
     }
 
     fn key(&self, row: usize) -> Option<(u64, &'a [u8])> {

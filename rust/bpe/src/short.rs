@@ -9,6 +9,9 @@ impl Short {
     /// Bytes of the longest span that is short.
     pub(crate) const MAX_LENGTH: usize = 15;
 
+    /// Bytes that are copied of a short span of any length.
+    pub(crate) const ROOM: usize = 16;
+
     /// The short form of `span`, if it has 1 to 15 bytes.
     ///
     /// Reads the span as its first and last bytes, which may overlap: a copy of a length that is not
@@ -46,25 +49,50 @@ impl Short {
         Self(u128::from_le_bytes(*bytes) & mask | (length as u128) << 120)
     }
 
+    /// The short form of `data[start..end]`, if it has one.
+    #[inline]
+    pub(crate) fn within(data: &[u8], start: usize, end: usize) -> Option<Self> {
+        let length = end - start;
+        if length > Self::MAX_LENGTH {
+            return None;
+        }
+        match data.get(start..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => Some(Self::first_of(bytes, length)),
+            None => Self::new(&data[start..end]),
+        }
+    }
+
     /// The span as a number: 0 for none.
     #[inline]
     pub(crate) fn number(self) -> u128 {
         self.0
     }
 
+    /// The number's lower and upper half; the upper one is 0 for none alone.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
+    pub(crate) fn halves(self) -> [u64; 2] {
+        [self.0 as u64, (self.0 >> 64) as u64]
+    }
+
+    /// The span whose halves these are.
+    #[inline]
+    pub(crate) fn of_halves([low, high]: [u64; 2]) -> Self {
+        Self(u128::from(low) | u128::from(high) << 64)
+    }
+
     /// The span's bytes, and how many of them count.
-    pub(crate) fn bytes(self) -> ([u8; 16], usize) {
+    pub(crate) fn bytes(self) -> ([u8; Self::ROOM], usize) {
         let bytes = self.0.to_le_bytes();
         (bytes, usize::from(bytes[15]))
     }
 
     /// A number that spreads over a power of two.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
     pub(crate) fn mixed(self) -> usize {
         const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
         const SECOND: u64 = 0xd1b5_4a32_d192_ed03;
-        let (low, high) = (self.0 as u64, (self.0 >> 64) as u64);
+        let [low, high] = self.halves();
         let product = u128::from(low ^ FIRST) * u128::from(high ^ SECOND);
         (product ^ product >> 64) as usize
     }
@@ -94,6 +122,11 @@ mod tests {
             let mut longer = [7; 16];
             longer[..a.len()].copy_from_slice(&a);
             prop_assert_eq!(Short::first_of(&longer, a.len()), short);
+            let both = [&b[..], &a[..], &[9; 16]].concat();
+            for data in [&both[..], &both[..b.len() + a.len()]] {
+                prop_assert_eq!(Short::within(data, b.len(), b.len() + a.len()), Some(short));
+            }
+            prop_assert_eq!(Short::of_halves(short.halves()), short);
         }
     }
 }

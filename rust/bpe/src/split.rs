@@ -95,24 +95,27 @@ impl Splitter {
         self.visit(document, visit).map_err(|stuck| stuck.in_document(0))
     }
 
-    /// Calls `visit` with where each span ends. For who needs no more this is the fastest.
+    /// Calls `visit` with where each span ends, and says how many are gaps. For who needs no more this is
+    /// the fastest.
     #[inline]
     pub(crate) fn visit_ends(
         &self,
         document: &[u8],
         mut visit: impl FnMut(usize),
-    ) -> Result<(), Stuck> {
+    ) -> Result<u64, Stuck> {
         if let Engine::Scanner(scanner) = &self.engine
             && let Ok(text) = simdutf8::basic::from_utf8(document)
         {
             scanner.visit_ends(text, visit);
-            return Ok(());
+            return Ok(0);
         }
-        let mut end = 0;
-        self.visit(document, |span, _| {
+        let (mut end, mut gaps) = (0, 0);
+        self.visit(document, |span, kind| {
             end += span.len();
+            gaps += u64::from(kind == Kind::Gap);
             visit(end);
-        })
+        })?;
+        Ok(gaps)
     }
 
     pub(crate) fn visit<'d>(

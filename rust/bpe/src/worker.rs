@@ -123,7 +123,7 @@ impl Memory {
     /// Finds what the span `data[start..end]` is looked up by, and asks for that from memory.
     #[inline]
     fn ask(&self, keys: &mut Keys, at: usize, data: &[u8], start: usize, end: usize) {
-        let (short, place) = if let Some(short) = short_of(data, start, end) {
+        let (short, place) = if let Some(short) = Short::within(data, start, end) {
             let place = self.short.place(short);
             self.short.prefetch(place);
             (short, place)
@@ -195,17 +195,4 @@ struct Keys {
     shorts: [Short; AHEAD],
     /// The line of a short span, the hash of a longer one.
     places: [usize; AHEAD],
-}
-
-/// The short form of `data[start..end]`, if it has one.
-#[inline]
-fn short_of(data: &[u8], start: usize, end: usize) -> Option<Short> {
-    let length = end - start;
-    if length > Short::MAX_LENGTH {
-        return None;
-    }
-    match data.get(start..).and_then(|rest| rest.first_chunk()) {
-        Some(bytes) => Some(Short::first_of(bytes, length)),
-        None => Short::new(&data[start..end]),
-    }
 }

@@ -10,19 +10,29 @@ use memmap2::MmapMut;
 /// Fewer bytes gain nothing by large pages.
 const MIN_MAPPED: usize = 2 << 20;
 
-/// Bytes that begin as zeros.
+/// Bytes of a line of the CPU's caches: the zeros begin with one.
+const LINE: usize = 64;
+
+/// Bytes that begin as zeros, a multiple of 8.
 pub(crate) enum Zeros {
     Mapped(MmapMut),
-    Allocated(Vec<u8>),
+    Allocated { words: Vec<u64>, start: usize },
 }
 
 impl Zeros {
     pub(crate) fn new(number: usize) -> Self {
         let mapped = (number >= MIN_MAPPED).then(|| MmapMut::map_anon(number).ok()).flatten();
-        let Some(mapped) = mapped else { return Self::Allocated(vec![0; number]) };
+        let Some(mapped) = mapped else { return Self::allocated(number) };
         #[cfg(target_os = "linux")]
         let _ = mapped.advise(memmap2::Advice::HugePage); // a wish: small pages do as well
         Self::Mapped(mapped)
+    }
+
+    fn allocated(number: usize) -> Self {
+        let spare = LINE / 8 - 1;
+        let words = vec![0; number.div_ceil(8) + spare];
+        let start = words.as_ptr().align_offset(LINE).min(spare);
+        Self::Allocated { words, start }
     }
 }
 
@@ -33,7 +43,10 @@ impl Deref for Zeros {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Mapped(bytes) => bytes,
-            Self::Allocated(bytes) => bytes,
+            Self::Allocated { words, start } => {
+                let end = words.len() - (LINE / 8 - 1) + start;
+                bytemuck::cast_slice(&words[*start..end])
+            }
         }
     }
 }
@@ -43,7 +56,10 @@ impl DerefMut for Zeros {
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Mapped(bytes) => bytes,
-            Self::Allocated(bytes) => bytes,
+            Self::Allocated { words, start } => {
+                let end = words.len() - (LINE / 8 - 1) + *start;
+                bytemuck::cast_slice_mut(&mut words[*start..end])
+            }
         }
     }
 }

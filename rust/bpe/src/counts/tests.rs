@@ -42,24 +42,53 @@ fn spans_gaps_and_invalid_bytes_are_counted() {
 fn an_error_leaves_the_counts_as_they_were() {
     let mut counts = SpanCounts::new(Splitter::new(PATTERN, GapRule::Refuse).unwrap());
     update(&mut counts, &[b"a b".to_vec()], 1).unwrap();
-    let before = counts.sorted_run();
+    let before = counts.sorted_run(1);
     for threads in 1..4 {
         let documents = [b"a".to_vec(), b"c !".to_vec(), b"d".to_vec(), b"!".to_vec()];
         let error = update(&mut counts, &documents, threads).unwrap_err();
         let reason = crate::GaveUp::Gap;
         assert_eq!(error, Error::Split { document: 1, offset: 2, reason });
     }
-    assert_eq!((counts.sorted_run(), counts.total()), (before, 3));
+    assert_eq!((counts.sorted_run(1), counts.total()), (before, 3));
 }
 
 #[test]
-fn counts_past_64_bits_are_an_error() {
-    let mut table = Table::default();
-    table.add(hash64(b"a"), b"a", u64::MAX - 1).unwrap();
-    table.add(hash64(b"b"), b"b", 1).unwrap();
-    assert_eq!(table.add(hash64(b"b"), b"b", 1), Err(Error::SpanCountOverflow));
-    let other = table.clone();
-    assert_eq!(table.check_absorb(&other), Err(Error::SpanCountOverflow));
+fn counts_past_64_bits_are_an_error_and_count_nothing() {
+    let mut counts = counted(&[b"ab".to_vec()], 1);
+    add(&mut counts, &[(b"ab", u64::MAX - 3), (b"c", 1)]).unwrap();
+    let before = counts.sorted_run(1);
+    assert_eq!(counts.total(), u64::MAX - 1);
+    for threads in 1..3 {
+        let error = update(&mut counts, &[b"ab".to_vec(), b"c! new".to_vec()], threads);
+        assert_eq!(error, Err(Error::SpanCountOverflow));
+        assert_eq!(add(&mut counts, &[(b"c", 1), (b"d", 1)]), Err(Error::SpanCountOverflow));
+        assert_eq!((counts.sorted_run(1), counts.num_distinct()), (before.clone(), 2));
+        assert_eq!((counts.total(), counts.num_gaps()), (u64::MAX - 1, 0));
+    }
+    update(&mut counts, &[b"c".to_vec()], 2).unwrap();
+    assert_eq!(counts.total(), u64::MAX);
+}
+
+#[test]
+fn a_run_of_what_is_no_span_adds_nothing() {
+    let mut counts = empty();
+    for (span, hash) in [(b"".as_slice(), hash64(b"")), (b"b".as_slice(), 5)] {
+        let data = [b"a", span].concat();
+        let offsets = [0, 1, i64::try_from(data.len()).unwrap()];
+        let spans = Documents::new(&data, &offsets).unwrap();
+        let hashes = [hash64(b"a"), hash];
+        let run = RunView::new(&hashes, spans, &[1, 1]).unwrap();
+        assert_eq!(counts.add_run(run), Err(Error::NotASpan { row: 1 }));
+        assert_eq!((counts.total(), counts.num_distinct()), (0, 0));
+    }
+}
+
+fn add(counts: &mut SpanCounts, rows: &[(&[u8], u64)]) -> Result<(), Error> {
+    let mut run = SortedRun::with_capacity(rows.len(), 0);
+    for &(span, count) in rows {
+        run.push(hash64(span), span, count);
+    }
+    counts.add_run(run.view()?)
 }
 
 fn documents() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -73,19 +102,46 @@ proptest! {
     #[test]
     fn counts_are_those_of_the_plain_twin(documents in documents(), threads in 1usize..5) {
         let counts = counted(&documents, threads);
-        prop_assert_eq!(rows(&counts.sorted_run()), naive::count(PATTERN, &documents));
-        prop_assert_eq!(counts.total(), counts.sorted_run().counts.iter().sum::<u64>());
+        let run = counts.sorted_run(1);
+        prop_assert_eq!(rows(&run), naive::count(PATTERN, &documents));
+        prop_assert_eq!(counts.total(), run.counts.iter().sum::<u64>());
+        prop_assert_eq!(counts.num_distinct(), run.counts.len());
+        for threads in 2..6 {
+            prop_assert_eq!(&counts.sorted_run(threads), &run);
+        }
+    }
+
+    #[test]
+    fn a_failed_call_counts_nothing(batches in prop::collection::vec((documents(), 1usize..4), 0..6)) {
+        let mut counts = SpanCounts::new(Splitter::new(PATTERN, GapRule::Refuse).unwrap());
+        let mut good = Vec::new();
+        for (documents, threads) in batches {
+            // The pattern leaves digits and bytes that are no text; only the digits are gaps.
+            let has_gap = documents.iter().any(|document| document.contains(&b'1'));
+            prop_assert_eq!(update(&mut counts, &documents, threads).is_err(), has_gap);
+            if !has_gap {
+                good.extend(documents);
+            }
+            let run = counts.sorted_run(2);
+            prop_assert_eq!(&rows(&run), &naive::count(PATTERN, &good));
+            prop_assert_eq!(counts.num_distinct(), run.counts.len());
+            prop_assert_eq!(counts.total(), run.counts.iter().sum::<u64>());
+            prop_assert_eq!(counts.num_gaps(), 0);
+        }
     }
 
     #[test]
     fn the_merge_of_runs_is_the_count_of_all(documents in documents(), cut in 0usize..8) {
         let (one, other) = documents.split_at(cut.min(documents.len()));
-        let runs = [counted(one, 1).sorted_run(), counted(other, 1).sorted_run()];
+        let runs = [counted(one, 1).sorted_run(1), counted(other, 1).sorted_run(1)];
         let merged = merge_runs(&[runs[0].view().unwrap(), runs[1].view().unwrap()]).unwrap();
-        prop_assert_eq!(&merged, &counted(&documents, 1).sorted_run());
+        prop_assert_eq!(&merged, &counted(&documents, 1).sorted_run(1));
         let mut batches = empty();
         update(&mut batches, one, 1).unwrap();
         update(&mut batches, other, 2).unwrap();
-        prop_assert_eq!(batches.sorted_run(), merged);
+        prop_assert_eq!(&batches.sorted_run(1), &merged);
+        let mut added = counted(one, 2);
+        added.add_run(runs[1].view().unwrap()).unwrap();
+        prop_assert_eq!(added.sorted_run(1), merged);
     }
 }
