@@ -7,12 +7,12 @@ so that a reader of shards needs numpy alone.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nanotok_ray.learning import learn
     from nanotok_ray.patterns import SPLIT_PATTERN
     from nanotok_ray.reader import open_shards
     from nanotok_ray.span_counts import SpanCounts
     from nanotok_ray.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.tokenizer import RustBPETokenizer, Tokenizer, get_token_bytes, get_tokenizer
-    from nanotok_ray.tokenizer.learning import learn
 
 __version__ = "0.1.0"
 
@@ -37,7 +37,7 @@ _HOMES = {
     "Tokenizer": "nanotok_ray.tokenizer",
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",
-    "learn": "nanotok_ray.tokenizer.learning",
+    "learn": "nanotok_ray.learning",
     "open_shards": "nanotok_ray.reader",
 }
 

@@ -37,7 +37,7 @@ class CountOrigin:
     texts: int | None
     """How many texts were counted; None: unknown, as these are counts from elsewhere."""
     text_bytes: int
-    """Bytes of the texts, which are those of all spans together."""
+    """Bytes of the texts; of counts from elsewhere, those of their spans."""
     spans: int
     """How many spans were counted, not only different ones."""
     num_gaps: int | None

@@ -259,7 +259,7 @@ class SpanCounts:
 
     @property
     def text_bytes(self) -> int:
-        """The bytes of all texts, which are those of all spans."""
+        """The bytes of all texts; of counts from elsewhere, those of their spans."""
         return self._origin.text_bytes
 
     @property

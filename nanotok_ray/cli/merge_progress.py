@@ -1,15 +1,16 @@
-"""Learning for people: a bar with the last token in a terminal, a line for each percent in a log."""
+"""Learning for people: a bar with the last token in a terminal, in a log a line per percent."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
+from nanotok_ray.cli.merge_line import merge_line, percent, shown_token
 from nanotok_ray.merge_progress import MergeProgress
 
-LONGEST_SHOWN = 30
-"""Characters of a token that are shown."""
+if TYPE_CHECKING:
+    from nanotok_ray.merges import Made
 
 
 @contextmanager
@@ -22,34 +23,6 @@ def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
         yield lambda progress: _advance(bar, progress)
 
 
-def merge_line(progress: MergeProgress) -> str:
-    r"""Give progress as a line of a log.
-
-    >>> print(merge_line(MergeProgress(done=3276, total=32759, pair=(256, 257), token=b" the",
-    ...     count=1234567, merges_per_second=45000.4, seconds=0.1)))
-    learn: 3,276 of 32,759 merges (10%), ' the' (256, 257) 1,234,567 times, 45,000 merges/s
-    """
-    done, total = progress.done, progress.total
-    rate = f"{progress.merges_per_second:,.0f} merges/s"
-    return f"learn: {done:,} of {total:,} merges ({_percent(progress)}%), {_last(progress)}{rate}"
-
-
-def token_text(token: bytes) -> str:
-    r"""Give a token in quotes, as text if it is UTF-8, shortened in the middle if it is long.
-
-    >>> print(token_text(b" the"), token_text(b"\xff"), token_text(b"=" * 99))
-    ' the' b'\xff' '==============...=============='
-    """
-    try:
-        text = repr(token.decode())
-    except UnicodeDecodeError:
-        text = repr(token)
-    if len(text) <= LONGEST_SHOWN + 2:
-        return text
-    half = (LONGEST_SHOWN - 1) // 2
-    return f"{text[: half + 1]}...{text[-half - 1 :]}"
-
-
 class _Lines:
     """Prints a line when the percentage is another."""
 
@@ -58,23 +31,22 @@ class _Lines:
         self._percent = 0
 
     def __call__(self, progress: MergeProgress) -> None:
-        percent = _percent(progress)
-        if progress.done and percent != self._percent:
-            self._percent = percent
-            print(merge_line(progress), file=self._stream, flush=True)
+        now = percent(progress.done, progress.total)
+        if progress.done and now != self._percent:
+            self._percent = now
+            line = merge_line(progress.done, progress.total, _last(progress), progress.seconds)
+            print(line, file=self._stream, flush=True)
 
 
 def _advance(bar: "tqdm[Any]", progress: MergeProgress) -> None:
     bar.total = progress.total
-    bar.set_postfix_str(_last(progress).removesuffix(", "), refresh=False)
+    last = _last(progress)
+    if last is not None:
+        bar.set_postfix_str(f"{shown_token(last[1])} {last[2]:,} times", refresh=False)
     bar.update(progress.done - bar.n)
 
 
-def _last(progress: MergeProgress) -> str:
-    if progress.pair is None or progress.token is None:
-        return ""
-    return f"{token_text(progress.token)} {progress.pair} {progress.count:,} times, "
-
-
-def _percent(progress: MergeProgress) -> int:
-    return 100 * progress.done // max(progress.total, 1)
+def _last(progress: MergeProgress) -> "Made | None":
+    if progress.pair is None or progress.token is None or progress.count is None:
+        return None
+    return progress.pair, progress.token, progress.count

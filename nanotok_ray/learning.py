@@ -7,22 +7,27 @@ know texts.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from nanotok_ray import _core
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merge_progress import MergeProgress, timed
 from nanotok_ray.merges import Learned
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
-from nanotok_ray.tokenizer.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Model, Tokenizer
 from nanotok_ray.tokenizer.training import learn_model_of
+from nanotok_ray.training_report import REPORT_NAME, Counted, bytes_of_spans, training_report
 
 if TYPE_CHECKING:
     from nanotok_ray.span_counts import SpanCounts
 
-REPORT_NAME = "report.json"
+
+class _Limits(TypedDict):
+    """What may end learning before the vocabulary is full."""
+
+    min_pair_count: int
+    max_token_bytes: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +38,7 @@ class LearnedTokenizer:
     learned: Learned
     """The merges, the count of each, and why there are no more."""
     report: Mapping[str, Any]
-    """What is saved as report.json."""
+    """What is saved as report.json; see `nanotok_ray.training_report`."""
 
     @property
     def stop_reason(self) -> str:
@@ -87,34 +92,38 @@ def learn(
         TokenizerError: Another number is out of its range, or a special token comes twice.
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
+    limits = _Limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes)
     model, learned = learn_model_of(
         counts.run(),
         vocab_size=vocab_size,
         pattern=counts.pattern,
         special_tokens=special_tokens,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
+        **limits,
         threads=default_threads() if threads is None else threads,
         on_progress=None if on_progress is None else timed(on_progress),
     )
-    tokenizer = Tokenizer(model)
-    report = _report(counts, tokenizer, learned, vocab_size=vocab_size)
-    return LearnedTokenizer(tokenizer=tokenizer, learned=learned, report=report)
+    report = _report(counts, model, learned, vocab_size=vocab_size, limits=limits)
+    return LearnedTokenizer(tokenizer=Tokenizer(model), learned=learned, report=report)
 
 
 def _report(
-    counts: "SpanCounts", tokenizer: Tokenizer, learned: Learned, *, vocab_size: int
+    counts: "SpanCounts", model: Model, learned: Learned, *, vocab_size: int, limits: "_Limits"
 ) -> dict[str, Any]:
-    model = tokenizer.model
-    duplicates = _core.Encoder(model.pattern, model.merge_array).duplicate_tokens()
-    return {
-        "vocab_size_asked": vocab_size,
-        "vocab_size_reached": tokenizer.get_vocab_size(),
-        "stop_reason": learned.stop_reason,
-        "distinct_spans": learned.distinct_spans,
-        "spans": counts.total,
-        "gaps": counts.gaps,
-        "texts": counts.texts,
-        "text_bytes": counts.text_bytes,
-        "duplicate_tokens": [list(pair) for pair in duplicates],
-    }
+    counted = Counted(
+        documents=None,
+        texts=counts.texts,
+        text_bytes=counts.text_bytes,
+        spans=counts.total,
+        distinct_spans=learned.distinct_spans,
+        span_bytes=bytes_of_spans(learned.span_offsets, learned.span_counts),
+        gaps=counts.gaps,
+    )
+    return training_report(
+        model,
+        vocab_size=vocab_size,
+        counts=learned.counts,
+        applied=learned.applied,
+        stop_reason=learned.stop_reason,
+        counted=counted,
+        **limits,
+    )
