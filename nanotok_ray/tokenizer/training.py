@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
-from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, REACHED, Learned, OnMerges, learn_run
+from nanotok_ray.merges import (
+    BELOW_MIN_PAIR_COUNT,
+    REACHED,
+    Learned,
+    OnMerges,
+    check_limits,
+    learn_run,
+)
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.text_batches import text_batches
 from nanotok_ray.threads import default_threads
@@ -37,7 +44,7 @@ def learn_model(
         TokenizerError: `texts` is one string.
         TypeError: One of the texts is not a str.
     """
-    num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
+    check_goal(vocab_size=vocab_size, special_tokens=special_tokens, threads=threads)
     pattern = resolve_pattern(pattern)
     num_threads = default_threads() if threads is None else threads
     run = count_spans(texts, pattern=pattern, threads=num_threads).sorted_run()
@@ -71,7 +78,13 @@ def learn_model_of(
         TokenizerError: A limit is out of its range, or a special token comes twice.
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
-    num_merges = num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
+    num_merges = check_goal(
+        vocab_size=vocab_size,
+        special_tokens=special_tokens,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+    )
     learned = learn_run(
         run,
         num_merges=num_merges,
@@ -108,6 +121,32 @@ def count_spans(texts: Iterable[str], *, pattern: str, threads: int | None) -> _
     for batch in text_batches(texts):
         counts.update(batch.data, batch.offsets, threads=num_threads)
     return counts
+
+
+def check_goal(
+    *,
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int | None = None,
+) -> int:
+    """See that what is to be learned can be, before anything is counted; give the merges to make.
+
+    Raises:
+        VocabularySizeError: There is no room for 256 bytes and the special tokens.
+        TokenizerError: A number is out of its range, or a special token comes twice.
+    """
+    if isinstance(special_tokens, str):
+        raise TokenizerError(f"special_tokens is one name, {special_tokens!r}: put it into a list")
+    num_merges = num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
+    check_limits(
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=1 if threads is None else threads,
+    )
+    number_special_tokens(special_tokens, num_merges=0)
+    return num_merges
 
 
 def num_merges_for(vocab_size: int, *, num_special_tokens: int) -> int:
