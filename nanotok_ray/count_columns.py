@@ -113,7 +113,7 @@ def _counts(
             "to a 64-bit integer where they are made (bigint in SQL and Spark)"
         )
     array = _one_chunk(column)
-    low = _first(np.asarray(pc.fill_null(pc.less(array, 1), True)))
+    low = _first(np.asarray(pc.fill_null(pc.less(array, pa.scalar(1, array.type)), True)))
     if low is not None:
         raise CountsError(
             f"{name}, row {first_row + low}: the count of {spans[low].as_py()!r} is "
