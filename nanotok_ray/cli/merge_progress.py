@@ -19,7 +19,14 @@ def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
     if not stream.isatty():
         yield _Lines(stream)
         return
-    with tqdm(total=0, desc="learn", unit=" merges", file=stream, leave=False) as bar:
+    with tqdm(
+        desc="learn",
+        unit=" merges",
+        file=stream,
+        leave=False,
+        mininterval=0,  # it is told about a hundred times in all
+        miniters=1,
+    ) as bar:
         yield lambda progress: _advance(bar, progress)
 
 
