@@ -1,26 +1,23 @@
-"""Counts of spans that can be added to, merged, saved and loaded: all that learning needs.
+"""Counts of spans that can be added to and merged: all that learning needs.
 
 Takes texts, count files, and spans with counts that another tool made. Carries what it was made
-from, and is never added to counts that were cut in another way. Knows neither how merges are
-learned nor what a tokenizer is.
+from, and is never added to counts that were cut in another way. Pickles. Knows neither how merges
+are learned nor what a tokenizer is.
 """
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Self
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, Any, Self
 
 from nanotok_ray import _core
 from nanotok_ray.count_columns import Column, checked_run, columns_of
-from nanotok_ray.count_file import Run, join_runs, origins_of, pack_counts, sum_ranges
+from nanotok_ray.count_file import Run, join_runs, origins_of, sum_ranges
 from nanotok_ray.count_origin import CountOrigin, check_same_spans
-from nanotok_ray.documents import Documents, Nulls
+from nanotok_ray.counted_spans import CountedSpans
+from nanotok_ray.documents import Nulls
 from nanotok_ray.errors import CountsError, SplitError
 from nanotok_ray.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.recipe import Gaps
-from nanotok_ray.storage import Folder
 from nanotok_ray.summed_runs import SummedRuns
 from nanotok_ray.text_batches import batches_of
 from nanotok_ray.threads import default_threads
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from nanotok_ray.text_batches import Texts
 
 
-class SpanCounts:
+class SpanCounts(CountedSpans):
     r"""How often each span occurs in texts.
 
     >>> counts = SpanCounts()
@@ -63,7 +60,7 @@ class SpanCounts:
             raise CountsError(f"threads is {threads}: it must be at least 1, or None for all cores")
         self._threads = threads
         self._origin = CountOrigin.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
-        self._counter = _core.SpanCounts(self.pattern, gaps=gaps)
+        self._counter = _core.SpanCounts(self._origin.pattern, gaps=gaps)
         self._sums = SummedRuns()
         """What is not in the counter; `_origin` has its spans and gaps, and the texts of both."""
 
@@ -85,8 +82,7 @@ class SpanCounts:
         Raises:
             CountsError: A count is not a whole number from 1 to 2**64 - 1, or a span is neither str
                 nor bytes, or empty; names the row and the value.
-            PatternError: The pattern is unknown or cannot be compiled.
-            CountOverflowError: A sum would pass 2**64 - 1.
+            PatternError, CountOverflowError: As for the class and `merge`.
         """
         pairs = counts.items() if isinstance(counts, Mapping) else counts
         return cls.from_arrow(*columns_of(pairs), pattern=pattern, gaps=gaps)
@@ -100,15 +96,14 @@ class SpanCounts:
         `spans` are strings or bytes of any kind, or a dictionary of these; `counts` are of any
         integer type.
 
+        >>> import pyarrow as pa
         >>> spans, numbers = pa.array(["a", "b"]), pa.array([2**40, 3], pa.int64())
         >>> SpanCounts.from_arrow(spans, numbers, pattern="gpt4").total
         1099511627779
 
         Raises:
-            CountsError: A span or a count is missing or none, or the columns differ in length or
-                are of other types; names the row and the value.
-            PatternError: The pattern is unknown or cannot be compiled.
-            CountOverflowError: A sum would pass 2**64 - 1.
+            CountsError: As for `from_counts`, or for columns of other types or lengths.
+            PatternError, CountOverflowError: As for the class and `merge`.
         """
         made = cls(pattern, gaps=gaps)
         made.add(spans, counts)
@@ -132,10 +127,7 @@ class SpanCounts:
         urls = [os.fspath(file) for file in files]
         origin = CountOrigin.joined(origins_of(urls))
         origin.check_unicode(urls[0])
-        made = cls(origin.pattern, gaps=origin.gaps)
-        made._origin = origin
-        made._sums.add(join_runs(list(sum_ranges(urls))))
-        return made
+        return cls._of(origin, join_runs(list(sum_ranges(urls))))
 
     def update(self, texts: "Texts", *, nulls: Nulls = "error") -> None:
         """Count the spans of texts, each on its own.
@@ -194,24 +186,6 @@ class SpanCounts:
         origins = [self.origin, *(other.origin for other in others)]
         self._take(CountOrigin.joined({str(n): each for n, each in enumerate(origins)}), *runs)
 
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write a count file, to a path or URL, whole or not at all.
-
-        >>> import tempfile
-        >>> counts = SpanCounts.from_counts({"a": 3}, pattern="gpt4")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     counts.save(f"{folder}/a.arrow")
-        ...     SpanCounts.load(f"{folder}/a.arrow").most_common()
-        [(b'a', 3)]
-
-        Raises:
-            OSError: It cannot be written.
-            CountOverflowError: A sum would pass 2**64 - 1.
-        """
-        folder, slash, name = os.fspath(file).rpartition("/")
-        with Folder(folder or slash or ".").create(name) as target:
-            target.write(pack_counts(self.run(), self.origin))
-
     def run(self) -> Run:
         """Give all spans and their counts, sorted by (hash64, span), none of which comes twice.
 
@@ -224,18 +198,6 @@ class SpanCounts:
             self._take(self.origin)
         return self._sums.run()
 
-    def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
-        """Give the `n` most frequent spans (None: all) and their counts, the highest first.
-
-        Among equals the smallest bytes come first.
-        """
-        _, data, offsets, counts = self.run()
-        spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
-        table = pa.table({"count": counts, "span": spans})
-        keys = [("count", "descending"), ("span", "ascending")]
-        chosen = table.take(pc.sort_indices(table, sort_keys=keys)[:n])
-        return list(zip(chosen["span"].to_pylist(), chosen["count"].to_pylist(), strict=True))
-
     @property
     def origin(self) -> CountOrigin:
         """What the counts were made from."""
@@ -243,41 +205,21 @@ class SpanCounts:
         return self._origin.plus(spans=counter.total(), num_gaps=counter.num_gaps())
 
     @property
-    def pattern(self) -> str:
-        """The regular expression that cuts texts into spans."""
-        return self._origin.pattern
-
-    @property
-    def gaps(self) -> int | None:
-        """How many spans the pattern did not match; None: unknown, as some are from elsewhere."""
-        return self.origin.num_gaps
-
-    @property
-    def texts(self) -> int | None:
-        """How many texts were counted; None: unknown, as some are from elsewhere."""
-        return self._origin.texts
-
-    @property
-    def text_bytes(self) -> int:
-        """The bytes of all texts; of counts from elsewhere, those of their spans."""
-        return self._origin.text_bytes
-
-    @property
-    def total(self) -> int:
-        """How many spans were counted."""
-        return self.origin.spans
-
-    @property
     def num_distinct(self) -> int:
         """How many different spans there are."""
         return len(self.run()[3]) if self._sums else self._counter.num_distinct()
 
-    def __repr__(self) -> str:
-        size = f"{self.text_bytes:,} bytes of text"
-        return f"<SpanCounts: {self.total:,} spans, {self.num_distinct:,} distinct, {size}>"
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return self._of, (self.origin, self.run(), self._threads)
+
+    @classmethod
+    def _of(cls, origin: CountOrigin, run: Run, threads: int | None = None) -> Self:
+        made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
+        made._take(origin, run)
+        return made
 
     def _take(self, origin: CountOrigin, *runs: Run) -> None:
         """Put what is counted, and more, among the sums; the counter is empty again."""
         self._sums.run(self._counter.sorted_run(), *runs)
         self._origin = origin
-        self._counter = _core.SpanCounts(self.pattern, gaps=origin.gaps)
+        self._counter = _core.SpanCounts(origin.pattern, gaps=origin.gaps)

@@ -447,7 +447,7 @@ def test_a_name_without_a_folder_is_in_the_current_one(tmp_path, monkeypatch):
 
 def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     counted(["a"]).save(tmp_path / "a.arrow")
-    monkeypatch.setattr("nanotok_ray.span_counts.pack_counts", lambda *_: 1 / 0)
+    monkeypatch.setattr("nanotok_ray.counted_spans.pack_counts", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         counted(["b"]).save(tmp_path / "a.arrow")
     monkeypatch.undo()
@@ -483,6 +483,16 @@ def test_the_most_common_are_in_an_order_of_their_own():
     assert counts.most_common(3) == [(b"c", 9), (b"a", 2), (b"b", 2)]
     assert len(counts.most_common()) == len(counts.most_common(99)) == 4
     assert SpanCounts().most_common(3) == []
+
+
+def test_counts_pickle_as_they_are_and_go_on():
+    counts = counted(["a b"], threads=1)
+    again = pickle.loads(pickle.dumps(counts))
+    again.update(["a"])
+    again.merge(SpanCounts.from_counts({"c": 1}, pattern="nanochat"))
+    assert held(again) == {b"a": 2, b" b": 1, b"c": 1}
+    assert held(counts) == {b"a": 1, b" b": 1}
+    assert pickle.loads(pickle.dumps(counts)).origin == counts.origin
 
 
 def test_its_errors_pickle():
