@@ -20,7 +20,7 @@ from nanotok_ray.merges import (
 )
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.text_batches import text_batches
-from nanotok_ray.threads import default_threads
+from nanotok_ray.threads import default_threads as default_threads  # noqa: PLC0414 - for cluster/
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
 
 if TYPE_CHECKING:
