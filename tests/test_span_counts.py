@@ -478,11 +478,12 @@ def test_counts_of_another_unicode_are_refused_with_both_versions(tmp_path):
         SpanCounts.load(tmp_path / "a.arrow", tmp_path / "b.arrow")
 
 
-def test_the_most_common_are_in_an_order_of_their_own():
-    counts = SpanCounts.from_counts({"b": 2, "a": 2, "c": 9, "d": 1}, pattern="gpt4")
-    assert counts.most_common(3) == [(b"c", 9), (b"a", 2), (b"b", 2)]
-    assert len(counts.most_common()) == len(counts.most_common(99)) == 4
-    assert SpanCounts().most_common(3) == []
+@given(st.dictionaries(SPANS, st.integers(1, 4), max_size=20), st.integers(-1, 25))
+def test_the_most_common_are_in_an_order_of_their_own(counts, n):
+    expected = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    own = SpanCounts.from_counts(counts, pattern="gpt4")
+    assert own.most_common() == expected
+    assert own.most_common(n) == expected[: max(n, 0)]
 
 
 def test_counts_pickle_as_they_are_and_go_on():
