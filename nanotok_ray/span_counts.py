@@ -194,7 +194,7 @@ class SpanCounts(CountedSpans):
         Raises:
             CountOverflowError: A sum would pass 2**64 - 1.
         """
-        if self._counter.num_distinct():
+        if self._counter.total():
             self._take(self.origin)
         return self._sums.run()
 

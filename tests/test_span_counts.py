@@ -3,6 +3,7 @@
 import pickle
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -368,6 +369,20 @@ def test_a_run_of_columns_is_sorted_by_hash_and_has_each_span_once():
     spans = [rng.choice("abcdefgh") * rng.randrange(1, 4) for _ in range(300)]
     run, _ = checked_run(pa.array(spans), pa.array([1] * 300), name="x", first_row=0)
     assert run[0].tolist() == sorted(_core.hash64(span.encode()) for span in set(spans))
+
+
+def test_spans_of_one_hash_are_sorted_by_their_bytes_and_stay_apart(monkeypatch):
+    same = SimpleNamespace(
+        hash_documents=lambda _, offsets: np.zeros(len(offsets) - 1, np.uint64),
+        merge_runs=_core.merge_runs,  # which refuses a run that is not sorted
+    )
+    monkeypatch.setattr("nanotok_ray.count_columns._core", same)
+    spans = pa.array(["a", "ab", "c", "ab", "b"])
+    (_, data, offsets, counts), _ = checked_run(
+        spans, pa.array([1, 2, 3, 4, 5]), name="x", first_row=0
+    )
+    assert list(Documents(data=data, offsets=offsets)) == [b"a", b"ab", b"b", b"c"]
+    assert counts.tolist() == [1, 2 + 4, 5, 3]
 
 
 # The limit
