@@ -122,6 +122,25 @@ def test_what_cannot_be_learned_exits_2_and_writes_nothing(counts, tmp_path, cap
     assert not (tmp_path / "t").exists()
 
 
+def test_a_goal_that_cannot_be_is_refused_before_anything_is_read(tmp_path, capsys):
+    goal = ["--vocab-size=264", "--output", tmp_path / "t"]
+    code, values, _ = run(capsys, tmp_path / "nowhere", *goal)
+    assert code == 2
+    assert "got 255" in values["error"]
+
+
+def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / f"{name}.parquet")
+    code, values, told = run(
+        capsys, tmp_path, "--pattern=nanochat", "--vocab-size=300", "--output", tmp_path / "t"
+    )
+    own = SpanCounts.load(counts)
+    assert code == 0
+    assert "reading     1 count file and 2 parquet files\n" in told
+    assert (values["spans"], values["texts"]) == (own.total + 2, None)
+
+
 def test_parquet_without_a_pattern_and_bad_rows_exit_2(tmp_path, capsys):
     pq.write_table(pa.table({"span": ["a", "b"], "count": [1, 0]}), tmp_path / "c.parquet")
     goal = ["--vocab-size=300", "--output", tmp_path / "t"]

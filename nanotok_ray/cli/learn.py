@@ -31,7 +31,8 @@ row a span (made by Spark, SQL or any other tool), or folders of them; all are a
 file says which pattern cut its spans. Parquet does not, so say it with --pattern: a regular
 expression, or {", ".join(PATTERNS)}. The tokenizer is right only if that cut the texts.
 
-A job keeps counts of earlier runs: if its corpus changed since, name the files that you mean.
+A job keeps counts of earlier runs, and with max_chars those of slices past it: if its corpus or its
+recipe changed since, or it has max_chars, name the files that you mean.
 """
 
 
@@ -133,8 +134,11 @@ def _run_learn(arguments: argparse.Namespace) -> int:
 
 def _told(paths: CountPaths) -> str:
     kinds = [("count", paths.count_files), ("parquet", paths.parquet)]
-    found = [f"{len(files):,} {kind} file{'s'[: len(files) > 1]}" for kind, files in kinds if files]
-    return " and ".join(found)
+    return " and ".join(
+        f"{len(files):,} {kind} {'file' if len(files) == 1 else 'files'}"
+        for kind, files in kinds
+        if files
+    )
 
 
 def _summary(
