@@ -7,8 +7,10 @@ so that a reader of shards needs numpy alone.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nanotok_ray.learning import learn
     from nanotok_ray.patterns import SPLIT_PATTERN
     from nanotok_ray.reader import open_shards
+    from nanotok_ray.span_counts import SpanCounts
     from nanotok_ray.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.tokenizer import RustBPETokenizer, Tokenizer, get_token_bytes, get_tokenizer
 
@@ -18,10 +20,12 @@ __all__ = [
     "SPECIAL_TOKENS",
     "SPLIT_PATTERN",
     "RustBPETokenizer",
+    "SpanCounts",
     "Tokenizer",
     "__version__",
     "get_token_bytes",
     "get_tokenizer",
+    "learn",
     "open_shards",
 ]
 
@@ -29,9 +33,11 @@ _HOMES = {
     "SPECIAL_TOKENS": "nanotok_ray.special_tokens",
     "SPLIT_PATTERN": "nanotok_ray.patterns",
     "RustBPETokenizer": "nanotok_ray.tokenizer",
+    "SpanCounts": "nanotok_ray.span_counts",
     "Tokenizer": "nanotok_ray.tokenizer",
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",
+    "learn": "nanotok_ray.learning",
     "open_shards": "nanotok_ray.reader",
 }
 

@@ -1,24 +1,22 @@
-"""Counting: a slice of documents to a count file, and ranges of count files back.
+"""Counting: a slice of documents to a count file and its record.
 
-A count file is Arrow IPC with rows (hash64, span, count) sorted by (hash64, span), in record
-batches of 65,536 rows, and the row offsets of 4,096 equal hash ranges in its schema, so that any
-power of two of ranges can be read without re-partitioning. Knows neither Ray nor how merges are
-learned.
+Takes a slice; what it leaves out, it quarantines. Knows neither Ray, nor what a count file looks
+like inside, nor how merges are learned.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from nanotok_ray import _core, chat
+from nanotok_ray.count_file import COUNTS_FORMAT, pack_counts
+from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CorruptOutputError, SplitError, TransientIOError
+from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
@@ -26,19 +24,6 @@ from nanotok_ray.recipe import Gaps
 from nanotok_ray.slices import SliceReading, split_reason
 from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
-
-COUNTS_FORMAT = "nanotok-counts 1"
-"""Belongs to the key of every count file: it fixes xxh3_64 with seed 0 as the hash."""
-
-NUM_RANGES = 4096
-BATCH_ROWS = 65_536
-
-Run = tuple[
-    npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]
-]
-"""Sorted counts: hashes [n], bytes of the spans, their offsets [n + 1], counts [n]."""
-
-_SCHEMA = pa.schema([("hash64", pa.uint64()), ("span", pa.large_binary()), ("count", pa.uint64())])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,9 +63,16 @@ def count_slice(
             _update(counter, chosen, reading=reading, piece=piece, batch=batch, index=index)
         if account.is_spent:
             break
-    run = counter.sorted_run()
+    origin = CountOrigin(
+        pattern=settings.pattern,
+        gaps=settings.gaps,
+        texts=account.texts,
+        text_bytes=account.text_bytes,
+        spans=counter.total(),
+        num_gaps=counter.num_gaps(),
+    )
     with folder.create(f"{name}.arrow") as file:
-        file.write(pack_counts(run))
+        file.write(pack_counts(counter.sorted_run(), origin))
     files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
     if reading.quarantined:
         listed = f"{name}.quarantine.jsonl"
@@ -195,53 +187,3 @@ def _capped(texts: Documents, doc_cap: int | None) -> Documents:
 
 def _code_points(texts: Documents) -> npt.NDArray[np.int64]:
     return np.asarray(pc.utf8_length(texts.to_arrow()), dtype=np.int64)
-
-
-def pack_counts(run: Run) -> pa.Buffer:
-    """Write a sorted run as the bytes of a count file."""
-    hashes, data, offsets, counts = run
-    spans = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(counts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    bounds = np.arange(NUM_RANGES, dtype=np.uint64) << np.uint64(52)
-    starts = [*np.searchsorted(hashes, bounds).tolist(), len(hashes)]
-    metadata = {"format": COUNTS_FORMAT, "ranges": json.dumps(starts)}
-    table = pa.table([pa.array(hashes), spans, pa.array(counts)], schema=_SCHEMA)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema.with_metadata(metadata)) as writer:
-        writer.write_table(table, max_chunksize=BATCH_ROWS)
-    return sink.getvalue()
-
-
-def read_range(source: pa.NativeFile, *, number: int, num_ranges: int, name: str) -> Run:
-    """Read one of `num_ranges` (a power of two up to 4,096) hash ranges of an open count file.
-
-    Raises:
-        CorruptOutputError: not a count file of this version.
-    """
-    try:
-        reader = pa.ipc.open_file(source)
-        metadata = reader.schema.metadata or {}
-        if metadata.get(b"format") != COUNTS_FORMAT.encode():
-            raise CorruptOutputError(f"{name} is not a count file of format {COUNTS_FORMAT!r}")
-        starts = json.loads(metadata[b"ranges"])
-        step = NUM_RANGES // num_ranges
-        first, last = starts[number * step], starts[(number + 1) * step]
-        batches = range(first // BATCH_ROWS, -(-last // BATCH_ROWS))
-        table = pa.Table.from_batches([reader.get_batch(each) for each in batches], reader.schema)
-    except TransientIOError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptOutputError(f"{name} cannot be read as a count file: {error}") from error
-    own = table.slice(first - (first // BATCH_ROWS) * BATCH_ROWS, last - first).combine_chunks()
-    spans = Documents.from_arrow(_one_chunk(own["span"]))
-    return (
-        _one_chunk(own["hash64"]).to_numpy(),
-        spans.data,
-        spans.offsets,
-        _one_chunk(own["count"]).to_numpy(),
-    )
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], type=column.type)

@@ -33,6 +33,10 @@ class VocabularySizeError(TokenizerError, AssertionError):
     """
 
 
+class CountsError(NanotokError, ValueError):
+    """Counts hold what is no count, or were cut in another way than those they are added to."""
+
+
 class CountOverflowError(NanotokError, OverflowError):
     """A count would pass 2**64 - 1."""
 

@@ -1,30 +1,35 @@
-"""From count files to merges: sum them hash range by hash range, then learn.
+"""From counts to merges: count files are summed hash range by hash range, then learned from.
 
-Only summed ranges reach the learner, which never sees a document. One process, as the counts of
-all distinct spans of a corpus fit one machine long after the corpus does not. Knows neither Ray
-nor what a tokenizer is.
+Only sums reach the learner, which never sees a document. One process, as the counts of all distinct
+spans of a corpus fit one machine long after the corpus does not. Knows neither Ray nor what a
+tokenizer is. Imports pyarrow only to read count files.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.counts import Run, read_range
-from nanotok_ray.storage import open_input
+from nanotok_ray.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from nanotok_ray.count_file import Run
 
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, how often the pair occurred."""
 
-NUM_RANGES = 16
-"""Hash ranges in which count files are summed; a power of two."""
+OnMerges = Callable[[int, int, Made | None], None]
+"""Called as (merges made, merges asked for, the last one), about every 1%."""
 
 REACHED = "vocabulary size reached"
 NO_PAIR_LEFT = "no pair left"
 BELOW_MIN_PAIR_COUNT = "below min_pair_count"
+
+SHORTEST = 2
+"""Bytes of the shortest token that a merge makes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,14 +44,17 @@ class Learned:
     """[m]: how often each pair was merged; by so much the number of tokens fell."""
     stop_reason: str
     """Why learning ended."""
-    spans: int
-    """How many spans were counted."""
     span_data: npt.NDArray[np.uint8]
     """The bytes of all distinct spans, back to back."""
     span_offsets: npt.NDArray[np.int64]
     """[n + 1]: where each begins, and the end."""
     span_counts: npt.NDArray[np.uint64]
     """[n]: how often each occurs in all files together."""
+
+    @property
+    def spans(self) -> int:
+        """How many spans were counted; this adds them up."""
+        return sum(self.span_counts.tolist())
 
     @property
     def distinct_spans(self) -> int:
@@ -61,21 +69,58 @@ def learn_merges(
     min_pair_count: int = 1,
     max_token_bytes: int | None = None,
     threads: int = 1,
-    on_progress: Callable[[int, int, Made | None], None] | None = None,
+    on_progress: OnMerges | None = None,
 ) -> Learned:
-    """Sum count files and learn up to `num_merges` merges from all of them.
+    """Sum count files and learn up to `num_merges` merges from all of them, as `learn_run` does.
 
-    Highest count first; among equals the smallest (left, right). The result depends on the sums
-    alone, so neither the order of the files nor how the corpus was sliced can change it.
+    The result depends on the sums alone, so neither the order of the files nor how the corpus was
+    sliced can change it. That all were cut by one pattern is for the caller to see to.
 
     Raises:
         CorruptOutputError: a file is not a count file of this version.
         CountOverflowError: a sum would pass 2**64 - 1.
+        TokenizerError: a limit is out of its range.
     """
-    runs = list(sum_ranges(urls))
-    data = np.concatenate([run[1] for run in runs])
-    offsets = _joined_offsets(runs)
-    counts = np.concatenate([run[3] for run in runs])
+    from nanotok_ray.count_file import join_runs, sum_ranges  # noqa: PLC0415 - imports pyarrow
+
+    check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
+    return learn_run(
+        join_runs(list(sum_ranges(urls))),
+        num_merges=num_merges,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+        on_progress=on_progress,
+    )
+
+
+def learn_run(
+    run: "Run",
+    *,
+    num_merges: int,
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int = 1,
+    on_progress: OnMerges | None = None,
+) -> Learned:
+    """Learn up to `num_merges` merges from one run.
+
+    Highest count first; among equals the smallest (left, right).
+
+    Args:
+        run: hashes, bytes of the spans, their offsets, counts; the hashes are not looked at.
+        num_merges: make so many at most.
+        min_pair_count: do not merge a pair that occurs less often.
+        max_token_bytes: make no token of more bytes; None: of any number.
+        threads: use so many at most; the result does not depend on it.
+        on_progress: called about every 1%; what it raises ends the call.
+
+    Raises:
+        CountOverflowError: a pair's count would pass 2**64 - 1.
+        TokenizerError: a limit is out of its range.
+    """
+    check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
+    _, data, offsets, counts = run
     merges, merge_counts, applied, stop_reason = _core.learn(
         data,
         offsets,
@@ -91,25 +136,26 @@ def learn_merges(
         counts=merge_counts,
         applied=applied,
         stop_reason=stop_reason,
-        spans=sum(int(count) for count in counts.tolist()),
         span_data=data,
         span_offsets=offsets,
         span_counts=counts,
     )
 
 
-def sum_ranges(urls: Sequence[str]) -> Iterator[Run]:
-    """Give the summed counts of all files, one hash range after the other."""
-    for number in range(NUM_RANGES):
-        yield _core.merge_runs([_read(url, number) for url in urls])
+def check_limits(*, min_pair_count: int, max_token_bytes: int | None, threads: int) -> None:
+    """See that the limits of learning are in their ranges.
 
-
-def _read(url: str, number: int) -> Run:
-    with open_input(url) as file:
-        return read_range(pa.PythonFile(file), number=number, num_ranges=NUM_RANGES, name=url)
-
-
-def _joined_offsets(runs: Sequence[Run]) -> npt.NDArray[np.int64]:
-    """Give the offsets of the runs' spans in their joined bytes."""
-    lengths = [np.diff(run[2]) for run in runs]
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(lengths))])
+    Raises:
+        TokenizerError: one is not; names it and its range.
+    """
+    if not 1 <= min_pair_count < 2**64:
+        raise TokenizerError(
+            f"min_pair_count is {min_pair_count}: it must be 1 (merge every pair) to 2**64 - 1"
+        )
+    if max_token_bytes is not None and not SHORTEST <= max_token_bytes < 2**64:
+        raise TokenizerError(
+            f"max_token_bytes is {max_token_bytes}: a merge makes a token of at least {SHORTEST} "
+            "bytes; give a higher number, or none for no limit"
+        )
+    if threads < 1:
+        raise TokenizerError(f"threads is {threads}: it must be at least 1")

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts import NUM_RANGES, CountSettings, count_slice, pack_counts, read_range
+from nanotok_ray.count_file import NUM_RANGES, pack_counts, read_origin, read_range
+from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
@@ -23,6 +25,7 @@ from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import recipe, texts, write_corpus
 
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
+ORIGIN = CountOrigin(pattern=SPLIT_PATTERN, texts=1, text_bytes=2, spans=3, num_gaps=0)
 TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=40), max_size=12)
 
 
@@ -49,7 +52,7 @@ def spans_of(run):
 
 @given(TEXTS, st.sampled_from([1, 2, 16]))
 def test_the_ranges_of_a_count_file_are_the_counts_sorted_by_hash(documents, num_ranges):
-    data = pack_counts(run_of(documents))
+    data = pack_counts(run_of(documents), ORIGIN)
     seen, hashes = {}, []
     for number in range(num_ranges):
         own = read_range(pa.BufferReader(data), number=number, num_ranges=num_ranges, name="x")
@@ -62,7 +65,7 @@ def test_the_ranges_of_a_count_file_are_the_counts_sorted_by_hash(documents, num
 
 
 def test_the_smallest_ranges_are_single_steps_of_the_offsets():
-    data = pack_counts(run_of(["a bc def"]))
+    data = pack_counts(run_of(["a bc def"]), ORIGIN)
     ranges = [
         read_range(pa.BufferReader(data), number=number, num_ranges=NUM_RANGES, name="x")
         for number in range(NUM_RANGES)
@@ -76,7 +79,7 @@ def test_a_count_file_of_many_batches_is_read_in_parts():
     documents = [" ".join(str(number).translate(letters) for number in range(90_000))]
     run = run_of(documents)
     assert len(run[0]) > 65_536
-    data = pack_counts(run)
+    data = pack_counts(run, ORIGIN)
     joined = {}
     for number in range(8):
         joined |= spans_of(read_range(pa.BufferReader(data), number=number, num_ranges=8, name="x"))
@@ -89,14 +92,40 @@ def test_a_file_that_is_no_count_file_is_refused_by_name():
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, pa.schema([("a", pa.int64())])):
         pass
-    with pytest.raises(CorruptOutputError, match="nanotok-counts 1"):
+    with pytest.raises(CorruptOutputError, match="nanotok-counts 2"):
         read_range(pa.BufferReader(sink.getvalue()), number=0, num_ranges=1, name="old.arrow")
+
+
+def test_a_count_file_of_another_version_is_refused_with_both():
+    data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
+    old = data.replace(b"nanotok-counts 2", b"nanotok-counts 1")
+    for read in (read_origin, lambda *a, **k: read_range(*a, number=0, num_ranges=1, **k)):
+        with pytest.raises(CorruptOutputError) as caught:
+            read(pa.BufferReader(old), name="old.arrow")
+        for words in ("old.arrow", "'nanotok-counts 1'", "'nanotok-counts 2'", "again"):
+            assert words in str(caught.value)
+
+
+def test_a_count_file_says_what_it_was_made_from():
+    data = pack_counts(run_of(["ab"]), ORIGIN)
+    assert read_origin(pa.BufferReader(data), name="x") == ORIGIN
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"texts": 1', b'"texts": "'), (b'"texts": 1', b'"texts":-1'), (b'"spans"', b'"spams"')],
+    ids=["no JSON", "a negative number", "another name"],
+)
+def test_an_origin_that_makes_no_sense_is_refused_with_the_files_name(old, new):
+    data = pack_counts(run_of(["ab"]), ORIGIN).to_pybytes()
+    with pytest.raises(CorruptOutputError, match=r"a\.arrow does not say what it was made from"):
+        read_origin(pa.BufferReader(data.replace(old, new)), name="a.arrow")
 
 
 def count_files(folder, parts):
     folder = Folder(str(folder))
     for number, documents in enumerate(parts):
-        folder.write_whole(f"{number}.arrow", pack_counts(run_of(documents)))
+        folder.write_whole(f"{number}.arrow", pack_counts(run_of(documents), ORIGIN))
     return [folder.join(f"{number}.arrow") for number in range(len(parts))]
 
 
@@ -105,7 +134,7 @@ def test_merges_of_all_files_are_those_of_all_documents_in_any_order(parts, rng)
     urls = [f"memory://counts-{rng.random()}/{number}.arrow" for number in range(len(parts))]
     for url, documents in zip(urls, parts, strict=True):
         folder, _, name = url.rpartition("/")
-        Folder(folder).write_whole(name, pack_counts(run_of(documents)))
+        Folder(folder).write_whole(name, pack_counts(run_of(documents), ORIGIN))
     learned = learn_merges(rng.sample(urls, len(urls)), num_merges=30)
     everything = [text for documents in parts for text in documents]
     expected = learn_plainly(encoded(plain_counts(everything)), num_merges=30)
@@ -119,8 +148,8 @@ def test_counts_that_would_pass_64_bits_are_an_error(tmp_path):
     huge = counts.copy()
     huge[:] = 2**64 - 1
     folder = Folder(str(tmp_path))
-    folder.write_whole("a.arrow", pack_counts((hashes, data, offsets, huge)))
-    folder.write_whole("b.arrow", pack_counts((hashes, data, offsets, counts)))
+    folder.write_whole("a.arrow", pack_counts((hashes, data, offsets, huge), ORIGIN))
+    folder.write_whole("b.arrow", pack_counts((hashes, data, offsets, counts), ORIGIN))
     with pytest.raises(OverflowError, match=r"2\*\*64|64"):
         learn_merges([folder.join("a.arrow"), folder.join("b.arrow")], num_merges=1)
 
@@ -139,6 +168,16 @@ def test_a_record_says_what_was_read_and_counted(tmp_path):
     assert record["distinct_spans"] == len(plain_counts(documents))
     assert [file["name"] for file in record["files"]] == ["counts/x.arrow"]
     assert folder.sha256("counts/x.arrow") == record["files"][0]["sha256"]
+    data = folder.read_bytes("counts/x.arrow")
+    assert read_origin(pa.BufferReader(data), name="x") == CountOrigin(
+        pattern=SPLIT_PATTERN,
+        gaps="spans",
+        unicode=_core.UNICODE_VERSION,
+        texts=record["texts"],
+        text_bytes=record["text_bytes"],
+        spans=record["spans"],
+        num_gaps=record["gaps"],
+    )
     assert [part["file"] for part in record["read"]] == [
         "shard_00000.parquet",
         "shard_00001.parquet",

@@ -27,7 +27,8 @@ import rustbpe
 from nanotok_ray import Tokenizer, _core, reference
 from nanotok_ray.cluster.engine import Ended
 from nanotok_ray.cluster.job import prepare
-from nanotok_ray.counts import pack_counts
+from nanotok_ray.count_file import pack_counts
+from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CountOverflowError, VocabularySizeError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
@@ -368,7 +369,8 @@ def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
     documents = Documents.from_strings(texts(50, seed=20))
     counter.update(documents.data, documents.offsets)
     folder = Folder(str(tmp_path))
-    folder.write_whole("a.arrow", pack_counts(counter.sorted_run()))
+    origin = CountOrigin.nothing(pattern=SPLIT_PATTERN, gaps="spans")
+    folder.write_whole("a.arrow", pack_counts(counter.sorted_run(), origin))
     once, twice = (learn_merges([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
     assert twice.merges.tolist() == once.merges.tolist()
     assert twice.counts.tolist() == (once.counts * 2).tolist()

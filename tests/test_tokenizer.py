@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nanotok_ray
+from nanotok_ray import text_batches
+from nanotok_ray import threads as threads_module
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import PatternError, SplitError, TokenizerError, VocabularySizeError
 from nanotok_ray.patterns import PATTERNS
-from nanotok_ray.tokenizer import Model, RustBPETokenizer, Tokenizer, make_model, training
+from nanotok_ray.tokenizer import Model, RustBPETokenizer, Tokenizer, make_model
 
 CORPUS = [
     "the cat sat on the mat",
@@ -80,10 +82,10 @@ def test_merges_depend_on_neither_order_nor_threads(tokenizer, corpus, threads):
 
 
 def test_batches_of_training_do_not_change_the_merges(tokenizer, monkeypatch):
-    monkeypatch.setattr(training, "BATCH_TEXTS", 1)
+    monkeypatch.setattr(text_batches, "BATCH_TEXTS", 1)
     assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
-    monkeypatch.setattr(training, "BATCH_TEXTS", 1000)
-    monkeypatch.setattr(training, "BATCH_BYTES", 30)
+    monkeypatch.setattr(text_batches, "BATCH_TEXTS", 1000)
+    monkeypatch.setattr(text_batches, "BATCH_BYTES", 30)
     assert Tokenizer.train_from_iterator(CORPUS, 300) == tokenizer
 
 
@@ -306,13 +308,13 @@ def test_training_takes_one_thread_inside_a_ray_worker(monkeypatch):
             WORKER_MODE=1, is_initialized=lambda: True, get_runtime_context=lambda: context
         )
 
-    monkeypatch.setattr(training.os, "sched_getaffinity", lambda _: set(range(7)))
+    monkeypatch.setattr(threads_module.os, "sched_getaffinity", lambda _: set(range(7)))
     monkeypatch.delitem(sys.modules, "ray", raising=False)
-    assert training.default_threads() == 7
+    assert threads_module.default_threads() == 7
     monkeypatch.setitem(sys.modules, "ray", fake(mode=0))
-    assert training.default_threads() == 7
+    assert threads_module.default_threads() == 7
     monkeypatch.setitem(sys.modules, "ray", fake(mode=1))
-    assert training.default_threads() == 1
+    assert threads_module.default_threads() == 1
 
 
 def loaded_by(program):

@@ -4,6 +4,7 @@ import pickle
 import sys
 import zipfile
 from collections import OrderedDict
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,12 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
 
+from nanotok_ray import _core
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
-from nanotok_ray.tokenizer import Model, Tokenizer, folder, get_token_bytes, get_tokenizer
+from nanotok_ray.tokenizer import (
+    Model,
+    Tokenizer,
+    folder,
+    get_token_bytes,
+    get_tokenizer,
+    make_model,
+)
 from nanotok_ray.tokenizer import nanochat_files as nanochat
+from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.pickle_writer import pickle_instance
 from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
+from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
 FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
 SMALL = Model(
@@ -205,6 +217,47 @@ def test_two_ids_with_the_same_bytes_are_named_and_nothing_is_written(tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(TokenizerError, match="257 and 259"):
         own.to_tiktoken()
+
+
+RANK_KEYED = {
+    "tokenizer.pkl": nanochat.to_pickle,
+    "tokenizer.tiktoken": to_tiktoken_file,
+    "tokenizer.json": to_huggingface_file,
+    "to_tiktoken": lambda model: Tokenizer(model).to_tiktoken(),
+}
+
+
+@pytest.mark.parametrize("name", RANK_KEYED)
+def test_every_format_keyed_by_bytes_refuses_two_ids_with_the_same_bytes(name):
+    RANK_KEYED[name](replace(TWICE, merges=TWICE.merges[:3]))
+    with pytest.raises(TokenizerError) as caught:
+        RANK_KEYED[name](TWICE)
+    for words in ("ids 257 and 259 both stand for b'abc'", "keyed by the bytes of tokens"):
+        assert words in str(caught.value)
+
+
+def test_formats_keyed_by_ids_hold_two_ids_with_the_same_bytes():
+    assert from_readable(to_readable(TWICE), name="f") == TWICE
+    assert nanochat.to_token_bytes(TWICE)
+    own = Tokenizer(TWICE)
+    assert [own.decode([number]) for number in (257, 259)] == ["abc", "abc"]
+    assert own.decode(own.encode("abc")) == "abc"
+
+
+def test_the_core_names_two_ids_with_the_same_bytes():
+    encoder = _core.Encoder(TWICE.pattern, TWICE.merge_array)
+    assert encoder.duplicate_tokens() == [(257, 259)]
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9), max_size=20))
+def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
+    """Of one token's bytes any two spellings are merged alike: see rust/bpe/src/merges.rs."""
+    spans = Documents.from_strings(list(counts))
+    numbers = np.array(list(counts.values()), np.uint64)
+    merges, *_ = _core.learn(spans.data, spans.offsets, numbers, num_merges=99)
+    model = make_model(merges.tolist(), pattern=SPLIT_PATTERN, special_tokens=())
+    assert len(model.ranks()) == len(model.tokens)
+    assert _core.Encoder(model.pattern, model.merge_array).duplicate_tokens() == []
 
 
 def test_special_tokens_with_unused_ids_between_are_refused(tmp_path):

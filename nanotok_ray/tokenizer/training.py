@@ -1,24 +1,32 @@
-"""From texts in memory to a model, in this process: count spans, learn merges.
+"""From texts in memory, or from counts of their spans, to a model, in this process.
 
 Gives what nanochat's training gives, bit for bit. The job that learns from a corpus on disk is
-elsewhere; this is for texts that an iterator yields. Knows no files.
+elsewhere; this is for texts that an iterator yields, and for counts. Knows no files.
 """
 
 import logging
-import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
+from nanotok_ray.merges import (
+    BELOW_MIN_PAIR_COUNT,
+    REACHED,
+    Learned,
+    OnMerges,
+    check_limits,
+    learn_run,
+)
 from nanotok_ray.patterns import resolve_pattern
+from nanotok_ray.text_batches import text_batches
+from nanotok_ray.threads import default_threads as default_threads  # noqa: PLC0414 - for cluster/
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from nanotok_ray.count_file import Run
 
-BATCH_BYTES = 8 * 1024 * 1024
-BATCH_TEXTS = 8192
+_log = logging.getLogger(__name__)
 
 
 def learn_model(
@@ -36,19 +44,65 @@ def learn_model(
         TokenizerError: `texts` is one string.
         TypeError: One of the texts is not a str.
     """
-    num_merges = num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
+    check_goal(vocab_size=vocab_size, special_tokens=special_tokens, threads=threads)
     pattern = resolve_pattern(pattern)
-    _, data, offsets, span_counts = count_spans(
-        texts, pattern=pattern, threads=threads
-    ).sorted_run()
-    merges, *_ = _core.learn(data, offsets, span_counts, num_merges=num_merges)
-    if len(merges) < num_merges:
-        _log.warning(
-            "no pair of tokens is left to merge: the vocabulary has %d ids, %d were asked for",
-            vocab_size - num_merges + len(merges),
-            vocab_size,
-        )
-    return make_model(merges.tolist(), pattern=pattern, special_tokens=special_tokens)
+    num_threads = default_threads() if threads is None else threads
+    run = count_spans(texts, pattern=pattern, threads=num_threads).sorted_run()
+    model, _ = learn_model_of(
+        run,
+        vocab_size=vocab_size,
+        pattern=pattern,
+        special_tokens=special_tokens,
+        threads=num_threads,
+    )
+    return model
+
+
+def learn_model_of(
+    run: "Run",
+    *,
+    vocab_size: int,
+    pattern: str,
+    special_tokens: Sequence[str],
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int = 1,
+    on_progress: OnMerges | None = None,
+) -> tuple[Model, Learned]:
+    """Learn a model from counted spans, and give what the learner found beside it.
+
+    Fewer ids than asked for are logged as a warning. Limits are those of `learn_run`.
+
+    Raises:
+        VocabularySizeError: There is no room for 256 bytes and the special tokens.
+        TokenizerError: A limit is out of its range, or a special token comes twice.
+        CountOverflowError: A pair's count would pass 2**64 - 1.
+    """
+    num_merges = check_goal(
+        vocab_size=vocab_size,
+        special_tokens=special_tokens,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+    )
+    learned = learn_run(
+        run,
+        num_merges=num_merges,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+        on_progress=on_progress,
+    )
+    if learned.stop_reason != REACHED:
+        why = "no pair of tokens is left to merge"
+        if learned.stop_reason == BELOW_MIN_PAIR_COUNT:
+            why = f"no pair of tokens occurs {min_pair_count} times"
+        elif max_token_bytes is not None:
+            why += f" into at most {max_token_bytes} bytes"
+        size = vocab_size - num_merges + len(learned.merges)
+        _log.warning("%s: the vocabulary has %d ids, %d were asked for", why, size, vocab_size)
+    pairs = learned.merges.tolist()
+    return make_model(pairs, pattern=pattern, special_tokens=special_tokens), learned
 
 
 def count_spans(texts: Iterable[str], *, pattern: str, threads: int | None) -> _core.SpanCounts:
@@ -64,9 +118,35 @@ def count_spans(texts: Iterable[str], *, pattern: str, threads: int | None) -> _
         raise TokenizerError("expected an iterator of texts, got one text: put it into a list")
     counts = _core.SpanCounts(pattern)
     num_threads = default_threads() if threads is None else threads
-    for batch in _batches(texts):
+    for batch in text_batches(texts):
         counts.update(batch.data, batch.offsets, threads=num_threads)
     return counts
+
+
+def check_goal(
+    *,
+    vocab_size: int,
+    special_tokens: Sequence[str],
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int | None = None,
+) -> int:
+    """See that what is to be learned can be, before anything is counted; give the merges to make.
+
+    Raises:
+        VocabularySizeError: There is no room for 256 bytes and the special tokens.
+        TokenizerError: A number is out of its range, or a special token comes twice.
+    """
+    if isinstance(special_tokens, str):
+        raise TokenizerError(f"special_tokens is one name, {special_tokens!r}: put it into a list")
+    num_merges = num_merges_for(vocab_size, num_special_tokens=len(special_tokens))
+    check_limits(
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=1 if threads is None else threads,
+    )
+    number_special_tokens(special_tokens, num_merges=0)
+    return num_merges
 
 
 def num_merges_for(vocab_size: int, *, num_special_tokens: int) -> int:
@@ -98,26 +178,3 @@ def make_model(
         merges=pairs,
         special_tokens=number_special_tokens(special_tokens, num_merges=len(pairs)),
     )
-
-
-def default_threads() -> int:
-    """Give the cores this process may use; one inside a Ray worker, as Ray gave out the others."""
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        worker = getattr(ray.get_runtime_context(), "worker", None)
-        if getattr(worker, "mode", None) == ray.WORKER_MODE:
-            return 1
-    return len(os.sched_getaffinity(0))
-
-
-def _batches(texts: Iterable[str]) -> Iterator[Documents]:
-    """Gather texts so that a call of the core has work for all its threads."""
-    batch: list[bytes] = []
-    num_bytes = 0
-    for text in texts:
-        batch.append(to_utf8(text))
-        num_bytes += len(batch[-1])
-        if num_bytes >= BATCH_BYTES or len(batch) >= BATCH_TEXTS:
-            yield Documents.from_bytes(batch)
-            batch, num_bytes = [], 0
-    yield Documents.from_bytes(batch)

@@ -1,0 +1,154 @@
+"""Spans and counts that another tool made, checked and sorted as a count file has them.
+
+Takes two columns, or pairs; refuses what cannot be a span or a count, by row and value. Does not
+know where the columns lie.
+"""
+
+import operator
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nanotok_ray import _core
+from nanotok_ray.count_file import Run
+from nanotok_ray.documents import Documents, to_utf8
+from nanotok_ray.errors import CountsError
+
+MAX_COUNT = 2**64 - 1
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+
+_LIMITS = f"a count is a whole number from 1 to 2**64 - 1 ({MAX_COUNT})"
+
+
+def columns_of(pairs: Iterable[tuple[Any, Any]]) -> tuple[pa.Array, pa.Array]:
+    """Give pairs of a span (str or bytes) and a count as two columns.
+
+    >>> spans, counts = columns_of([("a", 1), (b"b", 2)])
+    >>> spans.to_pylist(), counts.to_pylist()
+    ([b'a', b'b'], [1, 2])
+
+    Raises:
+        CountsError: one of them is something else; names its row and the value.
+    """
+    spans, counts = [], []
+    for row, (span, count) in enumerate(pairs):
+        if not isinstance(span, str | bytes):
+            raise CountsError(f"row {row}: the span is {span!r}, which is neither str nor bytes")
+        spans.append(span if isinstance(span, bytes) else to_utf8(span))
+        counts.append(_count(count, row=row, span=span))
+    return pa.array(spans, pa.large_binary()), pa.array(counts, pa.uint64())
+
+
+def checked_run(spans: Column, counts: Column, *, name: str, first_row: int) -> tuple[Run, int]:
+    """Give two columns as one sorted run, and the bytes of the texts that had these spans.
+
+    Counts of a span that comes twice add.
+
+    Args:
+        spans: [n] strings or bytes of any kind, or a dictionary of these.
+        counts: [n] of any integer type.
+        name: what messages call the columns.
+        first_row: what messages call the first row.
+
+    Raises:
+        CountsError: one of them is no span or no count; names its row and the value.
+        CountOverflowError: a sum would pass 2**64 - 1.
+    """
+    if len(spans) != len(counts):
+        raise CountsError(f"{name}: there are {len(spans)} spans and {len(counts)} counts")
+    texts = _spans(spans, name=name, first_row=first_row)
+    numbers = _counts(counts, texts, name=name, first_row=first_row)
+    documents = Documents.from_arrow(texts)
+    text_bytes = sum(map(operator.mul, np.diff(documents.offsets).tolist(), numbers.tolist()))
+    hashes = _core.hash_documents(documents.data, documents.offsets)
+    order = _order(hashes, texts)
+    own = Documents.from_arrow(texts.take(pa.array(order)))
+    run = (hashes[order], own.data, own.offsets, numbers[order])
+    return _core.merge_runs([run]), text_bytes
+
+
+def _count(count: Any, *, row: int, span: str | bytes) -> int:  # noqa: ANN401 - it is checked here
+    try:
+        number = operator.index(count)
+    except TypeError:
+        number = 0
+    if isinstance(count, bool) or not 1 <= number <= MAX_COUNT:
+        raise CountsError(f"row {row}: the count of {span!r} is {count!r}: {_LIMITS}")
+    return number
+
+
+def _spans(column: Column, *, name: str, first_row: int) -> pa.LargeBinaryArray:
+    kind = column.type
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not _is_text(value):
+        raise CountsError(
+            f"{name}: the spans are of type {kind}: they must be strings or bytes, or a dictionary "
+            "of these"
+        )
+    plain = column.cast(value) if value is not kind else column
+    array = _one_chunk(plain.cast(pa.large_binary()))
+    missing = _first(np.asarray(array.is_null()))
+    if missing is not None:
+        raise CountsError(f"{name}, row {first_row + missing}: the span is null; leave the row out")
+    empty = _first(np.diff(Documents.from_arrow(array).offsets) == 0)
+    if empty is not None:
+        raise CountsError(
+            f"{name}, row {first_row + empty}: the span is empty, which no pattern gives; leave "
+            "the row out"
+        )
+    return array
+
+
+def _counts(
+    column: Column, spans: pa.LargeBinaryArray, *, name: str, first_row: int
+) -> npt.NDArray[np.uint64]:
+    if not pa.types.is_integer(column.type):
+        raise CountsError(
+            f"{name}: the counts are of type {column.type}, which may have rounded them: cast them "
+            "to a 64-bit integer where they are made (bigint in SQL and Spark)"
+        )
+    array = _one_chunk(column)
+    low = _first(np.asarray(pc.fill_null(pc.less(array, pa.scalar(1, array.type)), True)))
+    if low is not None:
+        raise CountsError(
+            f"{name}, row {first_row + low}: the count of {spans[low].as_py()!r} is "
+            f"{array[low].as_py()}: {_LIMITS}; leave rows of other counts out"
+        )
+    return np.asarray(array.cast(pa.uint64()))
+
+
+def _order(
+    hashes: npt.NDArray[np.uint64], spans: pa.LargeBinaryArray
+) -> npt.NDArray[np.signedinteger[Any]]:
+    """Give the order by (hash64, span); the bytes are looked at only if two hashes are the same."""
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    if not (ordered[1:] == ordered[:-1]).any():
+        return order
+    table = pa.table({"hash64": hashes, "span": spans})
+    keys = [("hash64", "ascending"), ("span", "ascending")]
+    return np.asarray(pc.sort_indices(table, sort_keys=keys).cast(pa.int64()))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    checks = (
+        *(types.is_string, types.is_large_string, types.is_string_view),
+        *(types.is_binary, types.is_large_binary, types.is_binary_view),
+    )
+    return any(check(kind) for check in checks)
+
+
+def _one_chunk(column: Column) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _first(flags: npt.NDArray[np.bool_]) -> int | None:
+    """Give the place of the first True."""
+    place = int(np.argmax(flags)) if len(flags) else 0
+    return place if len(flags) and flags[place] else None

@@ -1,0 +1,148 @@
+"""What counts were made from: how texts were cut into spans, and how much text it was.
+
+A value that travels with counts, in memory and in the head of a count file, and says which counts
+may be added. Knows neither how spans are counted nor where counts lie.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self, get_args
+
+from nanotok_ray import _core
+from nanotok_ray.errors import CountsError
+from nanotok_ray.recipe import Gaps
+
+_HOW = ("pattern", "gaps", "unicode")
+"""The fields that decide which spans there are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountOrigin:
+    r"""What counts were made from.
+
+    >>> own = CountOrigin(pattern=r"\w+", texts=2, text_bytes=10, spans=3, num_gaps=0)
+    >>> CountOrigin.from_json(own.to_json(), name="here") == own
+    True
+    >>> CountOrigin.joined({"a.arrow": own, "b.arrow": own}).text_bytes
+    20
+    """
+
+    pattern: str
+    """The regular expression that cut the texts."""
+    gaps: Gaps = "spans"
+    """Whether text that the pattern does not match was a span of its own, or an error."""
+    unicode: str = _core.UNICODE_VERSION
+    """Version of the Unicode tables behind the pattern."""
+    texts: int | None
+    """How many texts were counted; None: unknown, as these are counts from elsewhere."""
+    text_bytes: int
+    """Bytes of the texts; of counts from elsewhere, those of their spans."""
+    spans: int
+    """How many spans were counted, not only different ones."""
+    num_gaps: int | None
+    """How many of them were gaps; None: unknown."""
+
+    @classmethod
+    def nothing(cls, *, pattern: str, gaps: Gaps) -> Self:
+        """Give the origin of no counts at all."""
+        return cls(pattern=pattern, gaps=gaps, texts=0, text_bytes=0, spans=0, num_gaps=0)
+
+    @classmethod
+    def from_json(cls, data: str | bytes, *, name: str) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            CountsError: It is something else; the message begins with `name`.
+        """
+        try:
+            values = json.loads(data)
+        except ValueError as error:
+            raise CountsError(f"{name} does not say what it was made from: {error}") from error
+        if not _is_origin(values):
+            raise CountsError(f"{name} does not say what it was made from, but {values!r}")
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """Give all of it as one line; the same values give the same bytes."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    def plus(
+        self,
+        *,
+        texts: int | None = 0,
+        text_bytes: int = 0,
+        spans: int = 0,
+        num_gaps: int | None = 0,
+    ) -> "CountOrigin":
+        """Give the origin of these counts and of more that were cut in the same way."""
+        more = replace(self, texts=texts, text_bytes=text_bytes, spans=spans, num_gaps=num_gaps)
+        return CountOrigin.joined({"these": self, "more": more})
+
+    def check_unicode(self, name: str) -> None:
+        """See that this build cuts texts as those of `name` were cut.
+
+        Raises:
+            CountsError: Its Unicode tables are others.
+        """
+        if self.unicode != _core.UNICODE_VERSION:
+            raise CountsError(
+                f"{name} was counted with Unicode {self.unicode} and this build has "
+                f"{_core.UNICODE_VERSION}, so it would cut texts differently: count the texts "
+                "again, or install the nanotok_ray that counted them"
+            )
+
+    @classmethod
+    def joined(cls, origins: "Mapping[str, CountOrigin]") -> Self:
+        """Give the origin of the sum of counts, each of which has a name; there is at least one.
+
+        Raises:
+            CountsError: Two of them were cut in different ways; names both, and both values.
+        """
+        (first, one), *others = origins.items()
+        for name, other in others:
+            check_same_spans(one, other, first=first, second=name)
+        parts = list(origins.values())
+        return cls(
+            pattern=one.pattern,
+            gaps=one.gaps,
+            unicode=one.unicode,
+            texts=_sum([part.texts for part in parts]),
+            text_bytes=sum(part.text_bytes for part in parts),
+            spans=sum(part.spans for part in parts),
+            num_gaps=_sum([part.num_gaps for part in parts]),
+        )
+
+
+def check_same_spans(one: CountOrigin, other: CountOrigin, *, first: str, second: str) -> None:
+    """See that counts of these origins may be added.
+
+    Raises:
+        CountsError: They were cut by another pattern, gaps rule or version of Unicode.
+    """
+    for name in _HOW:
+        own, others = getattr(one, name), getattr(other, name)
+        if own != others:
+            word = {"gaps": "gaps rule", "unicode": "Unicode version"}.get(name, name)
+            raise CountsError(
+                f"counts of a different {word} cannot be added: {first} has {own!r}, {second} has "
+                f"{others!r}; count all texts in one way"
+            )
+
+
+def _is_origin(values: Any) -> bool:  # noqa: ANN401 - what a file holds
+    if not isinstance(values, dict) or set(values) != {each.name for each in fields(CountOrigin)}:
+        return False
+    numbers = [values["text_bytes"], values["spans"]]
+    numbers += [values[name] for name in ("texts", "num_gaps") if values[name] is not None]
+    return (
+        isinstance(values["pattern"], str)
+        and isinstance(values["unicode"], str)
+        and values["gaps"] in get_args(Gaps)
+        and all(type(number) is int and number >= 0 for number in numbers)
+    )
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None

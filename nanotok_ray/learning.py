@@ -1,0 +1,129 @@
+"""From counts of spans to a tokenizer, with what the learner found and a report of it.
+
+Takes counts, however they were made; gives a tokenizer that can be saved with its report. Does not
+know texts.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from nanotok_ray.manifest import to_json
+from nanotok_ray.merge_progress import MergeProgress, timed
+from nanotok_ray.merges import Learned
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.storage import Folder
+from nanotok_ray.threads import default_threads
+from nanotok_ray.tokenizer import Model, Tokenizer
+from nanotok_ray.tokenizer.training import learn_model_of
+from nanotok_ray.training_report import REPORT_NAME, Counted, bytes_of_spans, training_report
+
+if TYPE_CHECKING:
+    from nanotok_ray.span_counts import SpanCounts
+
+
+class _Limits(TypedDict):
+    """What may end learning before the vocabulary is full."""
+
+    min_pair_count: int
+    max_token_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedTokenizer:
+    """A tokenizer, and how it was learned."""
+
+    tokenizer: Tokenizer
+    learned: Learned
+    """The merges, the count of each, and why there are no more."""
+    report: Mapping[str, Any]
+    """What is saved as report.json; see `nanotok_ray.training_report`."""
+
+    @property
+    def stop_reason(self) -> str:
+        """Why learning ended: vocabulary size reached, no pair left or below min_pair_count."""
+        return self.learned.stop_reason
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the tokenizer's files, as `Tokenizer.save` does, and report.json.
+
+        Raises:
+            TokenizerError: Two special tokens leave ids unused between them.
+            OSError: They cannot be written.
+        """
+        self.tokenizer.save(folder)
+        Folder(os.fspath(folder)).write_whole(REPORT_NAME, to_json(self.report))
+
+
+def learn(
+    counts: "SpanCounts",
+    vocab_size: int,
+    *,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int | None = None,
+    on_progress: Callable[[MergeProgress], None] | None = None,
+) -> LearnedTokenizer:
+    """Learn a tokenizer from counts: what `Tokenizer.train_from_iterator` learns from the texts.
+
+    A vocabulary that is smaller than asked for is logged as a warning.
+
+    Args:
+        counts: how often each span occurs; they stay as they are.
+        vocab_size: ids of the tokenizer, special tokens included.
+        special_tokens: names of ids that text does not produce.
+        min_pair_count: do not merge a pair that occurs less often.
+        max_token_bytes: make no token of more bytes; None: of any number.
+        threads: how many learn; None: all cores, and one inside a Ray worker. The tokenizer does
+            not depend on it.
+        on_progress: called about every 1%; what it raises ends the call.
+
+    >>> from nanotok_ray.span_counts import SpanCounts
+    >>> counts = SpanCounts()
+    >>> counts.update(["hello hello"])
+    >>> found = learn(counts, 267)
+    >>> found.tokenizer.merges, found.stop_reason
+    ([(101, 108), (104, 256)], 'vocabulary size reached')
+
+    Raises:
+        VocabularySizeError: There is no room for 256 bytes and the special tokens.
+        TokenizerError: Another number is out of its range, or a special token comes twice.
+        CountOverflowError: A pair's count would pass 2**64 - 1.
+    """
+    limits = _Limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes)
+    model, learned = learn_model_of(
+        counts.run(),
+        vocab_size=vocab_size,
+        pattern=counts.pattern,
+        special_tokens=special_tokens,
+        **limits,
+        threads=default_threads() if threads is None else threads,
+        on_progress=None if on_progress is None else timed(on_progress),
+    )
+    report = _report(counts, model, learned, vocab_size=vocab_size, limits=limits)
+    return LearnedTokenizer(tokenizer=Tokenizer(model), learned=learned, report=report)
+
+
+def _report(
+    counts: "SpanCounts", model: Model, learned: Learned, *, vocab_size: int, limits: "_Limits"
+) -> dict[str, Any]:
+    counted = Counted(
+        documents=None,
+        texts=counts.texts,
+        text_bytes=counts.text_bytes,
+        spans=counts.total,
+        distinct_spans=learned.distinct_spans,
+        span_bytes=bytes_of_spans(learned.span_offsets, learned.span_counts),
+        gaps=counts.gaps,
+    )
+    return training_report(
+        model,
+        vocab_size=vocab_size,
+        counts=learned.counts,
+        applied=learned.applied,
+        stop_reason=learned.stop_reason,
+        counted=counted,
+        **limits,
+    )

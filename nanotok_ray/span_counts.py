@@ -1,0 +1,225 @@
+"""Counts of spans that can be added to and merged: all that learning needs.
+
+Takes texts, count files, and spans with counts that another tool made. Carries what it was made
+from, and is never added to counts that were cut in another way. Pickles. Knows neither how merges
+are learned nor what a tokenizer is.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from nanotok_ray import _core
+from nanotok_ray.count_columns import Column, checked_run, columns_of
+from nanotok_ray.count_file import Run, join_runs, origins_of, sum_ranges
+from nanotok_ray.count_origin import CountOrigin, check_same_spans
+from nanotok_ray.counted_spans import CountedSpans
+from nanotok_ray.documents import Nulls
+from nanotok_ray.errors import CountsError, SplitError
+from nanotok_ray.patterns import SPLIT_PATTERN, resolve_pattern
+from nanotok_ray.recipe import Gaps
+from nanotok_ray.summed_runs import SummedRuns
+from nanotok_ray.text_batches import batches_of
+from nanotok_ray.threads import default_threads
+
+if TYPE_CHECKING:
+    from nanotok_ray.text_batches import Texts
+
+
+class SpanCounts(CountedSpans):
+    r"""How often each span occurs in texts.
+
+    >>> counts = SpanCounts()
+    >>> counts.update(["the cat", "the hat"])
+    >>> counts.num_distinct, counts.total, counts.texts, counts.text_bytes
+    (3, 4, 2, 14)
+    >>> more = SpanCounts.from_counts({" cat": 2**40}, pattern="nanochat")
+    >>> counts.merge(more)
+    >>> counts.most_common(2)
+    [(b' cat', 1099511627777), (b'the', 2)]
+    """
+
+    def __init__(
+        self, pattern: str = SPLIT_PATTERN, *, gaps: Gaps = "spans", threads: int | None = None
+    ) -> None:
+        """Start empty.
+
+        Args:
+            pattern: a regular expression, or a name as "gpt4"; it cuts the texts into spans.
+            gaps: text that the pattern does not match is a span of its own, or, with "error", a
+                SplitError.
+            threads: how many count; None: all cores, and one inside a Ray worker. The counts do not
+                depend on it.
+
+        Raises:
+            PatternError: The pattern is unknown or cannot be compiled.
+            TokenizerError: `gaps` is neither "spans" nor "error".
+            CountsError: `threads` is less than 1.
+        """
+        if threads is not None and threads < 1:
+            raise CountsError(f"threads is {threads}: it must be at least 1, or None for all cores")
+        self._threads = threads
+        self._origin = CountOrigin.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
+        self._counter = _core.SpanCounts(self._origin.pattern, gaps=gaps)
+        self._sums = SummedRuns()
+        """What is not in the counter; `_origin` has its spans and gaps, and the texts of both."""
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Mapping[bytes, int] | Mapping[str, int] | Iterable[tuple[bytes | str, int]],
+        *,
+        pattern: str,
+        gaps: Gaps = "spans",
+    ) -> Self:
+        """Take spans and counts that were made elsewhere; those of a span that comes twice add.
+
+        `pattern` is what cut the texts, which the counts alone cannot say.
+
+        >>> SpanCounts.from_counts([("a", 1), (b"a", 2)], pattern="gpt4").most_common()
+        [(b'a', 3)]
+
+        Raises:
+            CountsError: A count is not a whole number from 1 to 2**64 - 1, or a span is neither str
+                nor bytes, or empty; names the row and the value.
+            PatternError, CountOverflowError: As for the class and `merge`.
+        """
+        pairs = counts.items() if isinstance(counts, Mapping) else counts
+        return cls.from_arrow(*columns_of(pairs), pattern=pattern, gaps=gaps)
+
+    @classmethod
+    def from_arrow(
+        cls, spans: Column, counts: Column, *, pattern: str, gaps: Gaps = "spans"
+    ) -> Self:
+        """Take two Arrow columns [n] that were made elsewhere; as `from_counts`.
+
+        `spans` are strings or bytes of any kind, or a dictionary of these; `counts` are of any
+        integer type.
+
+        >>> import pyarrow as pa
+        >>> spans, numbers = pa.array(["a", "b"]), pa.array([2**40, 3], pa.int64())
+        >>> SpanCounts.from_arrow(spans, numbers, pattern="gpt4").total
+        1099511627779
+
+        Raises:
+            CountsError: As for `from_counts`, or for columns of other types or lengths.
+            PatternError, CountOverflowError: As for the class and `merge`.
+        """
+        made = cls(pattern, gaps=gaps)
+        made.add(spans, counts)
+        return made
+
+    @classmethod
+    def load(cls, *files: str | os.PathLike[str]) -> Self:
+        """Read count files, paths or URLs, at least one, and add them up.
+
+        Held in memory are the sums, and about a sixteenth of the files.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            CorruptOutputError: It is no count file, or one of another version.
+            CountsError: The files were cut in different ways, or with other Unicode tables than
+                this build has; or none is named.
+            CountOverflowError: A sum would pass 2**64 - 1.
+        """
+        if not files:
+            raise CountsError("no count file is named: give at least one path or URL")
+        urls = [os.fspath(file) for file in files]
+        origin = CountOrigin.joined(origins_of(urls))
+        origin.check_unicode(urls[0])
+        return cls._of(origin, join_runs(list(sum_ranges(urls))))
+
+    def update(self, texts: "Texts", *, nulls: Nulls = "error") -> None:
+        """Count the spans of texts, each on its own.
+
+        `texts` is any iterable of str or of bytes, Documents, or an Arrow array of strings or
+        bytes of any kind, or a dictionary of these. Bytes that are not UTF-8 are spans, each on its
+        own. A missing text is an error, or, with `nulls="empty"`, one without spans. Texts are
+        counted batch by batch: after an error those of the batches before it stay counted.
+
+        Raises:
+            TypeError: A text is neither str nor bytes, or of the other type than the first; or
+                `texts` is one text.
+            SourceError: The array holds something else than texts, or a null (and its first row);
+                or `nulls` is neither "error" nor "empty".
+            SplitError: A text cannot be split, or has a gap and must not; names its number.
+            CountOverflowError: A count would pass 2**64 - 1.
+        """
+        threads = default_threads() if self._threads is None else self._threads
+        before = 0
+        for batch in batches_of(texts, nulls=nulls):
+            try:
+                self._counter.update(batch.data, batch.offsets, threads=threads)
+            except SplitError as error:
+                told = f"after {before} texts, {error}" if before else str(error)
+                raise SplitError(told) from None
+            before += len(batch)
+            self._origin = self._origin.plus(texts=len(batch), text_bytes=batch.num_bytes)
+
+    def add(
+        self, spans: Column, counts: Column, *, name: str = "the columns", first_row: int = 0
+    ) -> None:
+        """Add two columns as `from_arrow` takes them; what cannot be added changes nothing.
+
+        How many texts they were made from is unknown from then on. Messages call the columns `name`
+        and the first row `first_row`.
+
+        Raises:
+            CountsError, CountOverflowError: As for `from_arrow`.
+        """
+        run, text_bytes = checked_run(spans, counts, name=name, first_row=first_row)
+        self._sums.add(run)
+        self._origin = self._origin.plus(
+            texts=None, text_bytes=text_bytes, spans=sum(run[3].tolist()), num_gaps=None
+        )
+
+    def merge(self, *others: "SpanCounts") -> None:
+        """Add the counts of others, which stay as they are.
+
+        Raises:
+            CountsError: They were cut by another pattern or gaps rule; names both values.
+            CountOverflowError: A sum would pass 2**64 - 1; nothing is added then.
+        """
+        for other in others:
+            check_same_spans(self.origin, other.origin, first="this", second="the other")
+        runs = [other.run() for other in others]
+        origins = [self.origin, *(other.origin for other in others)]
+        self._take(CountOrigin.joined({str(n): each for n, each in enumerate(origins)}), *runs)
+
+    def run(self) -> Run:
+        """Give all spans and their counts, sorted by (hash64, span), none of which comes twice.
+
+        Hashes [n] uint64, bytes of the spans uint8, their offsets [n + 1] int64, counts [n] uint64.
+
+        Raises:
+            CountOverflowError: A sum would pass 2**64 - 1.
+        """
+        if self._counter.total():
+            self._take(self.origin)
+        return self._sums.run()
+
+    @property
+    def origin(self) -> CountOrigin:
+        """What the counts were made from."""
+        counter = self._counter
+        return self._origin.plus(spans=counter.total(), num_gaps=counter.num_gaps())
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different spans there are."""
+        return len(self.run()[3]) if self._sums else self._counter.num_distinct()
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return self._of, (self.origin, self.run(), self._threads)
+
+    @classmethod
+    def _of(cls, origin: CountOrigin, run: Run, threads: int | None = None) -> Self:
+        made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
+        made._take(origin, run)
+        return made
+
+    def _take(self, origin: CountOrigin, *runs: Run) -> None:
+        """Put what is counted, and more, among the sums; the counter is empty again."""
+        self._sums.run(self._counter.sorted_run(), *runs)
+        self._origin = origin
+        self._counter = _core.SpanCounts(origin.pattern, gaps=origin.gaps)

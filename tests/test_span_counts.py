@@ -1,0 +1,516 @@
+"""SpanCounts: whatever it is given, and however that is cut up, it holds what a Counter holds."""
+
+import pickle
+import random
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanotok_ray import SpanCounts, _core, text_batches
+from nanotok_ray.count_columns import checked_run
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    CountOverflowError,
+    CountsError,
+    PatternError,
+    SourceError,
+    SplitError,
+    TokenizerError,
+)
+from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.storage import Folder
+from nanotok_ray.summed_runs import SummedRuns
+
+TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=30), max_size=8)
+RAW = st.lists(st.binary(max_size=20), max_size=8)
+SPANS = st.binary(min_size=1, max_size=3)
+PAIRS = st.lists(st.tuples(SPANS, st.integers(1, 2**60)), max_size=20)
+TOP = 2**64 - 1
+
+
+def plainly(documents, pattern=SPLIT_PATTERN):
+    splitter = _core.Splitter(pattern)
+    raw = [each if isinstance(each, bytes) else each.encode() for each in documents]
+    return Counter(span for document in raw for span in splitter.split(document))
+
+
+def counted(documents, **options):
+    counts = SpanCounts(**options)
+    counts.update(documents)
+    return counts
+
+
+def held(counts):
+    return Counter(dict(counts.most_common()))
+
+
+def summed(pairs):
+    total = Counter()
+    for span, count in pairs:
+        total[span] += count
+    return total
+
+
+# From texts
+
+
+@given(st.lists(TEXTS, max_size=3), st.sampled_from(sorted(PATTERNS)), st.integers(1, 2))
+def test_updates_hold_what_a_counter_holds(parts, pattern, threads):
+    counts = SpanCounts(pattern, threads=threads)
+    for documents in parts:
+        counts.update(iter(documents))
+    everything = [text for documents in parts for text in documents]
+    expected = plainly(everything, PATTERNS[pattern])
+    assert held(counts) == expected
+    assert (counts.num_distinct, counts.total) == (len(expected), expected.total())
+    assert counts.texts == len(everything)
+    assert counts.text_bytes == sum(len(text.encode()) for text in everything)
+    assert counts.pattern == PATTERNS[pattern]
+
+
+KINDS = {
+    "list of str": list,
+    "iterator of str": iter,
+    "list of bytes": lambda texts: [text.encode() for text in texts],
+    "iterator of bytes": lambda texts: (text.encode() for text in texts),
+    "Documents": Documents.from_strings,
+    "string": lambda texts: pa.array(texts, pa.string()),
+    "large_string": lambda texts: pa.array(texts, pa.large_string()),
+    "binary": lambda texts: pa.array([text.encode() for text in texts], pa.binary()),
+    "string_view": lambda texts: pa.array(texts, pa.string_view()),
+    "dictionary": lambda texts: pa.array(texts, pa.string()).dictionary_encode(),
+    "chunks": lambda texts: pa.chunked_array([texts[:1], texts[1:]], pa.string()),
+    "chunks of a dictionary": lambda texts: pa.chunked_array(
+        [pa.array(part, pa.string()).dictionary_encode() for part in (texts[:2], texts[2:])]
+    ),
+    "a slice": lambda texts: pa.array(["b b", *texts, "1"], pa.string()).slice(1, len(texts)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(documents=TEXTS, batch_texts=st.integers(1, 3))
+def test_every_kind_of_texts_counts_the_same(kind, documents, batch_texts):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_batches, "BATCH_TEXTS", batch_texts)
+        patch.setattr(text_batches, "BATCH_BYTES", 10)
+        counts = counted(KINDS[kind](documents))
+    assert held(counts) == plainly(documents)
+    assert counts.texts == len(documents)
+    assert counts.text_bytes == sum(len(text.encode()) for text in documents)
+
+
+@given(RAW)
+def test_bytes_that_are_not_utf8_are_spans(documents):
+    assert held(counted(documents)) == plainly(documents)
+    assert held(counted(pa.array(documents, pa.binary()))) == plainly(documents)
+
+
+def test_a_long_dictionary_is_counted_in_parts_by_how_often_rows_use_it():
+    rng = random.Random(5)
+    rows = rng.choices(["a b", "c", "", "the cat " * 50], k=30_000)
+    counts = counted(pa.array(rows).dictionary_encode())
+    assert held(counts) == plainly(rows)
+    assert (counts.texts, counts.text_bytes) == (30_000, sum(map(len, rows)))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a", None, "b"],
+        [None, b"a", None],
+        [None],
+        pa.array(["a", None]),
+        pa.array(["a", None, "a"]).dictionary_encode(),
+    ],
+    ids=["str", "bytes", "nothing else", "Arrow", "dictionary"],
+)
+def test_missing_texts_are_an_error_or_empty(texts):
+    counts = SpanCounts()
+    with pytest.raises((SourceError, TypeError), match=r"null|None"):
+        counts.update(texts)
+    assert counts.total == counts.texts == 0
+    counts.update(texts, nulls="empty")
+    assert counts.texts == len(texts)
+    assert counts.total == sum(text is not None for text in list(texts)) - sum(
+        getattr(text, "is_valid", True) is False for text in list(texts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        ("one text", TypeError, "expected texts, got one text: put it into a list"),
+        (b"one text", TypeError, "put it into a list"),
+        ([b"a", "b"], TypeError, "'str' object is not bytes"),
+        (["a", b"b"], TypeError, "'bytes' object is not an instance of 'str'"),
+        ([7], TypeError, "'int' object is not an instance of 'str'"),
+        (pa.array([1]), SourceError, "got int64"),
+        (pa.array(["a", "b", None]), SourceError, "row 2 of the Arrow array is null"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_text_is_refused(texts, error, message):
+    with pytest.raises(error, match=message):
+        SpanCounts().update(texts)
+
+
+def test_nulls_are_an_error_or_empty_and_nothing_else():
+    with pytest.raises(SourceError, match="nulls is 'drop'"):
+        SpanCounts().update(["a"], nulls="drop")
+
+
+def test_an_error_names_the_text_and_what_was_counted_before_stays(monkeypatch):
+    monkeypatch.setattr(text_batches, "BATCH_TEXTS", 2)
+    counts = SpanCounts("a+", gaps="error")
+    with pytest.raises(SplitError, match="after 2 texts, document 1 cannot be split at byte 1"):
+        counts.update(["a", "aa", "a", "ab"])
+    assert held(counts) == {b"a": 1, b"aa": 1}
+    assert counts.texts == 2
+
+
+def test_gaps_are_counted_and_can_be_refused():
+    counts = counted(["ab-a", "-"], pattern="a+")
+    assert (counts.gaps, counts.total) == (2, 4)
+    with pytest.raises(TokenizerError, match="drop"):
+        SpanCounts(gaps="drop")
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_threads_are_one_or_more(threads):
+    with pytest.raises(CountsError, match=f"threads is {threads}"):
+        SpanCounts(threads=threads)
+
+
+def test_a_pattern_is_a_name_or_an_expression():
+    with pytest.raises(PatternError, match=r"'nanochat2'.*nanochat, gpt4, cl100k, r50k"):
+        SpanCounts("nanochat2")
+    with pytest.raises(PatternError):
+        SpanCounts("(")
+
+
+# Added up
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.booleans())
+def test_merged_counts_are_those_of_all_texts(parts, at_once):
+    first, *others = map(counted, parts)
+    if at_once:
+        first.merge(*others)
+    else:
+        for other in others:
+            first.merge(other)
+    assert held(first) == plainly([text for part in parts for text in part])
+    assert first.texts == sum(map(len, parts))
+    for other, part in zip(others, parts[1:], strict=True):
+        assert held(other) == plainly(part)
+
+
+def test_counts_merged_with_themselves_are_twice_as_many():
+    counts = counted(["a b b", "c"])
+    counts.merge(counts)
+    assert held(counts) == Counter({b" b": 4, b"a": 2, b"c": 2})
+    assert (counts.texts, counts.total, counts.text_bytes) == (4, 8, 12)
+
+
+def test_updates_and_merges_come_in_any_order():
+    counts = counted(["a b"])
+    assert counts.num_distinct == 2
+    counts.update(["b a"])
+    counts.merge(counted(["a"]))
+    counts.update([b"a", b"\xff"])
+    assert held(counts) == plainly(["a b", "b a", "a", "a", b"\xff"])
+    assert counts.num_distinct == len(held(counts))
+    assert (counts.total, counts.gaps, counts.texts) == (7, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (SpanCounts("gpt4"), ["pattern", repr(SPLIT_PATTERN), repr(PATTERNS["gpt4"])]),
+        (SpanCounts(gaps="error"), ["gaps rule", "'spans'", "'error'"]),
+    ],
+    ids=["pattern", "gaps"],
+)
+def test_counts_that_were_cut_in_another_way_are_refused_with_both_values(other, words, tmp_path):
+    counts = counted(["a b"])
+    with pytest.raises(CountsError) as caught:
+        counts.merge(counted(["c"]), other)
+    assert all(word in str(caught.value) for word in words)
+    assert held(counts) == {b"a": 1, b" b": 1}
+    counts.save(tmp_path / "own.arrow")
+    other.save(tmp_path / "other.arrow")
+    with pytest.raises(CountsError) as caught:
+        SpanCounts.load(tmp_path / "own.arrow", tmp_path / "other.arrow")
+    assert all(word in str(caught.value) for word in [*words, "own.arrow", "other.arrow"])
+
+
+@given(st.lists(PAIRS, max_size=12))
+def test_runs_added_in_any_sizes_are_summed(parts):
+    sums = SummedRuns()
+    for pairs in parts:
+        counts = SpanCounts.from_counts(pairs, pattern="gpt4")
+        sums.add(counts.run())
+    assert len(sums) <= max(1, sum(map(len, parts))).bit_length() + 1
+    _, data, offsets, numbers = sums.run()
+    found = dict(zip(Documents(data=data, offsets=offsets), numbers.tolist(), strict=True))
+    assert found == summed(pair for pairs in parts for pair in pairs)
+
+
+# From elsewhere
+
+
+@given(PAIRS)
+def test_pairs_are_added_up(pairs):
+    counts = SpanCounts.from_counts(pairs, pattern="gpt4")
+    expected = summed(pairs)
+    assert held(counts) == expected
+    assert counts.total == expected.total()
+    assert counts.text_bytes == sum(len(span) * count for span, count in pairs)
+    assert counts.texts is counts.gaps is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.binary(),
+        pa.large_binary(),
+        pa.binary_view(),
+        pa.dictionary(pa.int8(), pa.binary()),
+        pa.dictionary(pa.int32(), pa.large_binary()),
+    ],
+    ids=str,
+)
+@given(pairs=PAIRS)
+def test_arrow_columns_are_added_up(kind, pairs):
+    spans = pa.array([span for span, _ in pairs], pa.binary())
+    numbers = pa.array([count for _, count in pairs], pa.int64())
+    half = len(pairs) // 2
+    chunks = [spans[:half].cast(kind), spans[half:].cast(kind)]
+    if pa.types.is_dictionary(kind):
+        chunks = [part.dictionary_encode().cast(kind) for part in (spans[:half], spans[half:])]
+    counts = SpanCounts.from_arrow(pa.chunked_array(chunks, kind), numbers, pattern="gpt4")
+    assert held(counts) == summed(pairs)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int32(), pa.int64(), pa.uint64()])
+def test_counts_are_of_any_integer_type(kind):
+    spans, numbers = pa.array(["a", "b", "a"]), pa.array([1, 2, 100], kind)
+    assert SpanCounts.from_arrow(spans, numbers, pattern="gpt4").most_common() == [
+        (b"a", 101),
+        (b"b", 2),
+    ]
+
+
+def test_text_and_counts_from_elsewhere_add_and_say_what_is_not_known():
+    counts = counted(["a b"])
+    counts.merge(SpanCounts.from_counts({"a": 5}, pattern="nanochat"))
+    assert held(counts) == {b"a": 6, b" b": 1}
+    assert (counts.texts, counts.gaps) == (None, None)
+    assert (counts.total, counts.text_bytes) == (7, 8)
+
+
+def test_numpy_counts_are_taken_as_they_are():
+    pairs = [("a", np.uint64(TOP)), ("b", np.int8(3))]
+    assert SpanCounts.from_counts(pairs, pattern="gpt4").most_common() == [(b"a", TOP), (b"b", 3)]
+
+
+@pytest.mark.parametrize("count", [0, -1, 2**64, 1.0, "1", None, True], ids=repr)
+def test_a_count_is_a_whole_number_from_1_to_the_limit(count):
+    with pytest.raises(CountsError) as caught:
+        SpanCounts.from_counts([("a", 1), ("bad", count)], pattern="gpt4")
+    for words in ("row 1", "'bad'", repr(count), "2**64 - 1", str(TOP)):
+        assert words in str(caught.value)
+
+
+def columns(spans, counts, counts_type=None):
+    return pa.array(spans), pa.array(counts, counts_type)
+
+
+@pytest.mark.parametrize(
+    ("spans", "counts", "words"),
+    [
+        (*columns(["a", "b"], [1, 0]), ["row 1: the count of b'b' is 0", str(TOP)]),
+        (*columns(["a", "b"], [1, -7]), ["row 1: the count of b'b' is -7"]),
+        (*columns(["a", "b"], [None, 1]), ["row 0: the count of b'a' is None"]),
+        (*columns(["a", None], [1, 1]), ["row 1: the span is null"]),
+        (*columns(["a", ""], [1, 1]), ["row 1: the span is empty"]),
+        (*columns(["a"], [1.0]), ["of type double", "bigint"]),
+        (*columns(["a"], ["1"]), ["of type string"]),
+        (*columns(["a"], [1], pa.decimal128(20, 0)), ["of type decimal128(20, 0)", "bigint"]),
+        (*columns([1], [1]), ["the spans are of type int64", "strings or bytes"]),
+        (*columns(["a", "b"], [1]), ["there are 2 spans and 1 counts"]),
+    ],
+    ids=range(10),
+)
+def test_columns_of_something_else_are_refused_by_row_and_value(spans, counts, words):
+    with pytest.raises(CountsError) as caught:
+        SpanCounts.from_arrow(spans, counts, pattern="gpt4")
+    assert all(word in str(caught.value) for word in ["the columns", *words])
+    own = SpanCounts("gpt4")
+    with pytest.raises(CountsError):
+        own.add(spans, counts)
+    assert (own.total, own.texts) == (0, 0)
+
+
+@pytest.mark.parametrize("span", [7, None, ("a",)], ids=repr)
+def test_a_span_is_str_or_bytes(span):
+    with pytest.raises(CountsError, match="row 1: the span is"):
+        SpanCounts.from_counts([("a", 1), (span, 2)], pattern="gpt4")
+
+
+def test_a_run_of_columns_is_sorted_by_hash_and_has_each_span_once():
+    rng = random.Random(2)
+    spans = [rng.choice("abcdefgh") * rng.randrange(1, 4) for _ in range(300)]
+    run, _ = checked_run(pa.array(spans), pa.array([1] * 300), name="x", first_row=0)
+    assert run[0].tolist() == sorted(_core.hash64(span.encode()) for span in set(spans))
+
+
+def test_spans_of_one_hash_are_sorted_by_their_bytes_and_stay_apart(monkeypatch):
+    same = SimpleNamespace(
+        hash_documents=lambda _, offsets: np.zeros(len(offsets) - 1, np.uint64),
+        merge_runs=_core.merge_runs,  # which refuses a run that is not sorted
+    )
+    monkeypatch.setattr("nanotok_ray.count_columns._core", same)
+    spans = pa.array(["a", "ab", "c", "ab", "b"])
+    (_, data, offsets, counts), _ = checked_run(
+        spans, pa.array([1, 2, 3, 4, 5]), name="x", first_row=0
+    )
+    assert list(Documents(data=data, offsets=offsets)) == [b"a", b"ab", b"b", b"c"]
+    assert counts.tolist() == [1, 2 + 4, 5, 3]
+
+
+# The limit
+
+
+def test_a_sum_at_the_limit_is_right_and_one_past_it_an_error():
+    counts = SpanCounts.from_counts([("a", TOP - 1), ("a", 1), ("b", TOP)], pattern="nanochat")
+    assert counts.most_common() == [(b"a", TOP), (b"b", TOP)]
+    assert counts.total == 2 * TOP
+    one = SpanCounts.from_counts({"a": 1}, pattern="nanochat")
+    for add in (counts.merge, lambda _: counts.add(pa.array(["a"]), pa.array([1]))):
+        with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
+            add(one)
+        assert (counts.most_common(1), counts.total) == ([(b"a", TOP)], 2 * TOP)
+    with pytest.raises(CountOverflowError, match=str(TOP)):
+        SpanCounts.from_counts([("a", TOP), ("a", 1)], pattern="nanochat")
+
+
+def test_a_text_that_passes_the_limit_is_an_error_when_the_sums_are_asked_for(tmp_path):
+    counts = SpanCounts.from_counts({"a": TOP}, pattern="nanochat")
+    counts.update(["a"])
+    for ask in (counts.run, counts.most_common, lambda: counts.save(tmp_path / "a.arrow")):
+        with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
+            ask()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_bytes_of_counts_past_the_limit_are_still_right():
+    counts = SpanCounts.from_counts({"aaaa": TOP}, pattern="nanochat")
+    assert counts.text_bytes == 4 * TOP
+
+
+# On disk
+
+
+@settings(max_examples=30)  # a file of 4,096 ranges each time
+@given(TEXTS, PAIRS)
+def test_saved_counts_load_as_they_were(documents, pairs):
+    name = f"memory://span-counts/{random.Random(str(documents)).random()}.arrow"
+    for counts in (counted(documents), SpanCounts.from_counts(pairs, pattern="r50k")):
+        counts.save(name)
+        again = SpanCounts.load(name)
+        assert again.origin == counts.origin
+        assert again.most_common() == counts.most_common()
+        assert (again.num_distinct, again.total) == (counts.num_distinct, counts.total)
+        assert repr(again) == repr(counts)
+
+
+@settings(max_examples=30)  # as above
+@given(st.lists(TEXTS, min_size=1, max_size=3))
+def test_files_loaded_together_are_those_of_all_texts(parts):
+    names = [f"memory://span-counts-{len(parts)}/{number}.arrow" for number in range(len(parts))]
+    for name, documents in zip(names, parts, strict=True):
+        counted(documents).save(name)
+    loaded = SpanCounts.load(*names)
+    assert held(loaded) == plainly([text for part in parts for text in part])
+    loaded.update(["a b"])
+    assert loaded.texts == sum(map(len, parts)) + 1
+
+
+def test_the_same_counts_are_the_same_bytes_however_they_came(tmp_path):
+    documents = ["a b", "b c c", "the cat", b"\xff".decode(errors="replace")]
+    one = counted(documents)
+    other = counted(documents[:2])
+    other.merge(counted(documents[2:]))
+    one.save(tmp_path / "one.arrow")
+    other.save(str(tmp_path / "other.arrow"))
+    assert (tmp_path / "one.arrow").read_bytes() == (tmp_path / "other.arrow").read_bytes()
+
+
+def test_a_name_without_a_folder_is_in_the_current_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    counted(["a"]).save("a.arrow")
+    assert held(SpanCounts.load("a.arrow")) == {b"a": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.arrow"]
+
+
+def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    counted(["a"]).save(tmp_path / "a.arrow")
+    monkeypatch.setattr("nanotok_ray.counted_spans.pack_counts", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        counted(["b"]).save(tmp_path / "a.arrow")
+    monkeypatch.undo()
+    assert held(SpanCounts.load(tmp_path / "a.arrow")) == {b"a": 1}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_is_no_count_file_is_refused_by_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.arrow"):
+        SpanCounts.load(tmp_path / "nowhere.arrow")
+    (tmp_path / "bad.arrow").write_bytes(b"ARROW1 and nothing else")
+    with pytest.raises(CorruptOutputError, match=r"bad\.arrow"):
+        SpanCounts.load(tmp_path / "bad.arrow")
+    with pytest.raises(CountsError, match="no count file is named"):
+        SpanCounts.load()
+
+
+def test_counts_of_another_unicode_are_refused_with_both_versions(tmp_path):
+    counted(["a"]).save(tmp_path / "a.arrow")
+    folder = Folder(str(tmp_path))
+    own = f'"unicode": "{_core.UNICODE_VERSION}"'.encode()
+    data = folder.read_bytes("a.arrow")
+    assert own in data
+    folder.write_whole("b.arrow", data.replace(own, own.replace(b"16.0.0", b"15.1.0")))
+    with pytest.raises(CountsError, match=r"b\.arrow.*Unicode 15\.1\.0.*16\.0\.0"):
+        SpanCounts.load(tmp_path / "b.arrow")
+    with pytest.raises(CountsError, match=r"Unicode version.*'16\.0\.0'.*'15\.1\.0'"):
+        SpanCounts.load(tmp_path / "a.arrow", tmp_path / "b.arrow")
+
+
+@given(st.dictionaries(SPANS, st.integers(1, 4), max_size=20), st.integers(-1, 25))
+def test_the_most_common_are_in_an_order_of_their_own(counts, n):
+    expected = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    own = SpanCounts.from_counts(counts, pattern="gpt4")
+    assert own.most_common() == expected
+    assert own.most_common(n) == expected[: max(n, 0)]
+
+
+def test_counts_pickle_as_they_are_and_go_on():
+    counts = counted(["a b"], threads=1)
+    again = pickle.loads(pickle.dumps(counts))
+    again.update(["a"])
+    again.merge(SpanCounts.from_counts({"c": 1}, pattern="nanochat"))
+    assert held(again) == {b"a": 2, b" b": 1, b"c": 1}
+    assert held(counts) == {b"a": 1, b" b": 1}
+    assert pickle.loads(pickle.dumps(counts)).origin == counts.origin
+
+
+def test_its_errors_pickle():
+    error = pickle.loads(pickle.dumps(CountsError("row 1")))
+    assert (type(error), str(error), isinstance(error, ValueError)) == (CountsError, "row 1", True)
