@@ -23,6 +23,7 @@ use crate::merges::symbols::Symbols;
 use crate::{Documents, Error};
 
 mod around;
+mod array;
 mod by_count;
 mod byte_pairs;
 mod counts_at;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::merges::around::Around;
 use crate::merges::byte_pairs::{self, BytePairs};
 use crate::merges::pairs::{Best, Found, Pairs};
-use crate::merges::rewrite::{Id, MIN_SHARE};
+use crate::merges::rewrite::{Begin, Id, MIN_SHARE};
 use crate::merges::rows::{Row, Rows};
 use crate::merges::symbols::Symbols;
 use crate::{Error, Merge};
@@ -22,7 +22,7 @@ pub(super) struct Learner<I> {
     /// One for each thread.
     around: Vec<Around>,
     /// Where the id that was last made begins.
-    begins: Vec<u32>,
+    begins: Vec<Begin<I>>,
 }
 
 impl<I: Id> Learner<I> {
@@ -120,23 +120,41 @@ impl<I: Id> Learner<I> {
     }
 
     /// Holds new pairs and notes their places: those of the left side where the places of the merged pair
-    /// were, which are no fewer; the others at the end.
+    /// were, which are no fewer, and the others there too if they fit, else at the end.
     fn hold(&mut self, mut free: Row, new: u32, left: &[Found], right: &[Found]) {
-        let number = right.iter().map(|found| found.number as usize).sum();
-        self.make_room(number, &mut free);
-        let end = self.rows.add(number);
-        for (mut start, side) in [(free.start, left), (end, right)] {
+        let end = free.start + num_places(left);
+        let second = if end + num_places(right) <= free.end() {
+            end
+        } else {
+            self.make_room(num_places(right), &mut free);
+            self.rows.add(num_places(right))
+        };
+        for (mut start, side) in [(free.start, left), (second, right)] {
             for found in side {
                 self.pairs.hold(found, start);
                 start += found.number as usize;
             }
         }
-        let (left_rows, right_rows) = self.rows.split(free, end);
-        let (symbols, begins) = (&self.symbols, &self.begins[..]);
+        self.note(new, free.start, second);
+    }
+
+    /// Notes the places of new pairs, from `first` and from `second` on.
+    fn note(&mut self, new: u32, first: usize, second: usize) {
+        let (left_rows, right_rows) = self.rows.split(first, second);
+        let width = self.symbols.widths[new as usize];
+        let begins = &self.begins[..];
         let is_shared = self.around.len() > 1 && begins.len() >= 2 * MIN_SHARE;
         let Around { left, right, .. } = &mut self.around[0];
-        let mut note_left = || symbols.note_left(begins, left, left_rows);
-        let mut note_right = || symbols.note_right(new, begins, right, right_rows);
+        let mut note_left = || {
+            for begin in begins {
+                left.note(begin.left.into(), begin.place, left_rows);
+            }
+        };
+        let mut note_right = || {
+            for begin in begins {
+                right.note(begin.right.into(), begin.place + width, right_rows);
+            }
+        };
         if is_shared {
             thread::scope(|scope| {
                 scope.spawn(note_right);
@@ -198,6 +216,10 @@ impl<I: Id> Learner<I> {
         all.retain(|found| self.pairs.may_merge(found.pair));
         all
     }
+}
+
+fn num_places(found: &[Found]) -> usize {
+    found.iter().map(|found| found.number as usize).sum()
 }
 
 /// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.

@@ -3,6 +3,8 @@
 
 use std::{panic, thread};
 
+use bytemuck::Pod;
+
 use crate::Merge;
 use crate::merges::around::Around;
 use crate::merges::counts_at::Counts;
@@ -17,7 +19,7 @@ const BLOCK: usize = if cfg!(test) { 3 } else { 1024 };
 pub(super) const MIN_SHARE: usize = if cfg!(test) { 2 } else { 1 << 13 };
 
 /// An id as it stands in a slot.
-pub(super) trait Id: TokenId + Eq + Into<u32> + Sync {}
+pub(super) trait Id: TokenId + Eq + Into<u32> + Pod + Sync {}
 
 impl Id for u16 {}
 impl Id for u32 {}
@@ -31,6 +33,14 @@ struct Rewrite<'c, I> {
     widths: (u32, u32),
     edge: I,
     counts: &'c Counts,
+}
+
+/// Where the new id begins, and what stands on both sides of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begin<I> {
+    pub(super) place: u32,
+    pub(super) left: I,
+    pub(super) right: I,
 }
 
 /// Spans one after the other, and some places in them.
@@ -50,7 +60,7 @@ impl<I: Id> Symbols<I> {
         pair: Merge,
         new: u32,
         places: &[u32],
-        begins: &mut Vec<u32>,
+        begins: &mut Vec<Begin<I>>,
         around: &mut [Around],
     ) {
         let widths = (self.widths[pair.0 as usize], self.widths[pair.1 as usize]);
@@ -74,7 +84,7 @@ impl<I: Id> Symbols<I> {
 
 impl<I: Id> Rewrite<'_, I> {
     /// Does each part in a thread of its own.
-    fn share(self, parts: Vec<Part<'_, I>>, begins: &mut Vec<u32>, around: &mut [Around]) {
+    fn share(self, parts: Vec<Part<'_, I>>, begins: &mut Vec<Begin<I>>, around: &mut [Around]) {
         thread::scope(|scope| {
             let start = |(part, around)| {
                 scope.spawn(move || {
@@ -97,7 +107,7 @@ impl<I: Id> Rewrite<'_, I> {
         }
     }
 
-    fn run(self, part: Part<'_, I>, begins: &mut Vec<u32>, around: &mut Around) {
+    fn run(self, part: Part<'_, I>, begins: &mut Vec<Begin<I>>, around: &mut Around) {
         let Part { slots, before, places } = part;
         let mut told = 0;
         for start in (0..places.len()).step_by(BLOCK) {
@@ -105,7 +115,7 @@ impl<I: Id> Rewrite<'_, I> {
             self.replace(slots, before, (start, end), places, begins);
             // What follows the last one may change with the next.
             let known = begins.len() - usize::from(end < places.len() && begins.len() > told);
-            self.tell(slots, before, &begins[told..known], around);
+            self.tell(slots, before, &mut begins[told..known], around);
             told = known;
         }
     }
@@ -118,7 +128,7 @@ impl<I: Id> Rewrite<'_, I> {
         before: u32,
         (start, end): (usize, usize),
         places: &[u32],
-        begins: &mut Vec<u32>,
+        begins: &mut Vec<Begin<I>>,
     ) {
         let (left, right) = self.widths;
         begins.reserve(end - start);
@@ -131,23 +141,25 @@ impl<I: Id> Rewrite<'_, I> {
             if at > 0 && slots[at - 1] == self.pair.0 && slots[at] == self.pair.1 {
                 slots[(place - left) as usize] = self.new;
                 slots[(place + right) as usize - 1] = self.new;
-                begins.push(place - left + before);
+                let place = place - left + before;
+                begins.push(Begin { place, left: self.edge, right: self.edge });
             }
         }
     }
 
     /// Adds up what stands around the new id.
     #[inline(never)]
-    fn tell(&self, slots: &[I], before: u32, begins: &[u32], around: &mut Around) {
+    fn tell(&self, slots: &[I], before: u32, begins: &mut [Begin<I>], around: &mut Around) {
         let width = self.widths.0 + self.widths.1;
         let mut counts = self.counts.cursor();
-        for &begin in begins {
-            let count = counts.get(begin);
-            let at = (begin - before) as usize;
-            let left = if at == 0 { self.edge } else { slots[at - 1] };
+        for begin in begins {
+            let count = counts.get(begin.place);
+            let at = (begin.place - before) as usize;
+            begin.left = if at == 0 { self.edge } else { slots[at - 1] };
+            begin.right = slots[at + width as usize];
             around.applied += count;
-            around.left.add(left.into(), count);
-            around.right.add(slots[at + width as usize].into(), count);
+            around.left.add(begin.left.into(), count);
+            around.right.add(begin.right.into(), count);
         }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::mem;
 
+use crate::merges::array::Array;
+
 /// The places of one pair, ascending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Row {
@@ -11,7 +13,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn end(self) -> usize {
+    pub(super) fn end(self) -> usize {
         self.start + self.number as usize
     }
 }
@@ -19,15 +21,15 @@ impl Row {
 /// All rows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    places: Vec<u32>,
+    places: Array<u32>,
 }
 
 impl Rows {
     /// Forgets all rows; gives room for so many places, and will have half as much again later.
     pub(super) fn begin(&mut self, number: usize) -> &mut [u32] {
         drop(mem::take(&mut self.places));
-        self.places.reserve_exact(number + number / 2);
-        self.places.resize(number, 0);
+        self.places = Array::new(number + number / 2);
+        self.places.set_len(number);
         &mut self.places
     }
 
@@ -37,25 +39,28 @@ impl Rows {
 
     /// Whether so many places can be added without moving the others.
     pub(super) fn has_room(&self, number: usize) -> bool {
-        number <= self.places.capacity() - self.places.len()
+        number <= self.places.room() - self.places.len()
     }
 
     /// Sees to room for so many more places and a quarter of all.
     pub(super) fn see_to(&mut self, number: usize) {
-        self.places.reserve_exact(number + self.places.len() / 4);
+        let room = self.places.len() + number + self.places.len() / 4;
+        if room > self.places.room() {
+            self.places = self.places.moved(room);
+        }
     }
 
     /// Adds so many places; gives where they start.
     pub(super) fn add(&mut self, number: usize) -> usize {
         let start = self.places.len();
-        self.places.resize(start + number, 0);
+        self.places.set_len(start + number);
         start
     }
 
-    /// A row, and all places from `start` on, which is after it.
-    pub(super) fn split(&mut self, row: Row, start: usize) -> (&mut [u32], &mut [u32]) {
-        let (before, after) = self.places.split_at_mut(start);
-        (&mut before[row.start..row.end()], after)
+    /// The places from `first` on up to `second`, and those from there on.
+    pub(super) fn split(&mut self, first: usize, second: usize) -> (&mut [u32], &mut [u32]) {
+        let (before, after) = self.places.split_at_mut(second);
+        (&mut before[first..], after)
     }
 
     /// Moves rows, ascending by where they start, to the front, with only those places that `keep` wants. It
@@ -77,7 +82,7 @@ impl Rows {
             }
             *row = Row { start, number: u32::try_from(to - start).expect("no more than before") };
         }
-        self.places.truncate(to);
+        self.places.set_len(to);
     }
 }
 
@@ -93,6 +98,6 @@ mod tests {
         rows.compact(kept.iter_mut(), |row, place, _| (row, place) != (0, 2));
         assert_eq!(kept, [Row { start: 0, number: 1 }, Row { start: 1, number: 2 }]);
         assert_eq!((rows.get(kept[0]), rows.get(kept[1])), (&[3][..], &[5, 6][..]));
-        assert!(rows.has_room(6) && !rows.has_room(7));
+        assert!(rows.has_room(6) && !rows.has_room(8)); // 9 numbers are rounded up to whole words
     }
 }

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::merges::around::Side;
+use crate::merges::array::Array;
 use crate::merges::by_count::ByCount;
 use crate::merges::counts_at::Counts;
 use crate::merges::rewrite::Id;
@@ -24,7 +24,7 @@ pub(super) const AHEAD: usize = 24;
 /// All spans of two or more ids.
 #[derive(Debug)]
 pub(super) struct Symbols<I> {
-    pub(super) slots: Vec<I>,
+    pub(super) slots: Array<I>,
     /// Stands between two spans: a number that is no id.
     pub(super) edge: u32,
     /// Slots of each id.
@@ -34,15 +34,23 @@ pub(super) struct Symbols<I> {
 
 impl<I: Id> Symbols<I> {
     pub(super) fn new(spans: Documents<'_>, counts: &[u64], by_count: ByCount, edge: u32) -> Self {
-        let mut slots = Vec::with_capacity(by_count.num_slots);
+        let mut slots = Array::new(by_count.num_slots);
+        slots.set_len(by_count.num_slots);
         let mut places = Counts::default();
-        slots.push(I::narrow(edge));
+        let edge_id = I::narrow(edge);
+        slots[0] = edge_id;
+        let mut end = 1;
+        let all = &mut slots[..];
         for span in by_count.order {
-            places.begin(as_place(slots.len()), counts[span as usize]);
-            slots.extend(spans.get(span as usize).iter().map(|&byte| I::narrow(byte.into())));
-            slots.push(I::narrow(edge));
+            places.begin(as_place(end), counts[span as usize]);
+            let bytes = spans.get(span as usize);
+            for (slot, &byte) in all[end..].iter_mut().zip(bytes) {
+                *slot = I::narrow(byte.into());
+            }
+            end += bytes.len() + 1;
+            all[end - 1] = edge_id;
         }
-        places.finish(as_place(slots.len()));
+        places.finish(as_place(end));
         Self { slots, edge, widths: vec![1; 256], counts: places }
     }
 
@@ -78,28 +86,6 @@ impl<I: Id> Symbols<I> {
         prefetch(&self.slots, place as usize);
     }
 
-    /// Notes the places of pairs (x, `new`) for each x that is wanted.
-    pub(super) fn note_left(&self, begins: &[u32], side: &mut Side, rows: &mut [u32]) {
-        for (number, &begin) in begins.iter().enumerate() {
-            if let Some(&next) = begins.get(number + AHEAD) {
-                self.prefetch(next);
-            }
-            side.note(self.slots[begin as usize - 1].into(), begin, rows);
-        }
-    }
-
-    /// Notes the places of pairs (`new`, y) for each y that is wanted.
-    pub(super) fn note_right(&self, new: u32, begins: &[u32], side: &mut Side, rows: &mut [u32]) {
-        let width = self.widths[new as usize];
-        for (number, &begin) in begins.iter().enumerate() {
-            if let Some(&next) = begins.get(number + AHEAD) {
-                self.prefetch(next + width);
-            }
-            let end = begin + width;
-            side.note(self.slots[end as usize].into(), end, rows);
-        }
-    }
-
     /// Gives each id one slot, and leaves out spans of one id.
     pub(super) fn compact(&mut self) {
         let old = std::mem::take(&mut self.counts);
@@ -124,8 +110,8 @@ impl<I: Id> Symbols<I> {
             }
         }
         self.counts.finish(as_place(to));
-        self.slots.truncate(to);
-        self.slots.shrink_to_fit();
+        self.slots.set_len(to);
+        self.slots = self.slots.moved(to);
         self.widths.fill(1);
     }
 }
