@@ -206,7 +206,7 @@ impl Learned {
 /// How often a pair of a text of so many bytes occurs at least that is looked at in the first place: the last
 /// merges' pairs occur 2 to 6 times as often in real text. If this is too much, learning goes on with less.
 fn first_least(num_bytes: u128, num_merges: usize) -> u64 {
-    u64::try_from(num_bytes / (128 * num_merges.max(1) as u128)).unwrap_or(u64::MAX)
+    u64::try_from(num_bytes.div_ceil(128 * num_merges.max(1) as u128)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
