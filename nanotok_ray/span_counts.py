@@ -145,11 +145,10 @@ class SpanCounts(CountedSpans):
             SplitError: A text cannot be split, or has a gap and must not; names its number.
             CountOverflowError: A count would pass 2**64 - 1.
         """
-        threads = default_threads() if self._threads is None else self._threads
         before = 0
         for batch in batches_of(texts, nulls=nulls):
             try:
-                self._counter.update(batch.data, batch.offsets, threads=threads)
+                self._counter.update(batch.data, batch.offsets, threads=self._num_threads)
             except SplitError as error:
                 told = f"after {before} texts, {error}" if before else str(error)
                 raise SplitError(told) from None
@@ -209,6 +208,10 @@ class SpanCounts(CountedSpans):
         """How many different spans there are."""
         return len(self.run()[3]) if self._sums else self._counter.num_distinct()
 
+    @property
+    def _num_threads(self) -> int:
+        return default_threads() if self._threads is None else self._threads
+
     def __reduce__(self) -> "tuple[Any, ...]":
         return self._of, (self.origin, self.run(), self._threads)
 
@@ -220,6 +223,6 @@ class SpanCounts(CountedSpans):
 
     def _take(self, origin: CountOrigin, *runs: Run) -> None:
         """Put what is counted, and more, among the sums; the counter is empty again."""
-        self._sums.run(self._counter.sorted_run(), *runs)
+        self._sums.run(self._counter.sorted_run(threads=self._num_threads), *runs)
         self._origin = origin
         self._counter = _core.SpanCounts(origin.pattern, gaps=origin.gaps)

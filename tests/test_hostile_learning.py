@@ -4,7 +4,8 @@ Merges are compared with rustbpe's, with the plain twin's, or with what can be s
 
 Of the same kind, and elsewhere:
 
-- counts of spans up to 2^64 - 1 and no further: `test_core.py`, `test_counts.py`
+- large counts (14), up to 2^64 - 1 and no further: `test_large_counts.py`; of spans:
+  `test_core.py`, `test_counts.py`
 - `min_pair_count` and `max_token_bytes`, and the reasons to stop: `test_learner_parity.py`
 - a vocabulary without room for 256 bytes and the special tokens: `test_tokenizer.py`
 - an end before the vocabulary is full, as a job reports it: `test_job.py`
@@ -16,13 +17,9 @@ Of the same kind, and elsewhere:
 """
 
 import random
-import re
 import string
-from collections import Counter
 
-import numpy as np
 import pytest
-import rustbpe
 
 from nanotok_ray import Tokenizer, _core, reference
 from nanotok_ray.cluster.engine import Ended
@@ -30,41 +27,12 @@ from nanotok_ray.cluster.job import prepare
 from nanotok_ray.count_file import pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CountOverflowError, VocabularySizeError
+from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
 from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.storage import Folder
+from tests.learned import check, learn, learn_all, rustbpes_tokens, spelled
 from tests.small_corpus import contents, recipe, texts, write_corpus
-
-
-def learn_all(counts, num_merges):
-    """All that the core says of merges of spans."""
-    spans = Documents.from_bytes(list(counts))
-    numbers = np.array(list(counts.values()), np.uint64)
-    return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
-
-
-def learn(counts, num_merges):
-    """Merges of spans and how often each pair occurred, from the core."""
-    merges, found, *_ = learn_all(counts, num_merges)
-    return [tuple(pair) for pair in merges.tolist()], found.tolist()
-
-
-def spelled(merges):
-    return reference.spell(merges.tolist())
-
-
-def rustbpes_tokens(documents, num_merges):
-    peer = rustbpe.Tokenizer()
-    peer.train_from_iterator(iter(documents), 256 + num_merges, pattern=SPLIT_PATTERN)
-    return [bytes(token) for token, _ in peer.get_mergeable_ranks()]
-
-
-def check(documents, num_merges):
-    """Learn from texts; the merges must be rustbpe's. Give the tokenizer."""
-    own = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=())
-    assert list(own.model.tokens) == rustbpes_tokens(documents, num_merges)
-    return own
 
 
 def words(alphabet, number, lengths, *, seed):
@@ -73,60 +41,6 @@ def words(alphabet, number, lengths, *, seed):
     while len(found) < number:
         found["".join(rng.choices(alphabet, k=rng.choice(lengths)))] = None
     return list(found)
-
-
-# 14: large counts
-
-EIGHTY = [(32, 32), (256, 256), (257, 257), (258, 258), (259, 259), (260, 259), (260, 261)]
-
-
-@pytest.mark.parametrize("times", [1, 30_000_000, 60_000_000, 2**40, 2**57])
-def test_lines_of_80_spaces_have_the_same_merges_however_many_there_are(times):
-    merges, counts = learn({b" " * 80: times}, 100)
-    assert merges == EIGHTY
-    assert counts == [times * each for each in (79, 39, 19, 9, 4, 1, 1)]
-
-
-@pytest.mark.parametrize("times", [2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**45])
-def test_merges_do_not_depend_on_a_factor_of_all_counts(times):
-    small = Counter(span.encode() for text in texts(60, seed=14) for span in split(text))
-    merges, counts = learn(small, 400)
-    assert merges == reference.learn_merges(small, num_merges=400)
-    large = {span: count * times for span, count in small.items()}
-    assert learn(large, 400) == (merges, [count * times for count in counts])
-
-
-def test_counts_that_differ_by_one_beyond_32_bits_are_told_apart():
-    for more in (2**31, 2**32, 2**53, 2**62, 2**63):
-        assert learn({b"ab": more, b"cd": more + 1, b"ef": more - 1}, 9) == (
-            [(99, 100), (97, 98), (101, 102)],
-            [more + 1, more, more - 1],
-        )
-        spread = {b"zz": more, b"xab": more // 2, b"yab": more // 2, b"ab": 1}
-        assert learn(spread, 1) == ([(97, 98)], [more + 1])
-
-
-def test_a_pair_counts_up_to_64_bits_over_many_spans_and_its_overlaps():
-    many = {b"ab" + bytes([byte]): 2**56 for byte in range(255)}
-    merges, counts = learn(many, 1)
-    assert (merges, counts) == ([(97, 98)], [2**64 - 2**56])
-    assert learn({b"aaa": 2**63 - 1}, 9) == ([(97, 97), (256, 97)], [2**64 - 2, 2**63 - 1])
-    assert learn({b"ab": 2**64 - 2, b"zab": 1}, 1) == ([(97, 98)], [2**64 - 1])
-
-
-@pytest.mark.parametrize(
-    ("counts", "pair"),
-    [
-        ({b"ab": 2**64 - 1, b"zab": 1}, (97, 98)),
-        ({b"zy": 2**64 - 1, b"aaa": 2**63}, (97, 97)),
-        ({b"xy": 5} | {b"ab" + bytes([byte]): 2**56 for byte in range(256)}, (97, 98)),
-        ({b"\xff\xfe" * 2**20: 2**44}, (255, 254)),
-    ],
-    ids=["two spans", "overlaps", "many spans", "a long span"],
-)
-def test_a_pair_that_would_pass_64_bits_is_named(counts, pair):
-    with pytest.raises(CountOverflowError, match=re.escape(f"pair {pair} would pass 2**64 - 1")):
-        learn(counts, 9)
 
 
 # 15: overlaps

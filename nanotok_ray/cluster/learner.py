@@ -21,8 +21,8 @@ from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.merges import REACHED, Learned, Made, learn_merges
 from nanotok_ray.output import Record
 from nanotok_ray.storage import Folder
+from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Tokenizer, make_model
-from nanotok_ray.tokenizer.training import default_threads
 from nanotok_ray.training_report import (
     REPORT_NAME,
     Counted,

@@ -20,7 +20,7 @@ from nanotok_ray.merges import (
 )
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.text_batches import text_batches
-from nanotok_ray.threads import default_threads as default_threads  # noqa: PLC0414 - for cluster/
+from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def learn_model(
     check_goal(vocab_size=vocab_size, special_tokens=special_tokens, threads=threads)
     pattern = resolve_pattern(pattern)
     num_threads = default_threads() if threads is None else threads
-    run = count_spans(texts, pattern=pattern, threads=num_threads).sorted_run()
+    counts = count_spans(texts, pattern=pattern, threads=num_threads)
     model, _ = learn_model_of(
-        run,
+        counts.sorted_run(threads=num_threads),
         vocab_size=vocab_size,
         pattern=pattern,
         special_tokens=special_tokens,

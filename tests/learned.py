@@ -1,0 +1,38 @@
+"""What the core, and rustbpe, learn from spans or texts: for tests that compare."""
+
+import numpy as np
+import rustbpe
+
+from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.documents import Documents
+from nanotok_ray.patterns import SPLIT_PATTERN
+
+
+def learn_all(counts, num_merges):
+    """All that the core says of merges of spans."""
+    spans = Documents.from_bytes(list(counts))
+    numbers = np.array(list(counts.values()), np.uint64)
+    return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+
+
+def learn(counts, num_merges):
+    """Merges of spans and how often each pair occurred, from the core."""
+    merges, found, *_ = learn_all(counts, num_merges)
+    return [tuple(pair) for pair in merges.tolist()], found.tolist()
+
+
+def spelled(merges):
+    return reference.spell(merges.tolist())
+
+
+def rustbpes_tokens(documents, num_merges):
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(documents), 256 + num_merges, pattern=SPLIT_PATTERN)
+    return [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+
+
+def check(documents, num_merges):
+    """Learn from texts; the merges must be rustbpe's. Give the tokenizer."""
+    own = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=())
+    assert list(own.model.tokens) == rustbpes_tokens(documents, num_merges)
+    return own
