@@ -4,17 +4,14 @@ Takes how often each merge was applied, as by so much the number of tokens fell;
 nor merges.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 NUM_BYTES = 256
 
 FIRST_STEP = 1000
 """Merges of the first row after the start; every row after it has twice as many."""
-
-WORTH = 0.05
-"""A doubling of the merges that saves a smaller share of the tokens is not worth its ids."""
 
 
 def size_curve(
@@ -46,15 +43,6 @@ def size_curve(
             }
         )
     return rows
-
-
-def suggested_size(curve: Sequence[Mapping[str, Any]]) -> int:
-    """Give the vocabulary size after which a doubling is no longer worth it, else the largest."""
-    for row, larger in pairwise(curve[1:]):
-        doubles = larger["merges"] == 2 * row["merges"]
-        if doubles and (larger["tokens_saved_share"] or 0.0) < WORTH:
-            return int(row["vocab_size"])
-    return int(curve[-1]["vocab_size"])
 
 
 def _steps(num_merges: int) -> list[int]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
-from nanotok_ray.size_curve import WORTH, size_curve, suggested_size
+from nanotok_ray.size_curve import size_curve
 from nanotok_ray.tokenizer import Model
 from nanotok_ray.tokenizer.model import NUM_BYTES
 
@@ -35,7 +35,6 @@ _RULES = {
     "count": "overlapping windows count: 'aaa' holds the pair of 'a' and 'a' twice",
     "ids": "bytes are 0..255, merge k makes 256 + k, special tokens follow",
     "stop_reasons": [REACHED, NO_PAIR_LEFT, BELOW_MIN_PAIR_COUNT],
-    "suggested_vocab_size": f"of the curve, before doubling the merges saves under {WORTH:.0%}",
 }
 
 Numbers = Sequence[int] | NDArray[np.uint64]
@@ -120,7 +119,6 @@ def training_report(
         **asdict(counted),
         "duplicate_tokens": _duplicates(model.tokens),
         "curve": curve,
-        "suggested_vocab_size": suggested_size(curve),
         "merges": {
             "left": [left for left, _ in model.merges],
             "right": [right for _, right in model.merges],

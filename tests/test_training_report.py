@@ -109,27 +109,6 @@ def test_rows_are_at_a_thousand_and_its_doubles_and_at_the_last():
     assert json.loads(to_json(report))["merges"]["count"][0] == 2**63
 
 
-def test_a_size_is_suggested_where_doubling_no_longer_pays(monkeypatch):
-    monkeypatch.setattr(size_curve, "FIRST_STEP", 1)
-    model = make_model([(n, n) for n in range(8)], pattern="nanochat", special_tokens=["<|bos|>"])
-    counted = Counted(
-        documents=1, texts=1, text_bytes=100, spans=1, distinct_spans=1, span_bytes=100, gaps=0
-    )
-
-    def suggested(applied):
-        return training_report(
-            model,
-            vocab_size=265,
-            counts=applied,
-            applied=applied,
-            stop_reason=REACHED,
-            counted=counted,
-        )["suggested_vocab_size"]
-
-    assert suggested([20, 20, 1, 1, 1, 1, 1, 1]) == 257 + 2
-    assert suggested([8] * 8) == 257 + 8
-
-
 def test_columns_say_each_merge_and_do_not_depend_on_the_order_of_the_texts():
     documents = texts(30, seed=5)
     tokenizer, report = learn(documents, vocab_size=330)
