@@ -134,24 +134,6 @@ class SpanCounts:
             CountOverflowError: The sum of all counts would pass 2**64 - 1.
         """
 
-    def add_run(
-        self,
-        hashes: NDArray[np.uint64],
-        data: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
-        counts: NDArray[np.uint64],
-    ) -> None:
-        """Add the counts of spans that were counted before; after an error none of them is added.
-
-        The spans are those of a sorted run, but any order will do. How many of them are gaps it
-        does not say: `num_gaps` stays as it is.
-
-        Raises:
-            TokenizerError: The arrays do not fit together, a span is empty, or a hash is not the
-                hash64 of its span.
-            CountOverflowError: The sum of all counts would pass 2**64 - 1.
-        """
-
     def num_distinct(self) -> int:
         """Return how many different spans there are; takes a look at each of them."""
 

@@ -382,29 +382,6 @@ def test_a_failed_update_counts_nothing():
     assert rows(counts.sorted_run()) == [(xxhash.xxh3_64_intdigest(b"aa"), b"aa", 1)]
 
 
-def test_an_added_run_counts_as_if_its_documents_were_counted():
-    both = count([TEXT, "a span of more than fifteen bytes", "aa"])
-    added = count([TEXT])
-    added.add_run(*count(["a span of more than fifteen bytes", "aa"], threads=2).sorted_run())
-    assert rows(added.sorted_run(threads=2)) == rows(both.sorted_run())
-    assert (added.total(), added.num_distinct()) == (both.total(), both.num_distinct())
-
-
-def test_an_added_run_is_added_whole_or_not_at_all():
-    counts = count(["aa"])
-    before = rows(counts.sorted_run())
-    hashes, data, offsets, numbers = run_of({b"aa": 1, b"a new one": 2**64 - 1})
-    with pytest.raises(CountOverflowError, match="would pass"):
-        counts.add_run(hashes, data, offsets, numbers)
-    with pytest.raises(TokenizerError, match="row 1 of the run has an empty span, or a hash"):
-        counts.add_run(hashes ^ np.array([0, 1], np.uint64), data, offsets, numbers)
-    with pytest.raises(TokenizerError, match="2 spans but 1 counts"):
-        counts.add_run(hashes, data, offsets, numbers[:1])
-    assert rows(counts.sorted_run()) == before
-    counts.add_run(*run_of({b"aa": 2**64 - 2}))
-    assert rows(counts.sorted_run()) == [(*before[0][:2], 2**64 - 1)]
-
-
 def test_an_unknown_id_is_a_key_error():
     decoder = _core.Decoder(np.empty((0, 2), np.uint32), [])
     with pytest.raises(KeyError, match="Invalid token for decoding: 256"):

@@ -98,7 +98,9 @@ class Tokenizer:
         """Learn from texts; `vocab_size` includes the special tokens.
 
         The vocabulary is smaller if no pair is left to merge (logged as a warning). `threads`:
-        None takes all cores, and one inside a Ray worker; the result never depends on it.
+        None takes all cores, and one inside a Ray worker; the result never depends on it. For
+        limits, progress and a training report, count with `nanotok_ray.SpanCounts` and learn with
+        `nanotok_ray.learn`: the merges are the same.
 
         Raises:
             VocabularySizeError: There is no room for 256 bytes and the special tokens.

@@ -56,20 +56,6 @@ impl SpanCounts {
         self.0.num_gaps()
     }
 
-    /// Add the counts of spans that were counted before; after an error none of them is added.
-    fn add_run<'py>(
-        &mut self,
-        py: Python<'py>,
-        hashes: PyReadonlyArray1<'py, u64>,
-        data: PyReadonlyArray1<'py, u8>,
-        offsets: PyReadonlyArray1<'py, i64>,
-        counts: PyReadonlyArray1<'py, u64>,
-    ) -> PyResult<()> {
-        let run = (hashes, data, offsets, counts);
-        let view = view(&run)?;
-        py.detach(|| self.0.add_run(view)).map_err(|error| to_python(&error))
-    }
-
     /// Return all spans with their counts, sorted by (hash64, span).
     #[pyo3(signature = (*, threads = 1))]
     fn sorted_run<'py>(&self, py: Python<'py>, threads: usize) -> Run<'py> {

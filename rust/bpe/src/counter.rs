@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::long_counts::LongCounts;
 use crate::short::Short;
 use crate::short_counts::ShortCounts;
-use crate::{Documents, Error, RunView, Splitter, hash64};
+use crate::{Documents, Error, Splitter, hash64};
 
 /// Spans are found, then asked for from memory, then counted, so many at a time.
 const WINDOW: usize = 256;
@@ -153,27 +153,9 @@ impl Table {
         shorts.count() + longs.count()
     }
 
-    /// Adds the counts of a run, of which no span is empty.
-    pub(crate) fn add_run(&mut self, run: RunView<'_>) {
-        let mut asked = run.rows();
-        for (row, (hash, span, count)) in run.rows().enumerate() {
-            if row % WINDOW == 0 {
-                self.short.reserve(WINDOW);
-                asked.by_ref().take(WINDOW).for_each(|(hash, span, _)| self.prefetch(span, hash));
-            }
-            self.add(span, hash, count);
-        }
-    }
-
-    fn prefetch(&self, span: &[u8], hash: u64) {
-        match Short::new(span) {
-            Some(short) => self.short.prefetch(self.short.place(short)),
-            None => self.long.prefetch(hash),
-        }
-    }
-
     /// Adds `count` to that of `span`, which is not empty.
-    fn add(&mut self, span: &[u8], hash: u64, count: u64) {
+    #[cfg(test)]
+    pub(crate) fn add(&mut self, span: &[u8], hash: u64, count: u64) {
         let Some(short) = Short::new(span) else { return self.long.add(span, hash, count) };
         self.short.reserve(1);
         let place = self.short.place(short);

@@ -4,7 +4,7 @@
 use crate::blocks::in_blocks_with;
 use crate::counter::{Counter, Sums};
 use crate::sorting::{MAX_TABLES, sorted_run};
-use crate::{Documents, Error, RunView, SortedRun, Splitter, hash64};
+use crate::{Documents, Error, SortedRun, Splitter};
 
 /// How often each span occurs in the documents seen so far.
 ///
@@ -65,26 +65,6 @@ impl SpanCounts {
             spans: sums.iter().map(|sums| sums.spans).sum(),
             gaps: sums.iter().map(|sums| sums.gaps).sum(),
         })
-    }
-
-    /// Adds the counts of spans that were counted before, which need not be sorted. After an error none is
-    /// added. Which of them were gaps a run does not say: `num_gaps` stays.
-    ///
-    /// # Errors
-    ///
-    /// An empty span, a hash that is not its span's, or a total past `u64::MAX`.
-    pub fn add_run(&mut self, run: RunView<'_>) -> Result<(), Error> {
-        let mut total = self.total;
-        for (row, (hash, span, count)) in run.rows().enumerate() {
-            if span.is_empty() || hash != hash64(span) {
-                return Err(Error::NotASpan { row });
-            }
-            total = total.checked_add(count).ok_or(Error::SpanCountOverflow)?;
-        }
-        self.make_counters(1);
-        self.counters[0].table.add_run(run);
-        self.total = total;
-        Ok(())
     }
 
     /// Number of different spans. Looks at all of them.

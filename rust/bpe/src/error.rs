@@ -76,11 +76,6 @@ pub enum Error {
         /// First row that is smaller than the one before.
         row: usize,
     },
-    /// A row of a run is no span, or its hash is not the hash64 of its span.
-    NotASpan {
-        /// The row.
-        row: usize,
-    },
     /// More bytes of spans than 32-bit positions can address.
     TooManySpans {
         /// Bytes of all spans, and one for each span.
@@ -168,8 +163,7 @@ impl fmt::Display for Error {
             | Self::OffsetOutOfRange { .. }
             | Self::OffsetsFall { .. }
             | Self::LengthsDiffer { .. }
-            | Self::RunUnsorted { .. }
-            | Self::NotASpan { .. } => self.fmt_batch(f),
+            | Self::RunUnsorted { .. } => self.fmt_batch(f),
             Self::SpanCountOverflow
             | Self::PairCountOverflow { .. }
             | Self::TooManySpans { .. }
@@ -220,12 +214,6 @@ impl Error {
             }
             Self::RunUnsorted { run, row } => {
                 write!(f, "run {run} is not sorted by (hash64, span): row {row} is out of order")
-            }
-            Self::NotASpan { row } => {
-                write!(
-                    f,
-                    "row {row} of the run has an empty span, or a hash that is not its span's"
-                )
             }
             _ => unreachable!("not an error about arrays"),
         }

@@ -126,7 +126,8 @@ const MAX_WORK: usize = 1 << 22;
 ///
 /// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in
 /// text), and never quadratic in a long span. Memory: 8 to 9 bytes per byte of distinct spans, of
-/// which there may be 2^32; 2 more for over 65,000 merges; and 16 bytes per span.
+/// which there may be 2^32; 2 more for over 65,000 merges; and up to 40 in all where merging goes on until most pairs
+/// that are left occur once.
 ///
 /// # Errors
 ///

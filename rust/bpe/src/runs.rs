@@ -89,13 +89,6 @@ impl<'a> RunView<'a> {
         Ok(Self { hashes, spans, counts })
     }
 
-    /// Hash, span and count of each row.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, &'a [u8], u64)> {
-        let spans = self.spans;
-        let rows = self.hashes.iter().zip(self.counts).enumerate();
-        rows.map(move |(row, (&hash, &count))| (hash, spans.get(row), count))
-    }
-
     fn key(&self, row: usize) -> Option<(u64, &'a [u8])> {
         (row < self.hashes.len()).then(|| (self.hashes[row], self.spans.get(row)))
     }
