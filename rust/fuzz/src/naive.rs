@@ -1,4 +1,4 @@
-//! Plain twins: the obvious way to split, to spell and to merge. Shares no code with the core.
+//! Plain twins: the obvious way to split, to spell, to merge and to learn. Shares no code with the core.
 
 use std::collections::HashMap;
 
@@ -79,5 +79,52 @@ impl Merger {
             }
             ids = merged;
         }
+    }
+}
+
+/// Learns merges: recounts everything before each.
+#[derive(Debug)]
+pub struct Learner {
+    spans: Vec<(Vec<u32>, u64)>,
+    lengths: Vec<usize>,
+}
+
+impl Learner {
+    /// Takes spans and their counts.
+    pub fn new(spans: Vec<(Vec<u8>, u64)>) -> Self {
+        let as_ids = |span: Vec<u8>| span.into_iter().map(u32::from).collect();
+        let spans = spans.into_iter().map(|(span, count)| (as_ids(span), count)).collect();
+        Self { spans, lengths: vec![1; 256] }
+    }
+
+    /// The pair with the highest count, among equals the smallest, of those that are not too long.
+    pub fn best(&self, max_token_bytes: usize) -> Option<(Merge, u64)> {
+        let mut counts: HashMap<Merge, u64> = HashMap::new();
+        for (ids, count) in &self.spans {
+            for pair in ids.windows(2) {
+                *counts.entry((pair[0], pair[1])).or_default() += count;
+            }
+        }
+        let length = |id: u32| self.lengths[id as usize];
+        counts.retain(|pair, _| length(pair.0) + length(pair.1) <= max_token_bytes);
+        counts.into_iter().min_by_key(|&(pair, count)| (std::cmp::Reverse(count), pair))
+    }
+
+    /// Makes the pair the next id, from left to right; tells how often it does.
+    pub fn merge(&mut self, pair: Merge) -> u64 {
+        let new = u32::try_from(self.lengths.len()).expect("ids are few");
+        self.lengths.push(self.lengths[pair.0 as usize] + self.lengths[pair.1 as usize]);
+        let mut times = 0;
+        for (ids, count) in &mut self.spans {
+            let mut at = 0;
+            while at + 1 < ids.len() {
+                if (ids[at], ids[at + 1]) == pair {
+                    ids.splice(at..at + 2, [new]);
+                    times += *count;
+                }
+                at += 1;
+            }
+        }
+        times
     }
 }
