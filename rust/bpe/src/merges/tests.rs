@@ -64,6 +64,12 @@ fn a_pair_count_past_64_bits_is_an_error() {
     let overflow = Err(Error::PairCountOverflow { left: 97, right: 98 });
     check(&[("ab", half), ("abc", half)], 1, &overflow);
     check(&[("abab", half)], 1, &overflow);
+    let spans = [("zyzy", half), ("abab", half), ("the rest of a text that is shared", 1)];
+    let spans = spans.map(|(span, count)| (span.as_bytes().to_vec(), count));
+    for threads in 1..6 {
+        let learned = learn_from(&spans, Goal { threads, ..Goal::merges(9) });
+        assert_eq!(learned, Err(Error::PairCountOverflow { left: 97, right: 98 }));
+    }
 }
 
 #[test]
