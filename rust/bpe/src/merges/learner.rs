@@ -226,7 +226,7 @@ fn num_places(found: &[Found]) -> usize {
 const PAIRS_PER_MERGE: usize = 4;
 
 /// The highest power of two that enough pairs reach; 1 if not even then there are enough.
-fn least_for(found: &[Found], wanted: usize) -> u64 {
+pub(super) fn least_for(found: &[Found], wanted: usize) -> u64 {
     let mut numbers = [0; 64];
     for found in found.iter().filter(|found| found.count > 0) {
         numbers[found.count.ilog2() as usize] += 1;
