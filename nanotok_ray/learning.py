@@ -6,18 +6,24 @@ know texts.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merge_progress import MergeProgress, timed
-from nanotok_ray.merges import Learned
+from nanotok_ray.merges import REACHED, Learned
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Model, Tokenizer
 from nanotok_ray.tokenizer.training import learn_model_of
-from nanotok_ray.training_report import REPORT_NAME, Counted, bytes_of_spans, training_report
+from nanotok_ray.training_report import (
+    REPORT_NAME,
+    Counted,
+    bytes_of_spans,
+    cut_report,
+    training_report,
+)
 
 if TYPE_CHECKING:
     from nanotok_ray.span_counts import SpanCounts
@@ -54,6 +60,25 @@ class LearnedTokenizer:
         """
         self.tokenizer.save(folder)
         Folder(os.fspath(folder)).write_whole(REPORT_NAME, to_json(self.report))
+
+    def truncated(self, vocab_size: int) -> "LearnedTokenizer":
+        """Give what learning to this smaller size would have given; nothing is learned again.
+
+        Raises:
+            TokenizerError: It is larger than the tokenizer, or there is no room for 256 bytes and
+                the special tokens.
+        """
+        tokenizer = self.tokenizer.truncated(vocab_size)
+        size = len(tokenizer.model.merges)
+        learned = replace(
+            self.learned,
+            merges=self.learned.merges[:size],
+            counts=self.learned.counts[:size],
+            applied=self.learned.applied[:size],
+            stop_reason=REACHED,
+        )
+        report = cut_report(self.report, tokenizer.model)
+        return LearnedTokenizer(tokenizer=tokenizer, learned=learned, report=report)
 
 
 def learn(

@@ -57,6 +57,32 @@ def test_it_learns_from_a_count_file_what_is_learned_from_the_texts(counts, tmp_
         assert words in told
 
 
+def test_also_writes_what_learning_to_smaller_sizes_would(counts, tmp_path, capsys):
+    out = f"{tmp_path}/tokenizer"
+    code, values, told = run(
+        capsys, counts, "--vocab-size", 350, "--output", f"{out}/", "--also", "300, 280,300"
+    )
+    assert code == 0
+    assert values["wrote"] == [f"{out}/", f"{out}-280", f"{out}-300"]
+    assert told.endswith(f"wrote       {out}-300\n")
+    for size in (280, 300):
+        alone = tmp_path / f"alone-{size}"
+        run(capsys, counts, "--vocab-size", size, "--output", alone)
+        names = sorted(path.name for path in alone.iterdir())
+        assert names == sorted(path.name for path in tmp_path.glob(f"tokenizer-{size}/*"))
+        for name in names:
+            same = (tmp_path / f"tokenizer-{size}" / name).read_bytes()
+            assert (alone / name).read_bytes() == same, name
+
+
+def test_also_leaves_out_a_size_that_was_not_reached(counts, tmp_path, capsys):
+    out = f"{tmp_path}/tokenizer"
+    flags = ("--vocab-size", 90_000, "--output", out, "--also", "300,80000")
+    code, values, told = run(capsys, counts, *flags)
+    assert (code, values["wrote"]) == (0, [out, f"{out}-300"])
+    assert f"note: 80,000 ids were not reached; no {out}-80000" in told
+
+
 def test_a_job_and_its_count_files_give_one_tokenizer(tmp_path, in_process, capsys):
     write_corpus(tmp_path / "in")
     recipe = tmp_path / "recipe.toml"
@@ -103,6 +129,8 @@ def test_no_special_tokens_are_asked_for_without_a_name(counts, tmp_path, capsys
     ("flags", "words"),
     [
         (["--vocab-size=264"], ["got 255"]),
+        (["--also=280,301"], ["--also has 301", "--vocab-size 300"]),
+        (["--also=264"], ["got 255"]),
         (["--min-pair-count=0"], ["min_pair_count is 0"]),
         (["--max-token-bytes=1"], ["max_token_bytes is 1"]),
         (["--threads=0"], ["threads is 0"]),
@@ -120,6 +148,15 @@ def test_what_cannot_be_learned_exits_2_and_writes_nothing(counts, tmp_path, cap
     assert all(word in told for word in words)
     assert "Traceback" not in told
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("sizes", ["", "280,", "many", "-1"])
+def test_sizes_are_numbers(counts, tmp_path, capsys, sizes):
+    flags = ["--vocab-size=300", "--output", str(tmp_path / "t"), f"--also={sizes}"]
+    with pytest.raises(SystemExit) as ended:
+        main(["learn", counts, *flags])
+    assert ended.value.code == 2
+    assert f"'{sizes}' is not a list of sizes like 8192,16384" in capsys.readouterr().err
 
 
 def test_a_goal_that_cannot_be_is_refused_before_anything_is_read(tmp_path, capsys):

@@ -3,10 +3,12 @@
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.merge_progress import shown_merges
+from nanotok_ray.errors import TokenizerError
 from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.span_counts import SpanCounts
@@ -21,6 +23,7 @@ _LEARN = f"""\
 Learn a tokenizer from counts of spans: no text is read.
 
   nanotok learn WORK/counts --vocab-size 65536 --output /data/tokenizer
+  nanotok learn WORK/counts --vocab-size 65536 --also 16384,32768 --output /data/tokenizer
   nanotok learn a.arrow s3://bucket/b.arrow --vocab-size 32768 --output s3://bucket/tokenizer
   nanotok learn spark-out/ --pattern nanochat --vocab-size 32768 --output /data/tokenizer
   nanotok learn counts.parquet --span-column token --count-column n --pattern gpt4 \\
@@ -33,6 +36,9 @@ expression, or {", ".join(PATTERNS)}. The tokenizer is right only if that cut th
 
 A job keeps counts of earlier runs, and with max_chars those of slices past it: if its corpus or its
 recipe changed since, or it has max_chars, name the files that you mean.
+
+The first merges of a tokenizer are the smaller ones: --also writes these beside it, as
+/data/tokenizer-16384, and learns nothing twice. report.json says what each size gives.
 """
 
 
@@ -79,6 +85,13 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
         help="ids of the tokenizer, special tokens included",
     )
     own.add_argument(
+        "--also",
+        type=_sizes,
+        default=[],
+        metavar="IDS,...",
+        help="write tokenizers of these smaller sizes too, to DIR-IDS",
+    )
+    own.add_argument(
         "--output", required=True, metavar="DIR", help="folder or URL of the tokenizer"
     )
     own.add_argument(
@@ -103,6 +116,13 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
     )
 
 
+def _sizes(text: str) -> list[int]:
+    sizes = text.replace(" ", "").split(",")
+    if not all(map(str.isdecimal, sizes)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes like 8192,16384")
+    return sorted(set(map(int, sizes)))
+
+
 def _run_learn(arguments: argparse.Namespace) -> int:
     goal = _Goal(
         vocab_size=arguments.vocab_size,
@@ -111,7 +131,7 @@ def _run_learn(arguments: argparse.Namespace) -> int:
         max_token_bytes=arguments.max_token_bytes,
         threads=arguments.threads,
     )
-    check_goal(**goal)  # before hours of reading, not after
+    _check(goal, also=arguments.also)  # before hours of reading, not after
     start = time.perf_counter()
     paths = find_counts(arguments.counts)
     print(f"reading     {_told(paths)}", file=sys.stderr)
@@ -125,11 +145,38 @@ def _run_learn(arguments: argparse.Namespace) -> int:
     with shown_merges(sys.stderr) as on_progress:
         learned = learn(counts, **goal, on_progress=on_progress)
     done = time.perf_counter()
-    learned.save(arguments.output)
+    written = _save(learned, arguments)
     seconds = {"read": round(read - start, 3), "learn": round(done - read, 3)}
     print(_summary(counts, learned, arguments, seconds), file=sys.stderr)
-    print_json(_values(learned, arguments, seconds))
+    for folder in written:
+        print(f"wrote       {folder}", file=sys.stderr)
+    print_json(_values(learned, arguments, seconds) | {"wrote": written})
     return 0
+
+
+def _check(goal: _Goal, *, also: Sequence[int]) -> None:
+    check_goal(**goal)
+    for size in also:
+        check_goal(vocab_size=size, special_tokens=goal["special_tokens"])
+        if size > goal["vocab_size"]:
+            raise TokenizerError(
+                f"--also has {size}, and a tokenizer of --vocab-size {goal['vocab_size']} holds "
+                "smaller ones alone: learn the largest, and name the others"
+            )
+
+
+def _save(learned: LearnedTokenizer, arguments: argparse.Namespace) -> list[str]:
+    """Write the tokenizer, and the smaller ones that were reached; give their folders."""
+    learned.save(arguments.output)
+    written = [arguments.output]
+    for size in arguments.also:
+        folder = f"{arguments.output.rstrip('/')}-{size}"
+        if size > learned.tokenizer.get_vocab_size():
+            print(f"note: {size:,} ids were not reached; no {folder}", file=sys.stderr)
+            continue
+        learned.truncated(size).save(folder)
+        written.append(folder)
+    return written
 
 
 def _told(paths: CountPaths) -> str:
@@ -156,7 +203,6 @@ def _summary(
         (
             f"counts      {counted}; read in {seconds['read']:.1f} s",
             f"tokenizer   {ids}, learned in {seconds['learn']:.1f} s: {why}",
-            f"wrote       {arguments.output}",
         )
     )
 
