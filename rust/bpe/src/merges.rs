@@ -30,8 +30,10 @@ mod counts_at;
 mod learner;
 mod pairs;
 mod queue;
+mod rank;
 mod rewrite;
 mod rows;
+mod search;
 mod symbols;
 
 /// Two neighbouring ids that become one.
@@ -126,8 +128,8 @@ const MAX_WORK: usize = 1 << 22;
 ///
 /// Time: linear in the bytes of distinct spans, times the merges a byte takes part in (about 6 in
 /// text), and never quadratic in a long span. Memory: 8 to 9 bytes per byte of distinct spans, of
-/// which there may be 2^32; 2 more for over 65,000 merges; and up to 40 in all where merging goes on until most pairs
-/// that are left occur once.
+/// which there may be 2^32; 2 more for over 65,000 merges; and up to 20 in all where merging goes on until
+/// most pairs that are left occur once.
 ///
 /// # Errors
 ///

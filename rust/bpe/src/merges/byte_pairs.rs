@@ -4,7 +4,8 @@
 use std::ops::Range;
 use std::{panic, thread};
 
-use crate::merges::pairs::{Found, Pairs};
+use crate::merges::pairs::Pairs;
+use crate::merges::rank::Found;
 use crate::merges::rewrite::Id;
 use crate::merges::symbols::Symbols;
 use crate::{Error, Merge};

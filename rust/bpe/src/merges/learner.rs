@@ -3,15 +3,23 @@
 
 use std::thread;
 
-use rustc_hash::FxHashMap;
-
 use crate::merges::around::Around;
 use crate::merges::byte_pairs::{self, BytePairs};
-use crate::merges::pairs::{Best, Found, Pairs};
+use crate::merges::pairs::{Best, Pairs};
+use crate::merges::rank::{Found, lowest};
 use crate::merges::rewrite::{Begin, Id, MIN_SHARE};
 use crate::merges::rows::{Row, Rows};
+use crate::merges::search::Search;
 use crate::merges::symbols::Symbols;
 use crate::{Error, Merge};
+
+/// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.
+const PAIRS_PER_MERGE: usize = 4;
+
+/// Slots for each pair that may be held, which takes as much memory as some of these; and pairs that may be
+/// held in any case.
+const SLOTS_PER_PAIR: usize = 32;
+const MIN_PAIRS: usize = if cfg!(test) { 2 } else { 1 << 14 };
 
 /// Symbols and pairs.
 #[derive(Debug)]
@@ -23,6 +31,8 @@ pub(super) struct Learner<I> {
     around: Vec<Around>,
     /// Where the id that was last made begins.
     begins: Vec<Begin<I>>,
+    /// About so many pairs are held at most.
+    most: usize,
 }
 
 impl<I: Id> Learner<I> {
@@ -35,12 +45,13 @@ impl<I: Id> Learner<I> {
     ) -> Result<Self, Error> {
         let mut pairs = Pairs::new(max_token_bytes);
         let found = BytePairs::new(&symbols, threads)?;
-        let number = pairs.begin(least, found.iter());
+        let number = pairs.begin(lowest(least), found.iter());
         let mut rows = Rows::default();
         byte_pairs::note(&symbols, &pairs, rows.begin(number), threads);
         let num_ids = symbols.edge as usize + 1;
         let around = (0..threads.max(1)).map(|_| Around::new(num_ids)).collect();
-        Ok(Self { symbols, pairs, rows, around, begins: Vec::new() })
+        let most = (symbols.slots.len() / SLOTS_PER_PAIR).max(MIN_PAIRS);
+        Ok(Self { symbols, pairs, rows, around, begins: Vec::new(), most })
     }
 
     /// Takes out the pair with the highest count, among equals the smallest, if it occurs `floor` times or
@@ -48,7 +59,7 @@ impl<I: Id> Learner<I> {
     pub(super) fn pop_best(&mut self, wanted: usize, floor: u64) -> Option<Best> {
         loop {
             match self.pairs.pop_best() {
-                None if self.pairs.least() > floor => self.find_rarer(wanted, floor),
+                None if self.pairs.last() > lowest(floor) => self.find_rarer(wanted, floor),
                 best => return best,
             }
         }
@@ -69,6 +80,7 @@ impl<I: Id> Learner<I> {
         let right = self.right_of(best.pair, new);
         if !left.is_empty() || !right.is_empty() {
             self.hold(best.row, new, &left, &right);
+            self.pairs.limit(self.most);
         }
         let applied = self.around[0].applied;
         self.around[0].clear();
@@ -179,15 +191,16 @@ impl<I: Id> Learner<I> {
         self.rows.see_to(number);
     }
 
-    /// Holds rarer pairs than before: enough for so many merges, as far as there are some.
+    /// Holds pairs of lower rank than before: enough for so many merges, as far as there are some.
     #[inline(never)]
     fn find_rarer(&mut self, wanted: usize, floor: u64) {
         self.rows = Rows::default();
         self.pairs.clear();
         self.symbols.compact();
-        let found = self.count_all();
-        let least = least_for(&found, wanted).max(floor);
-        let number = self.pairs.begin(least, found.iter().copied());
+        let most = self.most.min(wanted.saturating_mul(PAIRS_PER_MERGE));
+        let search = Search { symbols: &self.symbols, room: PAIRS_PER_MERGE * self.most };
+        let (found, last) = search.best(most, floor, |pair| self.pairs.may_merge(pair));
+        let number = self.pairs.begin(last, found.iter().copied());
         drop(found);
         let rows = self.rows.begin(number);
         let mut next: Vec<usize> = self.pairs.rows().map(|(_, start)| start).collect();
@@ -198,45 +211,8 @@ impl<I: Id> Learner<I> {
             }
         }
     }
-
-    /// All pairs that may be merged, in the order of their first places.
-    fn count_all(&self) -> Vec<Found> {
-        let mut index: FxHashMap<Merge, u32> = FxHashMap::default();
-        let mut all: Vec<Found> = Vec::new();
-        for (pair, _, count) in self.symbols.pairs(self.symbols.places()) {
-            let next = u32::try_from(all.len()).expect("no more pairs than places");
-            let number = *index.entry(pair).or_insert(next);
-            if number == next {
-                all.push(Found { pair, count: 0, number: 0 });
-            }
-            let found = &mut all[number as usize];
-            found.count += count;
-            found.number += 1;
-        }
-        all.retain(|found| self.pairs.may_merge(found.pair));
-        all
-    }
 }
 
 fn num_places(found: &[Found]) -> usize {
     found.iter().map(|found| found.number as usize).sum()
-}
-
-/// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.
-const PAIRS_PER_MERGE: usize = 4;
-
-/// The highest power of two that enough pairs reach; 1 if not even then there are enough.
-pub(super) fn least_for(found: &[Found], wanted: usize) -> u64 {
-    let mut numbers = [0; 64];
-    for found in found.iter().filter(|found| found.count > 0) {
-        numbers[found.count.ilog2() as usize] += 1;
-    }
-    let mut enough = wanted.saturating_mul(PAIRS_PER_MERGE);
-    for (power, number) in numbers.into_iter().enumerate().rev() {
-        if number >= enough {
-            return 1 << power;
-        }
-        enough -= number;
-    }
-    1
 }

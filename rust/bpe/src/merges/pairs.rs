@@ -1,17 +1,21 @@
 //! Pairs of neighbours: how often each occurs, where its places are, and which is the best. Takes counts,
 //! keeps them in order. Knows neither spans nor when to stop.
 //!
-//! Only pairs that occur at least a certain number of times are held. The count of a pair never rises once
-//! the younger of its ids has been made, so the best pair is among those held, as long as one of them still
-//! occurs that often. Most pairs are rare and never merged, and this way they cost nothing.
+//! Only pairs from a certain rank on are held: that of a count, or, where very many pairs have the same, that of
+//! one of these. The count of a pair never rises once the younger of its ids has been made, so the best pair is
+//! among those held, as long as one of them still has that rank. Most pairs are rare and never merged, and this
+//! way they cost nothing.
 
+use std::cmp::Reverse;
 use std::hash::BuildHasher;
+use std::mem;
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use crate::Merge;
 use crate::merges::queue::Queue;
+use crate::merges::rank::{Found, Rank, lowest, rank};
 use crate::merges::rows::{Row, Rows};
 
 /// The pair to merge next, taken out of the index.
@@ -20,16 +24,6 @@ pub(super) struct Best {
     pub(super) pair: Merge,
     pub(super) count: u64,
     pub(super) row: Row,
-}
-
-/// A pair and how often it occurs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) pair: Merge,
-    /// Times in the text.
-    pub(super) count: u64,
-    /// Places.
-    pub(super) number: u32,
 }
 
 /// All pairs that occur often enough.
@@ -43,8 +37,8 @@ pub(super) struct Pairs {
     /// May hold counts that are too high, since those of pairs fall, and pairs that are gone; never counts that
     /// are too low.
     queue: Queue,
-    /// Pairs that occur less often are not held.
-    least: u64,
+    /// Pairs of lower rank are not held.
+    last: Rank,
     /// Bytes of each id.
     lengths: Vec<usize>,
     max_token_bytes: usize,
@@ -58,6 +52,12 @@ struct Held {
     row: Row,
 }
 
+impl Held {
+    fn rank(&self) -> Rank {
+        rank(self.pair, self.count)
+    }
+}
+
 impl Pairs {
     /// Holds none, and none that becomes longer than this.
     pub(super) fn new(max_token_bytes: usize) -> Self {
@@ -66,7 +66,7 @@ impl Pairs {
             held: Vec::new(),
             free: Vec::new(),
             queue: Queue::default(),
-            least: u64::MAX,
+            last: lowest(u64::MAX),
             lengths: vec![1; 256],
             max_token_bytes,
         }
@@ -80,14 +80,14 @@ impl Pairs {
         self.queue = Queue::default();
     }
 
-    /// Holds those of `found` that occur `least` times or more, their places back to back, and from now on no
+    /// Holds those of `found` that are of this rank or higher, their places back to back, and from now on no
     /// others but such. None was held. Gives the number of all places.
     pub(super) fn begin(
         &mut self,
-        least: u64,
+        last: Rank,
         found: impl Iterator<Item = Found> + Clone,
     ) -> usize {
-        self.least = least;
+        self.last = last;
         let wanted = found.filter(|found| self.is_wanted(found));
         let number = wanted.clone().count();
         let mut held = Vec::with_capacity(number);
@@ -96,17 +96,38 @@ impl Pairs {
             held.push(Held { pair, count, row: Row { start, number } });
             start += number as usize;
         }
-        self.index.reserve(number, |_| unreachable!("the index is empty"));
-        self.queue = Queue::new(held.iter().map(|held| (held.pair, held.count)));
-        self.held = held;
-        for place in 0..as_place(number) {
-            self.insert(place);
-        }
+        self.hold_all(held);
         start
     }
 
-    pub(super) fn least(&self) -> u64 {
-        self.least
+    /// Holds these alone.
+    fn hold_all(&mut self, held: Vec<Held>) {
+        self.clear();
+        self.index.reserve(held.len(), |_| unreachable!("the index is empty"));
+        self.queue = Queue::new(held.iter().map(|held| (held.pair, held.count)));
+        self.held = held;
+        for place in 0..as_place(self.held.len()) {
+            self.insert(place);
+        }
+    }
+
+    /// If more than twice as many pairs as `most` are held, holds only so many, the best, from now on.
+    pub(super) fn limit(&mut self, most: usize) {
+        if self.held.len() - self.free.len() <= 2 * most {
+            return;
+        }
+        let mut held = mem::take(&mut self.held);
+        held.retain(|held| held.count > 0);
+        held.select_nth_unstable_by_key(most - 1, |held| Reverse(held.rank()));
+        self.last = held[most - 1].rank();
+        held.truncate(most);
+        held.shrink_to_fit();
+        self.hold_all(held);
+    }
+
+    /// Pairs of lower rank are not held.
+    pub(super) fn last(&self) -> Rank {
+        self.last
     }
 
     /// The pair becomes the next id.
@@ -125,7 +146,7 @@ impl Pairs {
 
     /// Whether the pair is to be held.
     pub(super) fn is_wanted(&self, found: &Found) -> bool {
-        found.count >= self.least && self.may_merge(found.pair)
+        found.rank() >= self.last && self.may_merge(found.pair)
     }
 
     /// Holds one more pair, whose places start there.
@@ -163,7 +184,7 @@ impl Pairs {
     /// Takes out the pair with the highest count, among equals the smallest.
     pub(super) fn pop_best(&mut self) -> Option<Best> {
         loop {
-            let (pair, count) = self.queue.pop(self.least)?;
+            let (pair, count) = self.queue.pop(self.last)?;
             let Some(place) = self.place_of(pair) else { continue };
             let held = self.held[place];
             if held.count == count {
@@ -205,7 +226,8 @@ impl Pairs {
         holds: impl Fn(Merge, u32, u32) -> bool,
     ) {
         for place in 0..self.held.len() {
-            if (1..self.least).contains(&self.held[place].count) {
+            let held = &self.held[place];
+            if held.count > 0 && held.rank() < self.last {
                 self.release(place);
             }
         }

@@ -120,13 +120,6 @@ fn counts_must_fit_the_spans() {
     assert_eq!(error, Error::LengthsDiffer { spans: 1, what: "counts", length: 2 });
 }
 
-#[test]
-fn four_pairs_are_looked_at_for_each_merge() {
-    let found = [9, 8, 5, 4, 3, 1].map(|count| pairs::Found { pair: (0, 0), count, number: 1 });
-    let least = |wanted| learner::least_for(&found, wanted);
-    assert_eq!([least(0), least(1), least(2)], [1 << 63, 4, 1]);
-}
-
 fn spans_of_letters() -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
     (1u8..=6).prop_flat_map(|letters| {
         let run = (0..letters, 1usize..20).prop_map(|(letter, times)| vec![letter; times]);

@@ -1,0 +1,35 @@
+//! Pairs that were counted, and which of them comes first. Knows neither where they stand nor what is done
+//! with them.
+
+use std::cmp::Reverse;
+
+use crate::Merge;
+
+/// How good a pair is to merge: by its count, among equals by the smaller pair.
+pub(super) type Rank = (u64, Reverse<Merge>);
+
+/// The rank of a pair.
+pub(super) fn rank(pair: Merge, count: u64) -> Rank {
+    (count, Reverse(pair))
+}
+
+/// The lowest rank of this count.
+pub(super) fn lowest(count: u64) -> Rank {
+    rank((u32::MAX, u32::MAX), count)
+}
+
+/// A pair and how often it occurs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) pair: Merge,
+    /// Times in the text.
+    pub(super) count: u64,
+    /// Places.
+    pub(super) number: u32,
+}
+
+impl Found {
+    pub(super) fn rank(&self) -> Rank {
+        rank(self.pair, self.count)
+    }
+}
