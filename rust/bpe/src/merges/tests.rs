@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::pairs::Pairs;
+use super::rank::{Found, lowest};
 use super::*;
 use crate::{Vocabulary, naive};
 
@@ -118,6 +120,23 @@ fn counts_must_fit_the_spans() {
     let error =
         learn(documents, &[1, 2], Goal::merges(1), |_| ControlFlow::Continue(())).unwrap_err();
     assert_eq!(error, Error::LengthsDiffer { spans: 1, what: "counts", length: 2 });
+}
+
+#[test]
+fn only_the_best_pairs_stay_where_there_are_too_many() {
+    let found = |count| Found { pair: (0, 9), count, number: 1 };
+    let mut pairs = Pairs::new(usize::MAX);
+    pairs.begin(lowest(1), [].into_iter());
+    for count in 1..=7 {
+        let pair = (0, 10 + u32::try_from(count).unwrap());
+        pairs.hold(&Found { pair, ..found(count) }, 0);
+    }
+    pairs.limit(4);
+    assert_eq!(pairs.last(), lowest(1));
+    pairs.limit(3);
+    assert!(pairs.is_wanted(&found(5)) && !pairs.is_wanted(&found(4)));
+    let counts: Vec<u64> = std::iter::from_fn(|| pairs.pop_best()).map(|best| best.count).collect();
+    assert_eq!(counts, [7, 6, 5]);
 }
 
 fn spans_of_letters() -> impl Strategy<Value = Vec<(Vec<u8>, u64)>> {
