@@ -1,9 +1,9 @@
 //! Spans to counts. Takes batches of documents, keeps tables span -> u64, gives a sorted run. The
 //! result depends on the documents alone: not on their order, their batches, or the threads.
 
-use crate::blocks::in_blocks_with;
 use crate::counter::{Counter, Sums};
 use crate::sorting::{MAX_TABLES, sorted_run};
+use crate::threads::in_threads;
 use crate::{Documents, Error, SortedRun, Splitter};
 
 /// How often each span occurs in the documents seen so far.
@@ -58,8 +58,8 @@ impl SpanCounts {
     ) -> Result<Sums, Error> {
         let blocks = documents.blocks(threads.min(MAX_TABLES));
         self.make_counters(blocks.len());
-        let count = |counter: &mut Counter, block| counter.count(documents, block, times);
-        let sums = in_blocks_with(blocks, &mut self.counters, count);
+        let parts = self.counters.iter_mut().zip(blocks);
+        let sums = in_threads(parts, |(counter, block)| counter.count(documents, block, times));
         let sums = sums.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Sums {
             spans: sums.iter().map(|sums| sums.spans).sum(),

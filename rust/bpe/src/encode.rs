@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::blocks::in_blocks;
 use crate::out::Out;
 use crate::span_ids::SpanIds;
 use crate::span_table::{self, Sha256, SpanTable};
+use crate::threads::in_threads;
 use crate::token_id::{Packing, TokenId};
 use crate::worker::{Source, Worker};
 use crate::{Documents, Error, Merge, Splitter, Vocabulary};
@@ -116,7 +116,9 @@ impl Encoder {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
         let encode = |block| self.encode_block(documents, block);
-        Ok(join(in_blocks(documents, threads, encode)?))
+        Ok(join(
+            in_threads(documents.blocks(threads), encode).into_iter().collect::<Result<_, _>>()?,
+        ))
     }
 
     fn encode_block<I: TokenId>(

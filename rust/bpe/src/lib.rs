@@ -16,7 +16,6 @@
 
 mod automaton;
 mod backtrack;
-mod blocks;
 mod chunks;
 mod classes;
 mod counter;
@@ -53,6 +52,7 @@ mod special;
 mod split;
 mod starts;
 mod sweep;
+mod threads;
 mod token_id;
 mod vocabulary;
 mod worker;

@@ -7,10 +7,10 @@ use std::mem;
 use std::ops::Range;
 
 use crate::SortedRun;
-use crate::blocks::in_blocks_with;
 use crate::counter::Table;
 use crate::long_counts::LongCounts;
 use crate::short::Short;
+use crate::threads::in_threads;
 
 /// About so many rows share the first bits of their hash.
 const BUCKET: usize = 8;
@@ -44,8 +44,8 @@ pub(crate) fn sorted_run(tables: &[&Table], threads: usize) -> SortedRun {
     let buckets = 1 << tables.bits;
     let parts = threads.clamp(1, buckets);
     let start = |part: usize| buckets / parts * part + buckets % parts * part / parts;
-    let ranges: Vec<_> = (0..parts).map(|part| start(part)..start(part + 1)).collect();
-    joined(in_blocks_with(ranges, &mut vec![(); parts], |(), range| tables.run(&range)))
+    let ranges = (0..parts).map(|part| start(part)..start(part + 1));
+    joined(in_threads(ranges, |range| tables.run(&range)))
 }
 
 /// Tables, and how many bits of its hash are a row's bucket.

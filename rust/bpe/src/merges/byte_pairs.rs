@@ -2,12 +2,12 @@
 //! byte each. Does not know which pairs are wanted.
 
 use std::ops::Range;
-use std::{panic, thread};
 
 use crate::merges::pairs::Pairs;
 use crate::merges::rank::Found;
 use crate::merges::rewrite::Id;
 use crate::merges::symbols::Symbols;
+use crate::threads::in_threads;
 use crate::{Error, Merge};
 
 /// All pairs of two bytes.
@@ -131,19 +131,4 @@ fn ranges(all: Range<u32>, number: usize) -> Vec<Range<u32>> {
     let starts = all.clone().step_by(share);
     let share = u32::try_from(share).expect("no more than all of them");
     starts.map(|start| start..all.end.min(start.saturating_add(share))).collect()
-}
-
-/// The results of `work` on each part, the first done by the calling thread.
-fn in_threads<P: Send, T: Send>(parts: Vec<P>, work: impl Fn(P) -> T + Sync) -> Vec<T> {
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Vec::new() };
-    let work = &work;
-    thread::scope(|scope| {
-        let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        let mut results = vec![work(first)];
-        for other in others {
-            results.push(other.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)));
-        }
-        results
-    })
 }

@@ -1,8 +1,6 @@
 //! Rewriting: a pair becomes an id wherever it stands. Takes its places, tells where the id now begins and
 //! what stands around it. Shares the work between threads where there is enough of it.
 
-use std::{panic, thread};
-
 use bytemuck::Pod;
 
 use crate::Merge;
@@ -10,6 +8,7 @@ use crate::merges::around::Around;
 use crate::merges::counts_at::Counts;
 use crate::merges::symbols::{AHEAD, Symbols, as_place};
 use crate::simd::prefetch;
+use crate::threads::in_threads;
 use crate::token_id::TokenId;
 
 /// So many places are rewritten before their neighbours are looked at, while these are in the CPU's cache.
@@ -85,21 +84,12 @@ impl<I: Id> Symbols<I> {
 impl<I: Id> Rewrite<'_, I> {
     /// Does each part in a thread of its own.
     fn share(self, parts: Vec<Part<'_, I>>, begins: &mut Vec<Begin<I>>, around: &mut [Around]) {
-        thread::scope(|scope| {
-            let start = |(part, around)| {
-                scope.spawn(move || {
-                    let mut begins = Vec::new();
-                    self.run(part, &mut begins, around);
-                    begins
-                })
-            };
-            let threads: Vec<_> = parts.into_iter().zip(around.iter_mut()).map(start).collect();
-            for thread in threads {
-                begins.extend(
-                    thread.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)),
-                );
-            }
+        let found = in_threads(parts.into_iter().zip(around.iter_mut()), |(part, around)| {
+            let mut begins = Vec::new();
+            self.run(part, &mut begins, around);
+            begins
         });
+        begins.extend(found.into_iter().flatten());
         if let [first, others @ ..] = around {
             for other in others {
                 first.absorb(other);
