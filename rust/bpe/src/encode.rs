@@ -116,9 +116,8 @@ impl Encoder {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
         let encode = |block| self.encode_block(documents, block);
-        Ok(join(
-            in_threads(documents.blocks(threads), encode).into_iter().collect::<Result<_, _>>()?,
-        ))
+        let blocks = in_threads(documents.blocks(threads), encode);
+        Ok(join(blocks.into_iter().collect::<Result<_, _>>()?))
     }
 
     fn encode_block<I: TokenId>(

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use crate::merges::around::Around;
+use crate::merges::around::{Around, Side};
 use crate::merges::byte_pairs::{self, BytePairs};
 use crate::merges::pairs::{Best, Pairs};
 use crate::merges::rank::{Found, lowest};
@@ -76,8 +76,7 @@ impl<I: Id> Learner<I> {
         let places = self.rows.get(best.row);
         self.symbols.merge(best.pair, new, places, &mut self.begins, &mut self.around);
         self.pairs.add_id(best.pair);
-        let left = self.left_of(best.pair, new);
-        let right = self.right_of(best.pair, new);
+        let (left, right) = self.born(best.pair, new);
         if !left.is_empty() || !right.is_empty() {
             self.hold(best.row, new, &left, &right);
             self.pairs.limit(self.most);
@@ -87,48 +86,17 @@ impl<I: Id> Learner<I> {
         applied
     }
 
-    /// Takes away the pairs whose right id was merged; gives those that stand there now and are wanted.
-    fn left_of(&mut self, best: Merge, new: u32) -> Vec<Found> {
-        let side = &mut self.around[0].left;
-        let mut wanted = Vec::new();
-        let mut end = 0;
-        for order in 0..side.num_touched() {
-            let (id, count, number) = side.touched(order);
-            if id == self.symbols.edge || id == new {
-                continue; // two new ids in turn are seen from the other side
-            }
-            self.pairs.reduce((id, best.0), count, best);
-            let found = Found { pair: (id, new), count, number };
-            if self.pairs.is_wanted(&found) {
-                side.want(id, end);
-                end += number;
-                wanted.push(found);
-            }
-        }
-        wanted
-    }
-
-    /// Takes away the pairs whose left id was merged; gives those that stand there now and are wanted.
-    fn right_of(&mut self, best: Merge, new: u32) -> Vec<Found> {
-        let side = &mut self.around[0].right;
-        let mut wanted = Vec::new();
-        let mut end = 0;
-        for order in 0..side.num_touched() {
-            let (id, count, number) = side.touched(order);
-            if id == self.symbols.edge {
-                continue;
-            }
-            // Where two new ids meet, the end of one pair met the beginning of another.
-            let old = if id == new { best.0 } else { id };
-            self.pairs.reduce((best.1, old), count, best);
-            let found = Found { pair: (new, id), count, number };
-            if self.pairs.is_wanted(&found) {
-                side.want(id, end);
-                end += number;
-                wanted.push(found);
-            }
-        }
-        wanted
+    /// Takes away the pairs that stood on both sides of the merged one; gives those of the new id that stand
+    /// there now and are to be held, by the side of the other id.
+    fn born(&mut self, best: Merge, new: u32) -> (Vec<Found>, Vec<Found>) {
+        let (a, b) = best;
+        let edge = self.symbols.edge;
+        let Around { left, right, .. } = &mut self.around[0];
+        // Two new ids in turn are seen from the left one alone: there (b, a) stood between them.
+        let before = |id| (id != edge && id != new).then_some(((id, a), (id, new)));
+        let after = |id| (id != edge).then_some(((b, if id == new { a } else { id }), (new, id)));
+        let pairs = &mut self.pairs;
+        (change_side(left, pairs, best, before), change_side(right, pairs, best, after))
     }
 
     /// Holds new pairs and notes their places: those of the left side where the places of the merged pair
@@ -211,6 +179,30 @@ impl<I: Id> Learner<I> {
             }
         }
     }
+}
+
+/// Takes away and gives pairs as `Learner::born` does; `change` tells, by the id on this side, the pair that
+/// stood there and the pair that stands there now.
+fn change_side(
+    side: &mut Side,
+    pairs: &mut Pairs,
+    best: Merge,
+    change: impl Fn(u32) -> Option<(Merge, Merge)>,
+) -> Vec<Found> {
+    let mut wanted = Vec::new();
+    let mut end = 0;
+    for order in 0..side.num_touched() {
+        let (id, count, number) = side.touched(order);
+        let Some((old, pair)) = change(id) else { continue };
+        pairs.reduce(old, count, best);
+        let found = Found { pair, count, number };
+        if pairs.is_wanted(&found) {
+            side.want(id, end);
+            end += number;
+            wanted.push(found);
+        }
+    }
+    wanted
 }
 
 fn num_places(found: &[Found]) -> usize {
