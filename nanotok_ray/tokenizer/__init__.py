@@ -9,7 +9,6 @@ from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
 from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME, differing_files
-from nanotok_ray.tokenizer.frequent_spans import most_frequent
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.span_table import (
     SPAN_TABLE_NAME,
@@ -34,7 +33,6 @@ __all__ = [
     "get_token_bytes",
     "get_tokenizer",
     "make_model",
-    "most_frequent",
     "open_span_table",
     "write_span_table",
 ]

@@ -18,10 +18,10 @@ from nanotok_ray import _core, chat
 from nanotok_ray.arrow_texts import ArrowTexts
 from nanotok_ray.documents import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
-from nanotok_ray.tokenizer.frequent_spans import most_frequent
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
