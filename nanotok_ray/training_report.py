@@ -117,7 +117,7 @@ def training_report(
         "max_token_bytes": max_token_bytes,
         "rules": _RULES,
         **asdict(counted),
-        "duplicate_tokens": _duplicates(model.tokens),
+        "duplicate_tokens": [list(pair) for pair in model.duplicates()],
         "curve": curve,
         "merges": {
             "left": [left for left, _ in model.merges],
@@ -207,10 +207,3 @@ def _check_lengths(model: Model, **columns: Numbers) -> None:
 def _integers(numbers: Numbers) -> list[int]:
     """Give Python's integers, which JSON can hold and whose sums have no limit."""
     return numbers.tolist() if isinstance(numbers, np.ndarray) else list(numbers)
-
-
-def _duplicates(tokens: Sequence[bytes]) -> list[list[int]]:
-    """Give [lowest id, other id] wherever two ids stand for the same bytes."""
-    first: dict[bytes, int] = {}
-    pairs = [[first.setdefault(token, number), number] for number, token in enumerate(tokens)]
-    return [pair for pair in pairs if pair[0] != pair[1]]

@@ -121,14 +121,24 @@ class Model:
         Raises:
             TokenizerError: Two ids stand for the same bytes.
         """
-        ranks: dict[bytes, int] = {}
-        for number, token in enumerate(self.tokens):
-            if ranks.setdefault(token, number) != number:
-                raise TokenizerError(
-                    f"ids {ranks[token]} and {number} both stand for {token!r}: formats keyed by "
-                    "the bytes of tokens cannot hold this tokenizer"
-                )
-        return ranks
+        for first, number in self.duplicates():
+            raise TokenizerError(
+                f"ids {first} and {number} both stand for {self.token(number)!r}: formats keyed by "
+                "the bytes of tokens cannot hold this tokenizer"
+            )
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    def duplicates(self) -> list[tuple[int, int]]:
+        """Give (lowest id, other id) wherever two ids stand for the same bytes; never if learned.
+
+        >>> model = Model(pattern="a", unicode_version="16.0.0", special_tokens={},
+        ...               merges=((97, 98), (98, 99), (256, 99), (97, 257)))
+        >>> model.duplicates()
+        [(258, 259)]
+        """
+        first: dict[bytes, int] = {}
+        pairs = [(first.setdefault(token, n), n) for n, token in enumerate(self.tokens)]
+        return [pair for pair in pairs if pair[0] != pair[1]]
 
 
 def _check_text(text: str, *, what: str) -> None:
