@@ -6,14 +6,10 @@ A subclass says which they are and what they were made from. Does not know how c
 import os
 from abc import ABC, abstractmethod
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
-
 from nanotok_ray.count_file import Run, pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
+from nanotok_ray.frequent_spans import most_frequent_rows
 from nanotok_ray.storage import Folder
 
 
@@ -54,12 +50,10 @@ class CountedSpans(ABC):
         Among equals the smallest bytes come first.
         """
         _, data, offsets, counts = self.run()
-        spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
-        rows = pa.array(_highest(counts, len(counts) if n is None else n))
-        table = pa.table({"count": counts, "span": spans}).take(rows)
-        keys = [("count", "descending"), ("span", "ascending")]
-        chosen = table.take(pc.sort_indices(table, sort_keys=keys)[:n])
-        return list(zip(chosen["span"].to_pylist(), chosen["count"].to_pylist(), strict=True))
+        spans = Documents(data=data, offsets=offsets)
+        rows = most_frequent_rows(spans, counts, max_spans=len(counts) if n is None else n)
+        chosen = spans.to_arrow(as_bytes=True).take(rows).to_pylist()
+        return list(zip(chosen, counts[rows].tolist(), strict=True))
 
     @property
     def pattern(self) -> str:
@@ -94,11 +88,3 @@ class CountedSpans(ABC):
     def __repr__(self) -> str:
         size = f"{self.text_bytes:,} bytes of text"
         return f"<SpanCounts: {self.total:,} spans, {self.num_distinct:,} distinct, {size}>"
-
-
-def _highest(counts: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
-    """Give the rows of the `n` highest counts, and of all that equal the lowest of these."""
-    if not 0 < n < len(counts):
-        return np.arange(len(counts) if n > 0 else 0)
-    edge = len(counts) - n
-    return np.flatnonzero(counts >= np.partition(counts, edge)[edge])

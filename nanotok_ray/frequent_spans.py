@@ -29,18 +29,26 @@ def most_frequent(
     >>> list(most_frequent(spans.data, spans.offsets, counts, max_spans=3))
     [b'b', b'c', b'a']
     """
+    spans = Documents(data=data, offsets=offsets)
+    rows = most_frequent_rows(spans, counts, max_spans=max_spans)
+    return Documents.from_arrow(spans.to_arrow(as_bytes=True).take(rows))
+
+
+def most_frequent_rows(
+    spans: Documents, counts: NDArray[np.uint64], *, max_spans: int
+) -> NDArray[np.int64]:
+    """Give the rows [at most `max_spans`] of `most_frequent`, in its order."""
     import pyarrow as pa  # noqa: PLC0415 - a tokenizer that is only used does not need it
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
-    if not max_spans or not len(counts):
-        return Documents.from_bytes([])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    spans = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(counts), buffers)
+    if max_spans <= 0 or not len(counts):
+        return np.zeros(0, dtype=np.int64)
     kept = np.flatnonzero(counts >= _least_count(counts, max_spans))
-    table = pa.table({"count": counts[kept], "span": spans.take(pa.array(kept))})
+    chosen = spans.to_arrow(as_bytes=True).take(kept)
+    table = pa.table({"count": counts[kept], "span": chosen})
     keys = [("count", "descending"), ("span", "ascending")]
-    order = pc.sort_indices(table, sort_keys=keys)
-    return Documents.from_arrow(table["span"].take(order[:max_spans]))
+    order = pc.sort_indices(table, sort_keys=keys)[:max_spans]
+    return np.asarray(kept[order.to_numpy()], dtype=np.int64)
 
 
 def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from nanotok_ray import _core
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer, make_model, most_frequent
+from nanotok_ray.frequent_spans import most_frequent
+from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer, make_model
 from tests.small_corpus import WORDS, texts
 
 LEARNED_FROM = texts(60, seed=1)

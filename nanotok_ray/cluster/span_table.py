@@ -7,10 +7,11 @@ fan-out starts, never after. Does not know how spans were counted.
 import time
 
 from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted
+from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.merges import Learned
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, most_frequent, write_span_table
+from nanotok_ray.tokenizer import Tokenizer, write_span_table
 
 STAGE = "span table"
 
