@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
 from nanotok_ray.cluster.smaller import missing_sizes
 from nanotok_ray.cluster.tokenize import tokenizing_of
-from nanotok_ray.cluster.train import finished_counts, finished_tokenizer
+from nanotok_ray.cluster.train import finished_tokenizer
 from nanotok_ray.cluster.training import Training, training_of
 from nanotok_ray.plan import Plan
 from nanotok_ray.recipe import Recipe
@@ -57,7 +58,7 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
     if command != "tokenize" and recipe.tokenizer.path is None:
         training = training_of(recipe, plan)
         tokenizer = finished_tokenizer(training, out)
-        counted = finished_counts(training)
+        counted = len(finished_counts([training.work(each) for each in training.slices]))
         todo = 0 if tokenizer is not None else len(training.slices) - counted
         values["count"] = {"todo": todo, "done": counted}
         values["learn"] = {"todo": int(tokenizer is None), "done": int(tokenizer is not None)}
