@@ -26,6 +26,8 @@ class Counted:
     """In the order of the plan; with max_chars those up to the cut."""
     records: tuple[Record, ...]
     """Of each work."""
+    files: tuple[tuple[str, str], ...]
+    """Source and path in the work folder of every file that is to be summed."""
     skipped: tuple[Ended, ...] = ()
     """Slices that could not be counted, no more than the recipe lets be."""
 
@@ -133,5 +135,6 @@ def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> Counted:
     return Counted(
         works=tuple(chosen),
         records=tuple(records[work.name] for work in chosen),
+        files=tuple((work.slice.source, f"{work.name}.arrow") for work in chosen),
         skipped=tuple(skipped),
     )

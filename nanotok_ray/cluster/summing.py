@@ -26,7 +26,7 @@ class Summed:
 
 
 def sum_counts(training: Training, counted: Counted, *, on_event: OnEvent) -> Summed:
-    """Sum the count files.
+    """Sum the files of what was counted.
 
     Raises:
         CorruptOutputError: a file is damaged, or the sum is not that of the records.
@@ -37,18 +37,15 @@ def sum_counts(training: Training, counted: Counted, *, on_event: OnEvent) -> Su
     weights = Weights.of(sources, text_bytes=counted.by_source("text_bytes"))
     folder = Folder(training.recipe.output.work)
     parts = [
-        CountPart(
-            url=folder.join(record.values["files"][0]["name"]),
-            weight=weights.multipliers[work.slice.source],
-        )
-        for work, record in zip(counted.works, counted.records, strict=True)
+        CountPart(url=folder.join(name), weight=weights.multipliers[source])
+        for source, name in counted.files
     ]
     on_event(StageStarted(stage="reduce", todo=len(parts), kept=0, num_bytes=0))
     start = time.perf_counter()
     reduced = reduce_counts(parts, min_count=training.recipe.tokenizer.min_count)
-    if reduced.spans != counted.sum("spans"):
+    if reduced.totals.spans != counted.sum("spans"):
         raise CorruptOutputError(
-            f"the count files in {folder.join('counts')} hold {reduced.spans:,} spans, their "
+            f"the count files in {folder.join('counts')} hold {reduced.totals.spans:,} spans, their "
             f"records say {counted.sum('spans'):,}: remove the folder and run the job again"
         )
     size = sum(record.values["files"][0]["size"] for record in counted.records)

@@ -8,6 +8,7 @@ from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.learn_record import finished_learning
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.learner_task import learn_in_task
+from nanotok_ray.cluster.merging import merge_first
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import SourceError
 from nanotok_ray.manifest import TOKENIZER_FOLDER
@@ -40,6 +41,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     _check(training, counted)
     for ended in counted.skipped:
         on_event(Note(text=f"left out of learning: {ended.task.name}: {ended.error}"))
+    counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
     if training.recipe.learner.memory is None:
         threads = default_threads()
         return learn_tokenizer(training, counted, out, threads=threads, on_event=on_event)
