@@ -21,7 +21,7 @@ from nanotok_ray.cluster.span_table import add_span_table
 from nanotok_ray.cluster.summing import Summed, sum_counts
 from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
-from nanotok_ray.merges import REACHED, Learned, Made, learn_run
+from nanotok_ray.merges import REACHED, Learned, Made, learn_reduced
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from nanotok_ray.training_report import (
@@ -71,8 +71,8 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
     def on_progress(done: int, todo: int, last: Made | None) -> None:
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
 
-    learned = learn_run(
-        summed.reduced.run,
+    learned = learn_reduced(
+        summed.reduced,
         num_merges=own.num_merges,
         min_pair_count=own.min_pair_count * summed.weights.unit,
         max_token_bytes=own.max_token_bytes,
@@ -87,13 +87,14 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
 def _report(
     training: Training, summed: Summed, learned: Learned, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    own, counted, reduced = training.recipe.tokenizer, summed.counted, summed.reduced
+    own, counted = training.recipe.tokenizer, summed.counted
+    totals = summed.reduced.totals
     told = CountedText(
         documents=_documents(training, counted),
         texts=counted.sum("texts"),
         text_bytes=counted.sum("text_bytes"),
-        spans=reduced.spans,
-        distinct_spans=learned.distinct_spans,
+        spans=totals.spans,
+        distinct_spans=totals.distinct_spans,
         span_bytes=bytes_of_spans(learned.span_offsets, learned.span_counts),
         gaps=counted.sum("gaps"),
         code_points=counted.sum("code_points"),
@@ -102,9 +103,9 @@ def _report(
         weight_unit=summed.weights.unit,
         min_count=own.min_count,
         dropped={
-            "distinct_spans": reduced.dropped_distinct,
-            "spans": reduced.dropped_spans,
-            "bytes": reduced.dropped_bytes,
+            "distinct_spans": totals.dropped_distinct,
+            "spans": totals.dropped_spans,
+            "bytes": totals.dropped_bytes,
         },
         skipped_slices=[ended.task.name for ended in counted.skipped],
     )

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 
 from nanotok_ray.cluster.counting import Counted
-from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted
+from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.reduce import CountPart, Reduced, reduce_counts
@@ -42,7 +42,14 @@ def sum_counts(training: Training, counted: Counted, *, on_event: OnEvent) -> Su
     ]
     on_event(StageStarted(stage="reduce", todo=len(parts), kept=0, num_bytes=0))
     start = time.perf_counter()
-    reduced = reduce_counts(parts, min_count=training.recipe.tokenizer.min_count)
+
+    def on_progress(done: int, total: int) -> None:
+        files = len(parts) * done // max(total, 1)
+        on_event(Advanced(stage="reduce", done=files, todo=len(parts), num_bytes=done))
+
+    reduced = reduce_counts(
+        parts, min_count=training.recipe.tokenizer.min_count, on_progress=on_progress
+    )
     if reduced.totals.spans != counted.sum("spans"):
         raise CorruptOutputError(
             f"the count files in {folder.join('counts')} hold {reduced.totals.spans:,} spans, their "
