@@ -50,10 +50,11 @@ def sum_counts(training: Training, counted: Counted, *, on_event: OnEvent) -> Su
     reduced = reduce_counts(
         parts, min_count=training.recipe.tokenizer.min_count, on_progress=on_progress
     )
-    if reduced.totals.spans != counted.sum("spans"):
+    found, expected = reduced.totals.spans, counted.sum("spans")
+    if found != expected:
         raise CorruptOutputError(
-            f"the count files in {folder.join('counts')} hold {reduced.totals.spans:,} spans, their "
-            f"records say {counted.sum('spans'):,}: remove the folder and run the job again"
+            f"the count files in {folder.join('counts')} hold {found:,} spans, their records say "
+            f"{expected:,}: remove the folder and run the job again"
         )
     size = sum(record.values["files"][0]["size"] for record in counted.records)
     on_event(StageEnded(stage="reduce", seconds=time.perf_counter() - start, num_bytes=size))
