@@ -7,9 +7,10 @@ the tokenizer came from.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.cluster.engine import Task
+from nanotok_ray.cluster.engine import SharedFolder, Task
 from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.probes import OUTPUT_PROBES
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import TOKENIZER_FOLDER
@@ -99,6 +100,8 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
         work=tokenize_work,
         argument=work,
         num_bytes=own.num_bytes,
+        inputs=tuple(file.url for file in own.files),
+        shared=(SharedFolder(url=out.url, probes=OUTPUT_PROBES),),
     )
 
 

@@ -6,11 +6,12 @@ again. Does not know the second fan-out.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from nanotok_ray.cluster.engine import Ended, Task, num_cpus
+from nanotok_ray.cluster.engine import Ended, SharedFolder, Task, num_cpus
 from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.learn_record import finished_learning
 from nanotok_ray.cluster.learner import learn_tokenizer, reasons_of
+from nanotok_ray.cluster.probes import WORK_PROBES
 from nanotok_ray.cluster.stages import CountWork, count_work
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import SourceError
@@ -126,6 +127,8 @@ def _run(
             work=count_work,
             argument=work,
             num_bytes=work.slice.num_bytes,
+            inputs=tuple(file.url for file in work.slice.files),
+            shared=(SharedFolder(url=Folder(work.work).url, probes=WORK_PROBES),),
         )
         for work in todo
     ]
