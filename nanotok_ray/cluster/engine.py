@@ -18,7 +18,7 @@ from nanotok_ray.cluster.outcome import Cause, Outcome
 from nanotok_ray.cluster.pace import Pace
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.probes import Probe, probes_in
-from nanotok_ray.cluster.room import Room, look
+from nanotok_ray.cluster.room import Room, free_cpus, look
 from nanotok_ray.cluster.task import Ended, SharedFolder, Task
 
 if TYPE_CHECKING:
@@ -135,11 +135,8 @@ class _Flight:
             if call is None:
                 break
             self._make(call, now)
-        if self._attempts.due(now) == 0:
-            return
-        for slow in list(self._pace.overdue(now, cpus=cpus)):
-            self._make(self._attempts.take_second(slow), now)
-            self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
+        if self._attempts.due(now) != 0:
+            self._fill_with_seconds(now)
 
     def wait(self) -> "list[ray.ObjectRef[Any]]":
         """Give calls that ended, after a while at the latest, or when a call is due."""
@@ -180,6 +177,15 @@ class _Flight:
         now = time.monotonic()
         for call in list(self._references):
             self._cancel(call, now)
+
+    def _fill_with_seconds(self, now: float) -> None:
+        """Try overdue calls a second time on CPUs that are free."""
+        overdue = self._pace.overdue(now)
+        if not overdue:
+            return
+        for slow in overdue[: free_cpus()]:
+            self._make(self._attempts.take_second(slow), now)
+            self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
 
     def _make(self, call: Call, now: float) -> None:
         steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]

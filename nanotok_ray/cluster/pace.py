@@ -5,7 +5,7 @@ were made, as many at a time as there are CPUs. Pure: takes the time, knows neit
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from nanotok_ray.cluster.attempts import Call
 from nanotok_ray.cluster.patience import Patience
@@ -44,21 +44,17 @@ class Pace:
             self._slowness.append(seconds / call.num_bytes)
         self._advance(now, cpus)
 
-    def overdue(self, now: float, *, cpus: int) -> Iterator[Call]:
-        """Give calls in flight that deserve a second attempt, as many as there are free CPUs.
+    def overdue(self, now: float) -> list[Call]:
+        """Give calls in flight that deserve a second attempt, those that run longest first.
 
-        Those that have run longest are first. Seconds, and those that have one, are left out.
+        Calls that had one, and second attempts themselves, are left out.
         """
-        free = cpus - len(self._running)
-        if self._queued or free <= 0:
-            return
         expected = _high(self._seconds), _high(self._slowness)
-        late = [
+        return [
             call
             for call, since in self._running.items()
             if call.twin is None and now - since > self._allowed(call, *expected)
         ]
-        yield from late[:free]
 
     def _allowed(self, call: Call, seconds: float | None, slowness: float | None) -> float:
         """Give the seconds that a call may run before it is overdue."""

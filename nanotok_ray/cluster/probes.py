@@ -75,12 +75,14 @@ def problem_with(probe: Probe, name: str | None = None) -> str | None:
     Raises:
         TransientIOError: storage failed in a way that may pass.
     """
-    problem = None
+    problem: str | TransientIOError | None = None
     for wait in WAITS:
         time.sleep(wait)
         problem = _look(probe, name or probe.name)
         if problem is None:
-            break
+            return None
+    if isinstance(problem, TransientIOError):
+        raise problem
     return problem
 
 
@@ -101,7 +103,11 @@ def see(probe: Probe) -> None:
 
 
 def answer(probes: Sequence[Probe], node: str) -> list[str | None]:
-    """Answer each probe as a node, and say which problem it has with it, None if it has none."""
+    """Answer each probe as a node, and say which problem it has with it, None if it has none.
+
+    Raises:
+        TransientIOError: storage failed in a way that may pass.
+    """
     return [_answer(probe, node) for probe in probes]
 
 
@@ -117,17 +123,19 @@ def _answer(probe: Probe, node: str) -> str | None:
         if problem is None:
             folder = Folder(probe.folder)
             folder.write_whole(probe.answer_name(node), probe.token.encode())
-    except (OSError, ImportError, ValueError) as error:  # ValueError: no such protocol here
+    except TransientIOError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: SourceError, no such protocol here
         return f"{type(error).__name__}: {error}"
     return problem
 
 
-def _look(probe: Probe, name: str) -> str | None:
+def _look(probe: Probe, name: str) -> str | TransientIOError | None:
     folder = Folder(probe.folder)
     try:
         token = folder.read_bytes(name).decode(errors="replace")
-    except TransientIOError:
-        raise
+    except TransientIOError as error:
+        return error
     except OSError as error:
         return f"{folder.join(name)}: {type(error).__name__}"
     return None if token == probe.token else f"{folder.join(name)} holds something else"
