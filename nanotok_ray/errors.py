@@ -69,5 +69,9 @@ class SliceError(NanotokError, RuntimeError):
     """One or more slices failed for good."""
 
 
+class SharedFolderError(NanotokError, OSError):
+    """A folder of the job is not the same folder on every node."""
+
+
 class TransientIOError(NanotokError, OSError):
     """Storage failed in a way that may pass: the task is worth another try."""

@@ -38,8 +38,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     from nanotok_ray.cluster.engine import Ended  # noqa: PLC0415 - imports Ray
     from nanotok_ray.errors import NanotokError  # noqa: PLC0415
 
-    def run_tasks(tasks, *, window=None):
-        del window
+    def run_tasks(tasks, **_):
         for task in tasks:
             try:
                 yield Ended(task=task, result=task.work(task.argument))

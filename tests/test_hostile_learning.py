@@ -296,7 +296,7 @@ def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_pro
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "once"))
 
-    def run_twice(tasks, *, window=None):
+    def run_twice(tasks, **_):
         for task in tasks:
             for _ in range(2):
                 yield Ended(task=task, result=task.work(task.argument))

@@ -10,6 +10,7 @@ from nanotok_ray.errors import (
     IncompleteOutputError,
     NanotokError,
     QuarantineLimitError,
+    SharedFolderError,
     SliceError,
     TransientIOError,
     VerificationError,
@@ -63,7 +64,7 @@ def exit_code(error: NanotokError) -> int:
     codes: tuple[tuple[type[NanotokError] | tuple[type[NanotokError], ...], int], ...] = (
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
-        ((SliceError, TransientIOError), INFRASTRUCTURE),
+        ((SliceError, SharedFolderError, TransientIOError), INFRASTRUCTURE),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
 

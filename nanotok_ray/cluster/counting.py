@@ -11,6 +11,7 @@ from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.max_chars import cut_of, next_round
+from nanotok_ray.cluster.probes import work_folder
 from nanotok_ray.cluster.stages import CountWork, count_work
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import SourceError
@@ -104,12 +105,15 @@ def _run(
     on_event: OnEvent,
 ) -> list[Ended]:
     todo = [work for work in works if work.name not in known]
+    shared = work_folder(training.recipe.output.work)
     tasks = [
         Task(
             name=f"count {work.name.removeprefix('counts/')}",
             work=count_work,
             argument=work,
             num_bytes=work.slice.num_bytes,
+            inputs=tuple(file.url for file in work.slice.files),
+            shared=shared,
         )
         for work in todo
     ]

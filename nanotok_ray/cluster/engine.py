@@ -1,106 +1,242 @@
-"""The engine of both fan-outs: a window of stateless tasks in flight, and bounded retries.
+"""The engine of both fan-outs: calls of slices in flight on Ray, until each slice has ended.
 
 Takes tasks (a module-level function and its picklable argument), gives what became of each in order
 of completion. Does not know what a task does; state lives in the storage the tasks write to, so a
-task may run twice and must not mind. Ray is imported by the functions, not the module: the session
-must have set its environment before.
+task may run twice and must not mind. What is tried again and when is `attempts.py`; here it is
+only carried out. Ray is imported by the functions, not the module: the session must have set its
+environment before.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from nanotok_ray.cluster.attempts import Attempts, Call
+from nanotok_ray.cluster.call import run_call
+from nanotok_ray.cluster.deaths import failure_of
+from nanotok_ray.cluster.outcome import Cause, Outcome
+from nanotok_ray.cluster.pace import Pace
+from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.cluster.probes import Probe, probes_in
+from nanotok_ray.cluster.room import Room, free_cpus, look
+from nanotok_ray.cluster.task import Ended, SharedFolder, Task
 
 if TYPE_CHECKING:
     import ray
 
-from nanotok_ray.errors import NanotokError, TransientIOError
+__all__ = ["Ended", "Patience", "SharedFolder", "Task", "num_cpus", "run_tasks"]
 
-MAX_RETRIES = 5
-"""Attempts after the first: for workers that died, and storage errors that may pass."""
+LEAST_WINDOW = 64
+"""Calls in flight at least: waiting calls are what an autoscaler sees of what is to do."""
+
+MOST_WINDOW = 20_000
+"""Calls in flight at most: each costs the driver 7 kB and more."""
+
+LEAST_CPUS = LEAST_WINDOW // 2
+"""Calls are cut as if for so many CPUs at least: the cluster may be about to grow."""
 
 WAIT_SECONDS = 1.0
+ROOM_SECONDS = 10.0
+"""How long what the cluster has is taken for known."""
+
+GET_SECONDS = 60.0
+SHOWN_FAILURES = 5
+SHOWN_CHARS = 400
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
-    """One call: `work(argument)`."""
+def run_tasks(
+    tasks: Iterable[Task],
+    *,
+    window: int | None = None,
+    in_order: bool = False,
+    patience: Patience | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> Iterator[Ended]:
+    """Run tasks on Ray and give each as it ends, exactly once.
 
-    name: str
-    """What a person sees in Ray's lists."""
-    work: Callable[[Any], Any]
-    argument: Any
-    num_bytes: int
-    """Estimated bytes it reads."""
+    Small tasks share a call, and the largest go first. Leaving the loop early cancels the rest.
 
+    Args:
+        tasks: what is to be done.
+        window: slices in flight at most, each in a call of its own; None: as many calls as twice
+            the CPUs of the cluster.
+        in_order: begin them in the order given.
+        patience: how often and when what failed is tried again.
+        on_note: told of failures that are not for good, the first few.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """What became of a task: a result, or why there is none."""
-
-    task: Task
-    result: Any = None
-    seconds: float = 0.0
-    """Time of the attempt that succeeded, in its worker."""
-    error: str | None = None
-
-
-def run_tasks(tasks: Iterable[Task], *, window: int | None = None) -> Iterator[Ended]:
-    """Run tasks on Ray and give each as it ends.
-
-    Tasks are submitted in order, `window` at a time (default: twice the CPUs of the cluster, at
-    least 64, so that an autoscaler sees demand). Leaving the loop early cancels the rest.
+    Raises:
+        SharedFolderError: a node does not see a folder of the tasks.
     """
-    import ray  # noqa: PLC0415 - see above
-
-    remote = ray.remote(num_cpus=1, max_retries=MAX_RETRIES, retry_exceptions=[TransientIOError])(
-        _timed
-    )
-    in_flight: dict[ray.ObjectRef[Any], Task] = {}
-    waiting = iter(tasks)
-    try:
-        while True:
-            for task in waiting:
-                reference = remote.options(name=task.name).remote(task.work, task.argument)
-                in_flight[reference] = task
-                if len(in_flight) >= (window or max(64, 2 * num_cpus())):
-                    break
-            if not in_flight:
-                return
-            ready, _ = ray.wait(
-                list(in_flight), num_returns=1, timeout=WAIT_SECONDS, fetch_local=False
-            )
-            for reference in ready:
-                yield _collect(reference, in_flight.pop(reference))
-    finally:
-        for reference in in_flight:
-            ray.cancel(reference, force=False)
+    known = tuple(tasks)
+    patience = patience or Patience()
+    attempts = Attempts(known, patience=patience, in_order=in_order, alone=window is not None)
+    with probes_in({place for task in known for place in task.shared}) as probes:
+        flight = _Flight(known, attempts, Pace(patience), probes=probes, window=window)
+        flight.on_note = on_note or flight.on_note
+        try:
+            while not attempts.is_over:
+                flight.fill()
+                for reference in flight.wait():
+                    yield from flight.land(reference)
+        finally:
+            flight.cancel_all()
 
 
 def num_cpus() -> int:
     """Give the CPUs of the cluster as it is now, at least 1."""
-    import ray  # noqa: PLC0415 - see above
-
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+    return look().cpus
 
 
-def _timed(work: Callable[[Any], Any], argument: object) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = work(argument)
-    return result, time.perf_counter() - start
+class _Flight:
+    """The calls in flight."""
 
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        attempts: Attempts,
+        pace: Pace,
+        *,
+        probes: Sequence[Probe],
+        window: int | None,
+    ) -> None:
+        import ray  # noqa: PLC0415 - see above
 
-def _collect(reference: "ray.ObjectRef[Any]", task: Task) -> Ended:
-    import ray  # noqa: PLC0415 - see above
-    from ray.exceptions import RayError, RayTaskError  # noqa: PLC0415 - see above
+        self._tasks = tasks
+        self._attempts = attempts
+        self._pace = pace
+        self._probes = probes
+        self._window = window
+        self._remote = ray.remote(max_retries=0)(run_call)
+        self._calls: dict[ray.ObjectRef[Any], Call] = {}
+        self._references: dict[Call, ray.ObjectRef[Any]] = {}
+        self._room: tuple[float, Room] | None = None
+        self._told = 0
+        self.on_note: Callable[[str], None] = lambda _: None
 
-    try:
-        result, seconds = ray.get(reference)
-    except RayTaskError as error:
-        cause = error.cause
-        told = str(cause) if isinstance(cause, NanotokError) else str(error)
-        return Ended(task=task, error=told)
-    except RayError as error:
-        first_line = str(error).strip().partition("\n")[0]
-        return Ended(task=task, error=f"{type(error).__name__}: {first_line}")
-    return Ended(task=task, result=result, seconds=seconds)
+    @property
+    def room(self) -> Room:
+        """What the cluster has, known since a moment."""
+        now = time.monotonic()
+        if self._room is None or now - self._room[0] > ROOM_SECONDS:
+            self._room = now, look()
+        return self._room[1]
+
+    @property
+    def width(self) -> int:
+        """Calls in flight at most."""
+        return self._window or min(max(2 * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+
+    def fill(self) -> None:
+        """Make calls until the window is full; beside slow ones, if there is nothing else to do."""
+        now = time.monotonic()
+        cpus = self.room.cpus
+        while len(self._calls) < self.width:
+            call = self._attempts.take(now, cpus=max(cpus, LEAST_CPUS))
+            if call is None:
+                break
+            self._make(call, now)
+        if self._attempts.due(now) != 0:
+            self._fill_with_seconds(now)
+
+    def wait(self) -> "list[ray.ObjectRef[Any]]":
+        """Give calls that ended, after a while at the latest, or when a call is due."""
+        import ray  # noqa: PLC0415 - see above
+
+        seconds = WAIT_SECONDS
+        if len(self._calls) < self.width:
+            due = self._attempts.due(time.monotonic())
+            seconds = WAIT_SECONDS if due is None else min(WAIT_SECONDS, due)
+        if not self._calls:
+            time.sleep(seconds)
+            return []
+        ready, _ = ray.wait(
+            list(self._calls),
+            num_returns=max(1, len(self._calls) // 16),
+            timeout=seconds,
+            fetch_local=False,
+        )
+        return list(ready)
+
+    def land(self, reference: "ray.ObjectRef[Any]") -> list[Ended]:
+        """Give the slices that ended with a call."""
+        call = self._calls.get(reference)
+        if call is None:  # cancelled since it was found to have ended
+            return []
+        outcomes = self._outcomes(reference, call)
+        self._tell(call, outcomes)
+        now = time.monotonic()
+        is_whole = all(outcome.failure is None for outcome in outcomes)
+        self._leave(call, now, sum(each.seconds for each in outcomes) if is_whole else None)
+        ended = self._attempts.ended(call, outcomes, now)
+        if call.twin in self._references and not self._attempts.is_wanted(call.twin):
+            self._cancel(call.twin, now)
+        return ended
+
+    def cancel_all(self) -> None:
+        """Cancel what is in flight."""
+        now = time.monotonic()
+        for call in list(self._references):
+            self._cancel(call, now)
+
+    def _fill_with_seconds(self, now: float) -> None:
+        """Try overdue calls a second time on CPUs that are free."""
+        overdue = self._pace.overdue(now)
+        if not overdue:
+            return
+        for slow in overdue[: free_cpus()]:
+            self._make(self._attempts.take_second(slow), now)
+            self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
+
+    def _make(self, call: Call, now: float) -> None:
+        steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]
+        options = self.room.request(call.memory_level)
+        if call.is_second:
+            options["scheduling_strategy"] = "SPREAD"
+        reference = self._remote.options(name=self._name(call), **options).remote(
+            steps, self._probes
+        )
+        self._calls[reference] = call
+        self._references[call] = reference
+        self._pace.began(call, now, cpus=self.room.cpus)
+
+    def _outcomes(self, reference: "ray.ObjectRef[Any]", call: Call) -> Sequence[Outcome]:
+        import ray  # noqa: PLC0415 - see above
+        from ray.exceptions import RayError  # noqa: PLC0415 - see above
+
+        try:
+            outcomes: Sequence[Outcome] = ray.get(reference, timeout=GET_SECONDS)
+        except RayError as error:
+            return [Outcome(failure=failure_of(error))] * len(call.slices)
+        return outcomes
+
+    def _leave(self, call: Call, now: float, seconds: float | None = None) -> None:
+        del self._calls[self._references.pop(call)]
+        self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
+
+    def _cancel(self, call: Call, now: float) -> None:
+        import ray  # noqa: PLC0415 - see above
+
+        reference = self._references[call]
+        self._leave(call, now)
+        ray.cancel(reference, force=False)
+
+    def _tell(self, call: Call, outcomes: Sequence[Outcome]) -> None:
+        """Tell of failures that may not be for good."""
+        failures = [each.failure for each in outcomes if each.failure is not None]
+        passing = [each for each in failures if each.cause is not Cause.ERROR]
+        if passing:
+            first = passing[0]
+            slices = "" if len(passing) == 1 else f", {len(passing)} slices"
+            text = first.text.partition("\n")[0][:SHOWN_CHARS]
+            self._note(f"{self._name(call)}{slices}: {first.cause.value}: {text}")
+
+    def _note(self, text: str) -> None:
+        self._told += 1
+        if self._told <= SHOWN_FAILURES:
+            last = "; more such notes are left out" if self._told == SHOWN_FAILURES else ""
+            self.on_note(f"{text}{last}")
+
+    def _name(self, call: Call) -> str:
+        name = self._tasks[call.slices[0]].name
+        more = len(call.slices) - 1
+        return f"{name} and {more} more" if more else name

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
 from nanotok_ray.cluster.learn_record import finished_learning, learn_record
+from nanotok_ray.cluster.probes import shared_folders
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.smaller import add_smaller, notes_on_sizes
 from nanotok_ray.cluster.stage_times import StageTimes
@@ -137,8 +138,9 @@ class _Job:
         return cls(recipe=recipe, out=out, plan=plan, frozen=frozen, watch=watch, workers=workers)
 
     def session(self) -> AbstractContextManager[None]:
-        """Open Ray, once there is something to do."""
-        return ray_session(workers=self.workers)
+        """Open Ray, once there is something to do, and check that its nodes share the folders."""
+        shared = shared_folders(self.out.url, self.recipe.output.work)
+        return ray_session(workers=self.workers, shared=shared)
 
     def begin_changes(self) -> None:
         """Take the manifest away, then freeze the plan."""

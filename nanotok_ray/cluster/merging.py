@@ -12,6 +12,7 @@ from nanotok_ray.cluster.counting import Counted
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.probes import work_folder
 from nanotok_ray.cluster.stages import MergeWork, merge_work
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.merged_counts import merge_groups
@@ -37,12 +38,14 @@ def merge_first(work: str, counted: Counted, *, on_event: OnEvent) -> Counted:
         return counted
     works = _works(work, counted)
     todo = [own for own, record in zip(works, _finished(works), strict=True) if record is None]
+    shared = work_folder(work)
     tasks = [
         Task(
             name=f"merge {own.name.removeprefix('merged/')}",
             work=merge_work,
             argument=own,
             num_bytes=own.num_bytes,
+            shared=shared,
         )
         for own in todo
     ]

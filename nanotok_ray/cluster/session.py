@@ -8,8 +8,11 @@ import logging
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+
+from nanotok_ray.cluster.node_check import check_nodes
+from nanotok_ray.cluster.task import SharedFolder
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -23,11 +26,17 @@ chosen its environment; Ray (2.59 and later) then turns token auth on by itself.
 
 
 @contextmanager
-def ray_session(*, workers: int | None = None) -> Iterator[None]:
+def ray_session(
+    *, workers: int | None = None, shared: Collection[SharedFolder] = ()
+) -> Iterator[None]:
     """Use Ray inside the block; what was started here is shut down at its end.
 
     Args:
         workers: CPUs of a local Ray; None: all of the machine. Ignored on a running cluster.
+        shared: folders that every node must see as they are here.
+
+    Raises:
+        SharedFolderError: a node does not.
     """
     address = os.environ.get("RAY_ADDRESS") or "local"
     if address == "local" and "ray" not in sys.modules:
@@ -36,6 +45,7 @@ def ray_session(*, workers: int | None = None) -> Iterator[None]:
     import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
 
     if ray.is_initialized():
+        check_nodes(shared)
         yield
         return
     ray.init(
@@ -46,6 +56,7 @@ def ray_session(*, workers: int | None = None) -> Iterator[None]:
         logging_level=logging.WARNING,
     )
     try:
+        check_nodes(shared)
         yield
     finally:
         ray.shutdown()

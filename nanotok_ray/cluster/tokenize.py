@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Note, OnEvent
-from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.fan_out import fan_out, told_failure
+from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
@@ -104,7 +105,7 @@ def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[
         expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
         record = skip_slice(work.slice, work.settings, out=out)
         out.write_whole(expected.record_name, to_json(record))
-        on_event(Note(text=f"left out of the shards: {ended.task.name}: {ended.error}"))
+        on_event(Note(text=f"left out of the shards:{told_failure(ended)}"))
     return _all_records(tokenizing, out)
 
 
@@ -147,4 +148,6 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
         work=tokenize_work,
         argument=work,
         num_bytes=own.num_bytes,
+        inputs=tuple(file.url for file in own.files),
+        shared=output_folder(out.url),
     )

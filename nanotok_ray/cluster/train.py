@@ -5,6 +5,7 @@ A tokenizer whose record matches is not learned again. Does not know the second 
 
 from nanotok_ray.cluster.counting import Counted, count
 from nanotok_ray.cluster.events import Note, OnEvent
+from nanotok_ray.cluster.fan_out import told_failure
 from nanotok_ray.cluster.learn_record import finished_learning
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.learner_task import learn_in_task
@@ -40,7 +41,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     counted = count(training, on_event=on_event)
     _check(training, counted)
     for ended in counted.skipped:
-        on_event(Note(text=f"left out of learning: {ended.task.name}: {ended.error}"))
+        on_event(Note(text=f"left out of learning:{told_failure(ended)}"))
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
     if training.recipe.learner.memory is None:
         threads = default_threads()

@@ -1,0 +1,202 @@
+"""What became of each slice's attempts, and what is to be done next.
+
+Takes how calls ended and what time it is; gives the calls to make, and each slice's end exactly
+once. Pure: knows neither Ray, nor a clock, nor how many calls may be in flight.
+
+A failure of one slice is that slice's. The death of a worker that had several slices is nobody's
+yet: each is tried again alone, so that the next death names the guilty one.
+"""
+
+import heapq
+import itertools
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nanotok_ray.cluster.grouping import MOST_SLICES, Waiting, weight
+from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
+from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.cluster.task import Ended, Task
+
+ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL})
+"""Causes that say nothing about which slice of a call is at fault."""
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """Slices that go to a worker together, by their numbers."""
+
+    slices: tuple[int, ...]
+    num_bytes: int
+    memory_level: int = 0
+    """0: no memory is asked for; else 2 ** level times a CPU's share of its node."""
+    is_second: bool = False
+    """Whether it runs beside a first attempt at the same slices."""
+    twin: "Call | None" = None
+    """The other attempt at the same slices, if there is or was one."""
+
+
+@dataclass(slots=True)
+class _Account:
+    """One slice that has been begun and has not ended."""
+
+    attempts: int = 0
+    in_flight: int = 0
+    failures: Counter[Cause] = field(default_factory=Counter)
+    memory_level: int = 0
+
+
+class Attempts:
+    """The attempts at the slices of one fan-out."""
+
+    def __init__(
+        self, tasks: Sequence[Task], *, patience: Patience, in_order: bool, alone: bool = False
+    ) -> None:
+        """Let all tasks wait, the largest first unless `in_order`; `alone`: one a call."""
+        self._tasks = tasks
+        self._patience = patience
+        self._fresh = Waiting(tasks, in_order=in_order)
+        self._most_slices = 1 if alone else MOST_SLICES
+        self._again: list[tuple[float, int, Call]] = []
+        self._numbers = itertools.count()
+        self._begun: dict[int, _Account] = {}
+        self._jitter = random.Random(0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every slice has ended."""
+        return not (self._fresh or self._begun)
+
+    def due(self, now: float) -> float | None:
+        """Give the seconds until a call can be taken (0: now), None if none will by waiting."""
+        if self._fresh:
+            return 0.0
+        return max(0.0, self._again[0][0] - now) if self._again else None
+
+    def take(self, now: float, *, cpus: int) -> Call | None:
+        """Take the next call to make, None if there is none now."""
+        if self._again and self._again[0][0] <= now:
+            call = heapq.heappop(self._again)[2]
+        elif self._fresh:
+            call = self._call(self._fresh.take(cpus=cpus, most_slices=self._most_slices))
+        else:
+            return None
+        self._begin(call)
+        return call
+
+    def take_second(self, call: Call) -> Call:
+        """Take a second call of the slices of one that is in flight and has no twin."""
+        second = self._call([number for number in call.slices if number in self._begun])
+        second.memory_level, second.is_second = call.memory_level, True
+        call.twin, second.twin = second, call
+        self._begin(second)
+        return second
+
+    def is_wanted(self, call: Call) -> bool:
+        """Tell whether a call in flight has slices that have not ended."""
+        return any(number in self._begun for number in call.slices)
+
+    def ended(self, call: Call, outcomes: Sequence[Outcome], now: float) -> list[Ended]:
+        """Take what became of the slices of a call, and give those that ended with it."""
+        ended: list[Ended] = []
+        again: list[tuple[int, Failure | None]] = []
+        for number, outcome in zip(call.slices, outcomes, strict=True):
+            account = self._begun.get(number)
+            if account is None:  # its twin was first
+                continue
+            account.in_flight -= 1
+            last = self._judge(number, account, outcome, alone=len(call.slices) == 1)
+            if last is not None:
+                ended.append(last)
+            elif account.in_flight == 0:  # else its twin may yet succeed
+                again.append((number, outcome.failure))
+        self._try_again(again, now)
+        return ended
+
+    def failed(self, call: Call, failure: Failure, now: float) -> list[Ended]:
+        """Take that a call gave nothing at all, and give the slices that ended with it."""
+        return self.ended(call, [Outcome(failure=failure)] * len(call.slices), now)
+
+    def _judge(
+        self, number: int, account: _Account, outcome: Outcome, *, alone: bool
+    ) -> Ended | None:
+        """Give the end of a slice if this was it."""
+        failure = outcome.failure
+        if failure is None:
+            return self._end(number, account, outcome, None)
+        if failure.cause in ALONE and not alone:
+            account.memory_level = max(account.memory_level, int(failure.cause is Cause.MEMORY))
+            return None
+        account.failures[failure.cause] += 1
+        if failure.cause is Cause.MEMORY:
+            account.memory_level += 1
+        if account.failures[failure.cause] < self._patience.limits[failure.cause]:
+            return None
+        if account.in_flight and failure.cause is not Cause.ERROR:
+            return None
+        return self._end(number, account, outcome, _told(failure, account))
+
+    def _end(self, number: int, account: _Account, outcome: Outcome, error: str | None) -> Ended:
+        del self._begun[number]
+        return Ended(
+            task=self._tasks[number],
+            result=outcome.result,
+            seconds=outcome.seconds,
+            error=error,
+            attempts=account.attempts,
+        )
+
+    def _try_again(self, slices: Sequence[tuple[int, Failure | None]], now: float) -> None:
+        """Let slices wait for their next attempt: alone where one of them is at fault."""
+        together: list[int] = []
+        for number, failure in slices:
+            if failure is not None and failure.cause in ALONE:
+                self._wait([number], now)
+            else:
+                together.append(number)
+        if together:
+            self._wait(together, now)
+
+    def _wait(self, numbers: Sequence[int], now: float) -> None:
+        """Put a call of slices that were begun where it waits for its time."""
+        accounts = [self._begun[number] for number in numbers]
+        call = self._call(numbers)
+        call.memory_level = max(account.memory_level for account in accounts)
+        failures = max(max(account.failures.values(), default=0) for account in accounts)
+        seconds = self._patience.wait(failures, self._jitter) if failures else 0.0
+        heapq.heappush(self._again, (now + seconds, next(self._numbers), call))
+
+    def _call(self, numbers: Sequence[int]) -> Call:
+        size = sum(weight(self._tasks[number]) for number in numbers)
+        return Call(slices=tuple(numbers), num_bytes=size)
+
+    def _begin(self, call: Call) -> None:
+        for number in call.slices:
+            account = self._begun.setdefault(number, _Account())
+            account.attempts += 1
+            account.in_flight += 1
+
+
+def _told(failure: Failure, account: _Account) -> str:
+    """Say why a slice has failed for good, how often that happened, and what to do."""
+    times = account.failures[failure.cause]
+    match failure.cause:
+        case Cause.STORAGE:
+            return f"{failure.text} (failed {times} times; run the job again when storage is well)"
+        case Cause.WORKER:
+            return (
+                f"its worker process died {times} times with this slice alone ({failure.text}); "
+                "was it killed for its memory, or did native code crash? Ray's log of the worker "
+                "says more. Give workers more memory or lower limits.slice_bytes, else leave the "
+                "file out"
+            )
+        case Cause.MEMORY:
+            return (
+                f"its node ran out of memory {times} times, though more was kept free for it each "
+                f"time ({failure.text}); take nodes with more memory or lower limits.slice_bytes"
+            )
+        case Cause.NODE:
+            return f"its node went away {times} times ({failure.text}); run the job again"
+        case Cause.ERROR | Cause.CALL:
+            return failure.text

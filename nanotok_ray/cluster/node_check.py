@@ -1,0 +1,114 @@
+"""Do all nodes see the folders of a job? Asked of each node before any work starts.
+
+A node that joins later is asked when a worker of it runs its first call (`call.py`).
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from nanotok_ray.cluster.probes import WHAT_TO_DO, Probe, answer, probes_in, problem_with, remove
+from nanotok_ray.cluster.task import SharedFolder
+from nanotok_ray.errors import SharedFolderError
+
+ANSWER_SECONDS = 60.0
+"""A node that has not answered by then is left to the check of its workers."""
+
+SHOWN_NODES = 5
+
+Node = dict[str, Any]
+
+
+def check_nodes(shared: Collection[SharedFolder]) -> None:
+    """Check that all nodes that may run slices see what is written to folders here.
+
+    Costs nothing where there is one node and this process is on it.
+
+    Raises:
+        SharedFolderError: naming folder and nodes.
+    """
+    nodes = _nodes()
+    if not nodes or not shared:
+        return
+    with probes_in(shared) as probes:
+        try:
+            told = _ask(nodes, probes)
+            problems = [_problems(probe, number, told) for number, probe in enumerate(probes)]
+        finally:
+            for probe in probes:
+                for node in nodes:
+                    remove(probe, probe.answer_name(node["NodeID"]))
+    wrong = [_told(probe, own, len(nodes)) for probe, own in zip(probes, problems, strict=True)]
+    if any(wrong):
+        raise SharedFolderError("\n".join(filter(None, wrong)))
+
+
+def _nodes() -> list[Node]:
+    """Give the nodes that run slices; none if there is but this one."""
+    import ray  # noqa: PLC0415 - the session must have set its environment before
+
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    here = ray.get_runtime_context().get_node_id()
+    if [node["NodeID"] for node in alive] == [here]:
+        return []
+    return [node for node in alive if node["Resources"].get("CPU", 0) >= 1]
+
+
+def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
+    """Give what each node says of each probe; nodes that say nothing in time are left out."""
+    import ray  # noqa: PLC0415 - see above
+    from ray.exceptions import RayError  # noqa: PLC0415 - see above
+    from ray.util.scheduling_strategies import (  # noqa: PLC0415 - see above
+        NodeAffinitySchedulingStrategy,
+    )
+
+    remote = ray.remote(num_cpus=0, max_retries=0)(answer)
+    asked = {}
+    for node in nodes:
+        own = node["NodeID"]
+        pin = NodeAffinitySchedulingStrategy(node_id=own, soft=False)
+        name = "check that folders are shared"
+        asked[remote.options(name=name, scheduling_strategy=pin).remote(probes, own)] = node
+    told: list[tuple[Node, Sequence[str | None]]] = []
+    end = time.monotonic() + ANSWER_SECONDS
+    try:
+        while asked and (left := end - time.monotonic()) > 0:
+            ready, _ = ray.wait(list(asked), timeout=left)
+            for reference in ready:
+                node = asked.pop(reference)
+                try:
+                    told.append((node, ray.get(reference)))
+                except RayError:  # it went away, or its workers die: not what is asked here
+                    continue
+    finally:
+        for reference in asked:
+            ray.cancel(reference)
+    return told
+
+
+def _problems(
+    probe: Probe, number: int, told: Sequence[tuple[Node, Sequence[str | None]]]
+) -> list[str]:
+    """Give the nodes that do not see a probe, or whose answer is not seen here, and why."""
+    problems = []
+    for node, own in told:
+        problem = own[number]
+        if problem is None:
+            problem = problem_with(probe, probe.answer_name(node["NodeID"]))
+        if problem is not None:
+            problems.append(
+                f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']}): {problem}"
+            )
+    return problems
+
+
+def _told(probe: Probe, problems: Sequence[str], nodes: int) -> str:
+    if not problems:
+        return ""
+    more = len(problems) - SHOWN_NODES
+    head = (
+        f"{probe.folder} is not one folder for all nodes: {len(problems)} of {nodes} nodes do not "
+        f"see what is written to it here, or the other way round; {WHAT_TO_DO}"
+    )
+    lines = [head, *(f"  {problem}" for problem in problems[:SHOWN_NODES])]
+    return "\n".join(lines + ([f"  and {more} more nodes"] if more > 0 else []))

@@ -1,0 +1,45 @@
+"""How long and how often: every limit of attempts at slices, and how long to wait between them."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nanotok_ray.cluster.outcome import Cause
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patience:
+    """The limits of one fan-out. Waits are in seconds."""
+
+    storage_failures: int = 6
+    """A slice has failed for good at this number of failures of storage that might have passed."""
+    worker_deaths: int = 3
+    """The same for workers that died while they had this slice alone."""
+    memory_failures: int = 3
+    """The same for nodes that ran out of memory while a worker had this slice alone."""
+    lost_nodes: int = 21
+    """The same for nodes that went away: no fault of the slice."""
+    first_wait: float = 1.0
+    """Before the second attempt; doubles with each further one."""
+    longest_wait: float = 30.0
+    overdue_floor: float = 30.0
+    """No call is tried a second time beside the first before it has run for this long."""
+    overdue_factor: float = 3.0
+    """... nor before it has run for so many times what calls of its size take."""
+
+    @property
+    def limits(self) -> Mapping[Cause, int]:
+        """How many failures of a cause end a slice."""
+        return {
+            Cause.ERROR: 1,
+            Cause.CALL: 1,
+            Cause.STORAGE: self.storage_failures,
+            Cause.WORKER: self.worker_deaths,
+            Cause.MEMORY: self.memory_failures,
+            Cause.NODE: self.lost_nodes,
+        }
+
+    def wait(self, failures: int, jitter: random.Random) -> float:
+        """Give the seconds to wait after that many failures: at most the nominal, at least half."""
+        nominal = self.first_wait * 2.0 ** min(failures - 1, 30)
+        return min(self.longest_wait, nominal) * jitter.uniform(0.5, 1.0)

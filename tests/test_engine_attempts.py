@@ -1,0 +1,229 @@
+"""Attempts at slices, with a clock of the test's own: what is tried again, how, how often."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.cluster.attempts import Attempts
+from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
+from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.cluster.task import Task
+
+GOOD = Outcome(result=1, seconds=0.5)
+LIMITS = Patience()
+
+
+def bad(cause):
+    return Outcome(failure=Failure(cause, f"text of {cause.name}"))
+
+
+def attempts_at(count, **settings):
+    tasks = [
+        Task(name=f"slice {number}", work=len, argument="", num_bytes=0) for number in range(count)
+    ]
+    given = {"patience": LIMITS, "in_order": True} | settings
+    return Attempts(tasks, **given)
+
+
+def take_all(attempts, now):
+    calls = []
+    while (call := attempts.take(now, cpus=1)) is not None:
+        calls.append(call)
+    return calls
+
+
+def fail_until_it_ends(attempts, cause):
+    """Fail the only slice for one cause, at the moment it is due; give its end and the waits."""
+    now, waits = 0.0, []
+    while True:
+        call = attempts.take(now, cpus=1)
+        ended = attempts.failed(call, Failure(cause, "why"), now)
+        if ended:
+            return ended[0], waits
+        waits.append(attempts.due(now))
+        assert attempts.take(now + waits[-1] * 0.99, cpus=1) is None
+        now += waits[-1]
+
+
+def test_a_call_that_ends_well_ends_its_slices():
+    attempts = attempts_at(3)
+    [call] = take_all(attempts, 0.0)
+    assert (call.slices, attempts.is_over, attempts.due(0.0)) == ((0, 1, 2), False, None)
+    ended = attempts.ended(call, [GOOD] * 3, 1.0)
+    assert [(each.task.name, each.result, each.attempts) for each in ended] == [
+        ("slice 0", 1, 1),
+        ("slice 1", 1, 1),
+        ("slice 2", 1, 1),
+    ]
+    assert attempts.is_over
+
+
+def test_an_error_ends_its_slice_and_no_other():
+    attempts = attempts_at(3)
+    [call] = take_all(attempts, 0.0)
+    ended = attempts.ended(call, [GOOD, bad(Cause.ERROR), GOOD], 1.0)
+    assert [each.error for each in ended] == [None, "text of ERROR", None]
+    assert attempts.is_over
+
+
+def test_storage_failures_wait_together_and_twice_as_long_each_time():
+    attempts = attempts_at(3)
+    [call] = take_all(attempts, 0.0)
+    [good] = attempts.ended(call, [bad(Cause.STORAGE), GOOD, bad(Cause.STORAGE)], 0.0)
+    assert good.task.name == "slice 1"
+    assert 0.5 <= attempts.due(0.0) <= 1.0
+    [call] = take_all(attempts, 1.0)
+    assert call.slices == (0, 2)
+    ended = attempts.ended(call, [GOOD, GOOD], 1.0)
+    assert [each.attempts for each in ended] == [2, 2]
+
+
+def test_waits_double_up_to_the_longest_and_the_sixth_failure_of_storage_is_the_last():
+    ended, waits = fail_until_it_ends(attempts_at(1), Cause.STORAGE)
+    assert len(waits) == 5
+    for number, wait in enumerate(waits):
+        assert 2**number / 2 <= wait <= 2**number
+    assert ended.attempts == 6
+    assert "failed 6 times" in ended.error
+    _, waits = fail_until_it_ends(attempts_at(1), Cause.NODE)
+    assert len(waits) == 20
+    assert max(waits) <= LIMITS.longest_wait
+
+
+def test_a_dead_worker_is_blamed_on_a_slice_only_when_it_had_no_other():
+    attempts = attempts_at(3)
+    [call] = take_all(attempts, 0.0)
+    assert attempts.failed(call, Failure(Cause.WORKER, "killed"), 0.0) == []
+    alone = take_all(attempts, 0.0)
+    assert [call.slices for call in alone] == [(0,), (1,), (2,)]
+    assert [attempts.ended(call, [GOOD], 0.0)[0].attempts for call in alone[::2]] == [2, 2]
+    now, call = 0.0, alone[1]
+    for _ in range(2):
+        assert attempts.failed(call, Failure(Cause.WORKER, "killed"), now) == []
+        now += attempts.due(now)
+        [call] = take_all(attempts, now)
+    [ended] = attempts.failed(call, Failure(Cause.WORKER, "killed"), now)
+    assert (ended.task.name, ended.attempts) == ("slice 1", 4)
+    assert "died 3 times" in ended.error
+    assert "killed" in ended.error
+    assert "slice_bytes" in ended.error
+
+
+def test_a_lost_node_is_no_fault_of_its_slices():
+    attempts = attempts_at(3)
+    [call] = take_all(attempts, 0.0)
+    assert attempts.failed(call, Failure(Cause.NODE, "gone"), 0.0) == []
+    [again] = take_all(attempts, 1.0)
+    assert again.slices == (0, 1, 2)
+
+
+def test_without_memory_a_slice_is_tried_alone_with_more_each_time():
+    attempts = attempts_at(2)
+    [call] = take_all(attempts, 0.0)
+    attempts.failed(call, Failure(Cause.MEMORY, "95 %"), 0.0)
+    other, call = take_all(attempts, 0.0)
+    assert (other.slices, call.slices, call.memory_level) == ((0,), (1,), 1)
+    now, levels = 0.0, [call.memory_level]
+    while not (ended := attempts.failed(call, Failure(Cause.MEMORY, "95 %"), now)):
+        now += attempts.due(now)
+        [call] = take_all(attempts, now)
+        levels.append(call.memory_level)
+    assert levels == [1, 2, 3]
+    assert "ran out of memory 3 times" in ended[0].error
+
+
+def test_a_call_that_fails_as_a_whole_is_cut_and_then_fails_only_the_slice_at_fault():
+    attempts = attempts_at(2)
+    [call] = take_all(attempts, 0.0)
+    assert attempts.failed(call, Failure(Cause.CALL, "cannot pickle"), 0.0) == []
+    first, second = take_all(attempts, 0.0)
+    [ended] = attempts.failed(second, Failure(Cause.CALL, "cannot pickle"), 0.0)
+    assert (ended.error, ended.attempts) == ("cannot pickle", 2)
+    attempts.ended(first, [GOOD], 0.0)
+    assert attempts.is_over
+
+
+@pytest.mark.parametrize("is_first_faster", [True, False])
+def test_of_two_attempts_the_first_that_ends_well_counts_and_the_other_is_not_wanted(
+    is_first_faster,
+):
+    attempts = attempts_at(2)
+    [call] = take_all(attempts, 0.0)
+    second = attempts.take_second(call)
+    assert (second.slices, second.is_second, call.twin, second.twin) == (
+        (0, 1),
+        True,
+        second,
+        call,
+    )
+    fast, slow = (call, second) if is_first_faster else (second, call)
+    assert attempts.is_wanted(slow)
+    assert [each.attempts for each in attempts.ended(fast, [GOOD] * 2, 0.0)] == [2, 2]
+    assert not attempts.is_wanted(slow)
+    assert attempts.ended(slow, [GOOD] * 2, 0.0) == []
+    assert attempts.is_over
+
+
+def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left_to_it():
+    attempts = attempts_at(2)
+    [call] = take_all(attempts, 0.0)
+    second = attempts.take_second(call)
+    [good] = attempts.ended(call, [bad(Cause.STORAGE), GOOD], 0.0)
+    assert good.task.name == "slice 1"
+    assert take_all(attempts, 100.0) == []
+    assert attempts.is_wanted(second)
+    attempts.failed(second, Failure(Cause.NODE, "gone"), 100.0)
+    [again] = take_all(attempts, 200.0)
+    assert again.slices == (0,)
+    [ended] = attempts.ended(again, [GOOD], 200.0)
+    assert ended.attempts == 3
+
+
+def test_alone_is_one_slice_a_call():
+    attempts = attempts_at(3, alone=True)
+    assert [call.slices for call in take_all(attempts, 0.0)] == [(0,), (1,), (2,)]
+
+
+MOST = sum(LIMITS.limits.values()) + 3
+"""Failures of all causes, a call cut in two ways, and the one that ends well."""
+
+
+@given(st.integers(1, 12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3, 0.97]))
+def test_every_slice_ends_once_and_in_time_whatever_happens(count, rng, badness):
+    attempts = attempts_at(count, in_order=rng.random() < 0.5, alone=rng.random() < 0.3)
+    now, ended, in_flight = 0.0, [], []
+    for _ in range(10_000):
+        if attempts.is_over:
+            break
+        now += rng.choice([0.0, 1.0, 60.0])
+        in_flight += take_all(attempts, now)
+        if not in_flight:
+            assert attempts.due(now) is not None
+            continue
+        call = in_flight[rng.randrange(len(in_flight))]
+        if call.twin is None and attempts.is_wanted(call) and rng.random() < 0.2:
+            in_flight.append(attempts.take_second(call))
+            continue
+        in_flight.remove(call)
+        ended += happen(attempts, call, rng, badness, now)
+        in_flight = [each for each in in_flight if attempts.is_wanted(each)]
+    assert attempts.is_over
+    assert sorted(each.task.name for each in ended) == sorted(f"slice {n}" for n in range(count))
+    assert max(each.attempts for each in ended) <= 2 * MOST
+
+
+def happen(attempts, call, rng, badness, now):
+    """Let a call end in a way that is drawn: as a whole, or each slice in its own way."""
+    if rng.random() < badness / 2:
+        return attempts.failed(call, Failure(draw(rng), "why"), now)
+    outcomes = [
+        bad(rng.choice([Cause.STORAGE, Cause.ERROR])) if rng.random() < badness / 2 else GOOD
+        for _ in call.slices
+    ]
+    return attempts.ended(call, outcomes, now)
+
+
+def draw(rng: random.Random) -> Cause:
+    return rng.choice([Cause.WORKER, Cause.MEMORY, Cause.NODE, Cause.CALL, Cause.STORAGE])

@@ -1,0 +1,56 @@
+"""What a worker runs: each slice has its own outcome; none runs where other files are seen."""
+
+import pytest
+
+from nanotok_ray.cluster.call import run_call
+from nanotok_ray.cluster.outcome import Cause
+from nanotok_ray.cluster.probes import Probe
+from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
+
+
+class PanicError(BaseException):
+    """As native code raises it."""
+
+
+def raises(error):
+    def work(argument):
+        raise error
+
+    return work
+
+
+def test_a_slice_that_raises_does_not_stop_the_others():
+    steps = [
+        (raises(SourceError("a.gz is torn")), None),
+        (raises(TransientIOError("no route")), None),
+        (raises(PanicError("at the disco")), None),
+        (raises(OSError(28, "No space left")), None),
+        (len, "four"),
+    ]
+    outcomes = run_call(steps, [])
+    assert [each.failure and each.failure.cause for each in outcomes] == [
+        Cause.ERROR,
+        Cause.STORAGE,
+        Cause.ERROR,
+        Cause.ERROR,
+        None,
+    ]
+    assert outcomes[0].failure.text == "a.gz is torn"
+    assert "PanicError: at the disco" in outcomes[2].failure.text
+    assert "in work" in outcomes[2].failure.text
+    assert outcomes[4].result == 4
+    assert outcomes[4].seconds >= 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_being_cancelled_is_no_failure_of_a_slice(error):
+    with pytest.raises(error):
+        run_call([(raises(error()), None)], [])
+
+
+def test_nothing_runs_where_a_folder_is_another_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("nanotok_ray.cluster.probes.WAITS", (0.0,))
+    done = []
+    with pytest.raises(SharedFolderError, match="does not see what the job wrote there"):
+        run_call([(done.append, 1)], [Probe(str(tmp_path), "run/probe/a", "token")])
+    assert done == []

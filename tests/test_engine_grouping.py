@@ -1,0 +1,77 @@
+"""Slices into calls: every slice once, in order; calls shrink, none is larger than it may be."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.cluster.grouping import (
+    CALLS_PER_CPU,
+    LEAST_BYTES,
+    MOST_BYTES,
+    MOST_SLICES,
+    SLICE_BYTES,
+    Waiting,
+    groups,
+    weight,
+)
+from nanotok_ray.cluster.task import Task
+
+
+def tasks_of(sizes):
+    return [
+        Task(name=str(number), work=len, argument="", num_bytes=size)
+        for number, size in enumerate(sizes)
+    ]
+
+
+sizes = st.lists(st.integers(0, 5 << 30) | st.integers(0, 2 << 20), max_size=300)
+
+
+@given(sizes, st.integers(1, 5000))
+def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share(own, cpus):
+    tasks = tasks_of(own)
+    calls = list(groups(tasks, cpus=cpus))
+    assert [task for call in calls for task in call] == tasks
+    left = sum(map(weight, tasks))
+    for call in calls:
+        size = sum(map(weight, call))
+        share = max(LEAST_BYTES, min(MOST_BYTES, left / (CALLS_PER_CPU * cpus)))
+        assert len(call) == 1 or size <= share
+        assert len(call) <= MOST_SLICES
+        left -= size
+
+
+@given(sizes, st.integers(1, 5000))
+def test_no_call_could_have_taken_the_next_task_too(own, cpus):
+    calls = list(groups(tasks_of(own), cpus=cpus))
+    left = sum(weight(task) for call in calls for task in call)
+    for call, following in pairwise(calls):
+        share = max(LEAST_BYTES, min(MOST_BYTES, left // (CALLS_PER_CPU * cpus)))
+        more = sum(map(weight, call)) + weight(following[0])
+        assert more > share or len(call) == MOST_SLICES
+        left -= sum(map(weight, call))
+
+
+def test_ten_thousand_empty_slices_spread_over_the_cpus():
+    calls = [len(call) for call in groups(tasks_of([0] * 10_000), cpus=8)]
+    assert 50 <= len(calls) <= 100
+    assert max(calls) <= MOST_SLICES
+    assert min(calls[:-1]) >= LEAST_BYTES // SLICE_BYTES
+
+
+def test_a_terabyte_is_cut_into_calls_of_half_a_minute_and_the_last_ones_are_short():
+    calls = [sum(map(weight, call)) for call in groups(tasks_of([256 << 20] * 4096), cpus=16)]
+    assert max(calls) == MOST_BYTES
+    assert calls == sorted(calls, reverse=True)
+    assert calls[-64:] == [256 << 20] * 64
+
+
+def test_the_largest_are_first_and_equals_stay_in_order_unless_order_is_asked_for():
+    tasks = tasks_of([1 << 30, 9 << 30, 0, 9 << 30, 1])
+    waiting = Waiting(tasks, in_order=False)
+    assert [waiting.take(cpus=1) for _ in range(3)] == [[1], [3], [0]]
+    assert waiting.take(cpus=1) == [2, 4]
+    assert not waiting
+    waiting = Waiting(tasks, in_order=True)
+    assert [waiting.take(cpus=1, most_slices=1) for _ in range(5)] == [[0], [1], [2], [3], [4]]

@@ -1,0 +1,131 @@
+"""Three nodes: folders that one does not see are refused; nodes that go away cost no slice."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import fsspec.config
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from nanotok_ray.cluster.engine import Patience, Task, run_tasks
+from nanotok_ray.cluster.probes import shared_folders
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.errors import SharedFolderError
+from nanotok_ray.storage import Folder
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
+
+QUICK = Patience(first_wait=0.01, longest_wait=0.02)
+
+HEALTH = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 3,
+}
+"""So that a dead node is noticed in seconds."""
+
+
+def mounted(folder):
+    """Say what `dir://` is on a node: another folder on each, as a local disk is."""
+    return {"path": str(folder), "target_protocol": "file", "target_options": {"auto_mkdir": True}}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Run three nodes on this machine; `dir://` is a disk of its own on the second alone."""
+    disks = [tmp_path_factory.mktemp(name) for name in ("first", "second")]
+    nodes = Cluster()
+    try:
+        for number, disk in enumerate([*disks, disks[0]]):
+            variables = {"FSSPEC_DIR": json.dumps(mounted(disk)), "NODE": str(number)}
+            settings = {} if number else {"include_dashboard": False, "_system_config": HEALTH}
+            nodes.add_node(num_cpus=1, env_vars=variables, **settings)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", nodes.address)
+            patch.setitem(fsspec.config.conf, "dir", mounted(disks[0]))
+            with ray_session():
+                yield nodes
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def test_folders_that_all_nodes_see_are_fine_and_nothing_stays_in_them(cluster, tmp_path):
+    with ray_session(shared=shared_folders(str(tmp_path / "out"), str(tmp_path / "work"))):
+        pass
+    assert Folder(str(tmp_path)).list() == []
+
+
+def test_a_folder_that_the_second_node_does_not_see_is_refused_with_its_address(cluster, tmp_path):
+    shared = shared_folders("dir://out", str(tmp_path))
+    with pytest.raises(SharedFolderError) as caught, ray_session(shared=shared):
+        raise AssertionError("work began")
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("dir://out is not one folder for all nodes: 1 of 3 nodes do not")
+    assert "a path that is mounted on every node" in first
+    assert ray.nodes()[0]["NodeManagerHostname"] in second
+    assert "FileNotFoundError" in second
+    assert Folder("dir://out").list() == Folder(str(tmp_path)).list() == []
+
+
+def cut_the_power(argument):
+    """End a node from within: its raylet, then its worker."""
+    if is_struck(*argument):
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.environ["NODE"]
+
+
+def freeze(argument):
+    """Stop a node's raylet and worker, which keep their connections, as if its network were cut."""
+    if is_struck(*argument):
+        os.kill(os.getppid(), signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return os.environ["NODE"]
+
+
+def is_struck(node, marker):
+    """Tell whether this is the node; elsewhere wait until it is struck, so that it has a call."""
+    if os.environ["NODE"] == node:
+        Path(f"{marker}.new").write_text(f"{os.getpid()} {os.getppid()}")
+        Path(f"{marker}.new").rename(marker)
+        return True
+    while not Path(marker).exists():
+        time.sleep(0.02)
+    return False
+
+
+def tasks_of(work, argument):
+    return [
+        Task(name=str(number), work=work, argument=argument, num_bytes=1 << 30)
+        for number in range(6)
+    ]
+
+
+def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
+    notes = []
+    tasks = tasks_of(cut_the_power, ("1", str(tmp_path / "struck")))
+    ended = list(run_tasks(tasks, patience=QUICK, on_note=notes.append))
+    assert [each.error for each in ended] == [None] * 6
+    assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
+    assert len(notes) == 1
+    assert "its node went away" in notes[0]
+
+
+def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up(cluster, tmp_path):
+    pids = tmp_path / "pids"
+    notes = []
+    patience = Patience(overdue_floor=0.3)
+    try:
+        tasks = tasks_of(freeze, ("2", str(pids)))
+        ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
+    finally:
+        for pid in pids.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    assert [(each.error, each.result) for each in ended] == [(None, "0")] * 6
+    assert max(each.attempts for each in ended) == 2
+    assert any("a second time beside the first" in note for note in notes)

@@ -1,0 +1,72 @@
+"""Which calls are overdue: those that run much longer than others of their size, on a free CPU."""
+
+from nanotok_ray.cluster.attempts import Call
+from nanotok_ray.cluster.pace import Pace
+from nanotok_ray.cluster.patience import Patience
+
+MIB = 1 << 20
+
+
+def call_of(size, *, twin=None):
+    return Call(slices=(0,), num_bytes=size, twin=twin)
+
+
+def pace_after(*calls):
+    """Give a pace that has seen calls end: (bytes, seconds)."""
+    pace = Pace(Patience())
+    for size, seconds in calls:
+        call = call_of(size)
+        pace.began(call, 0.0, cpus=4)
+        pace.left(call, seconds, cpus=4, seconds=seconds)
+    return pace
+
+
+def first_overdue(pace):
+    return next(second for second in range(100_000) if pace.overdue(second))
+
+
+def test_a_call_is_overdue_after_three_times_what_its_size_takes_and_not_before_the_floor():
+    pace = pace_after(*[(100 * MIB, 20.0)] * 10)
+    pace.began(call_of(100 * MIB), 0.0, cpus=4)
+    assert first_overdue(pace) == 61
+    pace = pace_after(*[(100 * MIB, 20.0)] * 10)
+    pace.began(call_of(1000 * MIB), 0.0, cpus=4)
+    assert first_overdue(pace) == 601
+    pace = pace_after(*[(100 * MIB, 0.1)] * 10)
+    pace.began(call_of(100 * MIB), 0.0, cpus=4)
+    assert first_overdue(pace) == 31
+
+
+def test_the_slowest_in_twenty_do_not_count():
+    pace = pace_after(*[(100 * MIB, 20.0)] * 40, (100 * MIB, 5000.0))
+    pace.began(call_of(100 * MIB), 0.0, cpus=4)
+    assert first_overdue(pace) == 61
+
+
+def test_before_any_call_has_ended_a_mebibyte_a_second_is_expected():
+    pace = Pace(Patience())
+    pace.began(call_of(100 * MIB), 0.0, cpus=2)
+    assert first_overdue(pace) == 301
+
+
+def test_a_call_runs_since_a_cpu_was_free_for_it():
+    pace = pace_after((MIB, 1.0))
+    calls = [call_of(MIB) for _ in range(3)]
+    for call in calls:
+        pace.began(call, 0.0, cpus=2)
+    assert pace.overdue(1000.0) == calls[:2]
+    pace.left(calls[0], 1000.0, cpus=2)
+    pace.left(calls[1], 1000.0, cpus=2)
+    assert pace.overdue(1030.0) == []
+    assert pace.overdue(1031.0) == [calls[2]]
+
+
+def test_the_longest_running_are_first_and_none_is_tried_a_third_time():
+    pace = pace_after((MIB, 1.0))
+    calls = [call_of(MIB) for _ in range(3)]
+    for since, call in enumerate(calls):
+        pace.began(call, float(since), cpus=5)
+    assert pace.overdue(31.5) == calls[:2]
+    calls[0].twin = call_of(MIB, twin=calls[0])
+    pace.began(calls[0].twin, 100.0, cpus=5)
+    assert pace.overdue(1000.0) == calls[1:]

@@ -1,0 +1,100 @@
+"""Probe files: what another process sees of them, what it answers, and that none is left behind."""
+
+import pickle
+
+import pytest
+
+from nanotok_ray.cli.main import exit_code
+from nanotok_ray.cluster.probes import answer, probes_in, problem_with, see, shared_folders
+from nanotok_ray.cluster.task import SharedFolder
+from nanotok_ray.errors import SharedFolderError, TransientIOError
+from nanotok_ray.storage import Folder
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch):
+    monkeypatch.setattr("nanotok_ray.cluster.probes.WAITS", (0.0, 0.0))
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("kind", ["local", "remote"])
+def test_a_probe_is_seen_and_answered_and_then_gone(tmp_path, kind):
+    url = str(tmp_path) if kind == "local" else f"memory://{tmp_path.name}"
+    shared = shared_folders(f"{url}/out", f"{url}/work")
+    with probes_in([*shared, *shared]) as probes:
+        assert [probe.name.rpartition("/")[0] for probe in probes] == ["run/probe", "probe"]
+        for probe in probes:
+            see(probe)
+            assert problem_with(probe) is None
+        assert answer(probes, "node") == [None, None]
+        for probe in probes:
+            assert problem_with(probe, probe.answer_name("node")) is None
+            Folder(probe.folder).remove(probe.answer_name("node"))
+    assert Folder(f"{url}/out").list() == Folder(f"{url}/work").list() == []
+
+
+def test_a_missing_or_different_probe_is_a_problem_that_names_the_file(tmp_path):
+    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        file = tmp_path / probe.name
+        file.write_bytes(b"another job's")
+        assert problem_with(probe) == f"{file} holds something else"
+        file.unlink()
+        assert problem_with(probe) == f"{file}: FileNotFoundError"
+        assert answer([probe], "node") == [f"{file}: FileNotFoundError"]
+        with pytest.raises(SharedFolderError, match=f"{tmp_path} is not one folder.*mounted"):
+            see(probe)
+    assert files(tmp_path) == []
+
+
+def test_a_probe_that_comes_late_is_seen(tmp_path, monkeypatch):
+    looks = []
+
+    def appear(_):
+        looks.append(1)
+        if len(looks) == 2:
+            Folder(probe.folder).write_whole(probe.name, probe.token.encode())
+
+    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        (tmp_path / probe.name).unlink()
+        monkeypatch.setattr("nanotok_ray.cluster.probes.time.sleep", appear)
+        assert problem_with(probe) is None
+
+
+def test_a_process_looks_once(tmp_path):
+    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        see(probe)
+        (tmp_path / probe.name).unlink()
+        see(probe)
+
+
+def test_probes_are_removed_after_an_error_and_one_that_cannot_be_written_stops_the_job(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    shared = [
+        SharedFolder(url=str(tmp_path / "a"), probes="probe"),
+        SharedFolder(url=str(tmp_path / "file"), probes="probe"),
+    ]
+    with pytest.raises(OSError, match="file"), probes_in(shared):
+        raise AssertionError("never reached")
+    with pytest.raises(RuntimeError, match="mine"), probes_in(shared[:1]):
+        raise RuntimeError("mine")
+    assert files(tmp_path) == [tmp_path / "file"]
+
+
+def test_storage_that_fails_for_now_says_nothing_about_sharing(tmp_path, monkeypatch):
+    def fail(*_):
+        raise TransientIOError("for now")
+
+    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+        monkeypatch.setattr(Folder, "read_bytes", fail)
+        with pytest.raises(TransientIOError):
+            see(probe)
+        with pytest.raises(TransientIOError):
+            answer([probe], "node")
+
+
+def test_the_error_survives_the_way_back_and_is_the_infrastructures():
+    error = pickle.loads(pickle.dumps(SharedFolderError("not shared")))
+    assert (type(error), str(error), exit_code(error)) == (SharedFolderError, "not shared", 5)
