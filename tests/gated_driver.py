@@ -2,7 +2,8 @@
 
     python -m tests.gated_driver ADDRESS OWN_ADDRESS RECIPE [GATE AFTER]
 
-Once AFTER slices have records, every further task waits for the file GATE before it counts.
+Once AFTER slices have records, every further slice waits for the file GATE before it is counted.
+Each slice is a call of its own, however small, so that all nodes have some.
 """
 
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import ray
 
-from nanotok_ray.cluster import counting
+from nanotok_ray.cluster import counting, grouping
 from nanotok_ray.cluster.events import Event
 from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.cluster.stages import CountWork, count_work
@@ -24,6 +25,7 @@ def main() -> None:
     recipe = load_recipe(path)
     if gated:
         stand_still(gate=Path(gated[0]), after=int(gated[1]), work=Path(recipe.output.work))
+    grouping.SLICE_BYTES = grouping.LEAST_BYTES
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
     train_tokenizer(recipe, on_event=tell)
 

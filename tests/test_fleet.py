@@ -5,10 +5,10 @@ import json
 import pytest
 import rustbpe
 
-from nanotok_ray.count_file import join_runs, sum_ranges
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import load_recipe
+from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.tokenizer import Tokenizer
 from tests.fleet import Driver, fleet, kill_a_worker, num_counted
 from tests.small_corpus import RECIPE, texts, write_corpus
@@ -48,8 +48,7 @@ def test_nothing_is_counted_twice_or_lost_whatever_dies(tmp_path):
     assert report["text_bytes"] == sum(len(text.encode()) for text in documents)
     files = sorted(map(str, work.glob("counts/*/*.arrow")))
     assert len(files) == slices
-    sums = join_runs(list(sum_ranges(files)))
-    assert report["spans"] == int(sums[3].sum())
+    assert report["spans"] == SpanCounts.load(*files).total
     peer = rustbpe.Tokenizer()
     peer.train_from_iterator(iter(documents), 341, pattern=SPLIT_PATTERN)
     ours = Tokenizer.load(tmp_path / "out/tokenizer").model.tokens

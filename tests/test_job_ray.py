@@ -45,7 +45,7 @@ def test_a_killed_worker_changes_no_byte(tmp_path, monkeypatch):
     prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
     marks = [tmp_path / "count-died", tmp_path / "tokenize-died"]
     monkeypatch.setattr(
-        "nanotok_ray.cluster.train.count_work", dying_once(count_work, str(marks[0]))
+        "nanotok_ray.cluster.counting.count_work", dying_once(count_work, str(marks[0]))
     )
     monkeypatch.setattr(
         "nanotok_ray.cluster.tokenize.tokenize_work", dying_once(tokenize_work, str(marks[1]))
