@@ -55,7 +55,8 @@ class FaultyProxy:
     """The proxy; a context manager that listens at `url`."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._server = (host, port)
+        self.server = (host, port)
+        """Address of what is behind the proxy."""
         self._lock = threading.Lock()
         self._rules: list[_Rule] = []
         self._released = threading.Event()
@@ -164,7 +165,7 @@ class FaultyProxy:
 
     def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
         """Give head and body of the server's answer."""
-        connection = http.client.HTTPConnection(*self._server)
+        connection = http.client.HTTPConnection(*self.server)
         connection.putrequest(
             request.method, request.path, skip_host=True, skip_accept_encoding=True
         )
@@ -176,10 +177,12 @@ class FaultyProxy:
         with connection.getresponse() as answer:
             body = answer.read()
             is_head = request.method == "HEAD"
-            length = answer.headers.get("Content-Length", "0") if is_head else str(len(body))
+            length = answer.headers.get("Content-Length") if is_head else str(len(body))
             kept = [(k, v) for k, v in answer.getheaders() if k.lower() not in _PASSED_ON]
         connection.close()
-        lines = [f"HTTP/1.1 {answer.status} {answer.reason}", f"Content-Length: {length}"]
+        if length is not None:
+            kept.append(("Content-Length", length))
+        lines = [f"HTTP/1.1 {answer.status} {answer.reason}"]
         lines += [f"{name}: {value}" for name, value in kept]
         return "\r\n".join([*lines, "", ""]).encode("latin-1"), body
 
