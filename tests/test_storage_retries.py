@@ -67,9 +67,13 @@ def test_what_lasts_is_not_tried_again(waits, error):
     assert waits == []
 
 
-@pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError])
+NoCredentialsError = type("NoCredentialsError", (Exception,), {})
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError, NoCredentialsError])
 def test_what_is_missing_or_forbidden_is_named(waits, kind):
-    with pytest.raises(kind, match="cannot read s3://a/b: the bucket") as caught:
+    expected = PermissionError if kind is NoCredentialsError else kind
+    with pytest.raises(expected, match="cannot read s3://a/b: the bucket") as caught:
         attempt("read", "s3://a/b", Failing(kind("the bucket")))
     assert caught.value.errno in {errno.ENOENT, errno.EACCES}
 

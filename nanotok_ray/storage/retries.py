@@ -17,6 +17,15 @@ from nanotok_ray.storage.transient import is_transient, passing_failure
 
 T = TypeVar("T")
 
+# Names of classes of botocore, google-auth and azure-core: nobody to ask in the name of.
+_NO_CREDENTIALS = {
+    "ClientAuthenticationError",
+    "DefaultCredentialsError",
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "ProfileNotFound",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retries:
@@ -81,6 +90,8 @@ def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
 
 def _name_url(action: str, url: str, error: Exception) -> None:
     """Raise what says that a file is missing or forbidden again, with the URL and an errno."""
-    for kind, number in ((FileNotFoundError, errno.ENOENT), (PermissionError, errno.EACCES)):
-        if isinstance(error, kind):
-            raise kind(number, f"cannot {action} {url}: {error}") from error
+    message = f"cannot {action} {url}: {error}"
+    if isinstance(error, FileNotFoundError):
+        raise FileNotFoundError(errno.ENOENT, message) from error
+    if isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS:
+        raise PermissionError(errno.EACCES, message) from error
