@@ -312,6 +312,18 @@ def test_of_an_upload_that_fails_nothing_is_seen(folder, proxy, small_parts, pat
     assert uploads(folder) == []
 
 
+def test_an_upload_whose_last_answer_is_lost_is_whole(folder, proxy, monkeypatch):
+    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": 10}}
+    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+    no_waits(monkeypatch)
+    folder, data = Folder(folder.url), b"x" * (PART_BYTES + 1)
+    proxy.fail(Fault.RESET_AFTER, Fault.RESET_AFTER, method="POST", path="uploadId")
+    write(folder, "a", data)
+    assert len(proxy.faults) == 2
+    assert folder.read_bytes("a") == data
+    assert uploads(folder) == []
+
+
 def test_a_writer_that_stops_leaves_nothing(folder, proxy, small_parts):
     folder = Folder(folder.url)
     with pytest.raises(ZeroDivisionError):
