@@ -16,6 +16,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.storage import Folder, is_local, open_input
+from nanotok_ray.storage.retries import Retries
 from nanotok_ray.storage.transient import is_transient, transient_errors
 from nanotok_ray.storage.urls import local_path
 
@@ -29,7 +30,8 @@ def folder(request, tmp_path) -> Folder:
 
 
 @pytest.fixture(autouse=True)
-def _object_store():
+def _object_store(monkeypatch):
+    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(tries=2, first_wait=0))
     fsspec.register_implementation("store", ObjectStore, clobber=True)
     ObjectStore.objects.clear()
     ObjectStore.failures.clear()

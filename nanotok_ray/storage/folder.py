@@ -44,7 +44,8 @@ class Folder:
 
         Raises:
             FileNotFoundError: there is none.
-            TransientIOError: a remote store failed in a way that may pass (so do all methods).
+            TransientIOError: a remote store failed, several times, in a way that may pass (so do
+                all methods).
         """
         return self._store.read_bytes(name)
 
@@ -58,13 +59,14 @@ class Folder:
 
     def write_whole(self, name: str, data: bytes) -> None:
         """Publish a file at once, in place of one that may be there."""
-        with self.create(name) as file:
-            file.write(data)
+        self._store.write_whole(name, data)
 
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name is taken, and tell whether it was published.
 
-        One step on local disks, S3 and GCS; elsewhere two writers may both succeed.
+        One step on local disks, S3 and GCS; elsewhere two writers may both succeed. On a remote
+        store a name that holds the same bytes already counts as published, since an answer that got
+        lost looks like that: let writers who compete write something of their own.
         """
         return self._store.write_new(name, data)
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.storage.local_tree import list_local, look_at_local
-from nanotok_ray.storage.remote import RemoteInput
+from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.tree import Entry, Lister, match, static_parts, walk
 from nanotok_ray.storage.urls import is_temporary, local_path
@@ -91,6 +91,7 @@ def open_input(path: str) -> BinaryIO:
     Raises:
         FileNotFoundError: there is none.
         TransientIOError: a remote store failed in a way that may pass; reads raise it too.
+        SourceError: the store does not tell the size; by reads: the file changed meanwhile.
     """
     local = local_path(path)
     if local is None:

@@ -80,6 +80,11 @@ class LocalStore:
             raise
         _sync_folder(path.parent)
 
+    def write_whole(self, name: str, data: bytes) -> None:
+        """Publish a file at once, in place of one that may be there."""
+        with self.create(name) as file:
+            file.write(data)
+
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name is taken; tell whether it was published.
 

@@ -1,53 +1,24 @@
 """Files on remote stores, by way of fsspec.
 
-Takes URLs and names inside one folder; gives bytes, sizes, readers and writers. Failures that may
-pass are `TransientIOError`. Does not know local disks or what the files hold.
+Takes URLs and names inside one folder; gives bytes, sizes and writers. What can be done twice is
+tried again; failures that may pass are `TransientIOError` then. Does not know local disks or what
+the files hold.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from typing import IO, TypeVar
 
 from fsspec.spec import AbstractBufferedFile
 
 from nanotok_ray.storage.local import WholeFile
-from nanotok_ray.storage.positioned import PositionedFile
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
+from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.transient import transient_errors
 from nanotok_ray.storage.tree import walk
 from nanotok_ray.storage.urls import check_name
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-
-class RemoteInput(PositionedFile):
-    """A remote file to read from, with a position of its own."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        with transient_errors("open", url):
-            file_system, path = connect(url)
-            self._file = file_system.open(path, "rb")
-            super().__init__(size=int(self._file.size))
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        """Fill a buffer from the current position; fewer bytes only at the end."""
-        view = memoryview(buffer).cast("B")
-        with transient_errors("read", self._url):
-            # Some file systems hand the same object to every opener, so its position is not ours.
-            self._file.seek(self._position)
-            data = self._file.read(view.nbytes)
-        view[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def close(self) -> None:
-        """Let go of the remote file."""
-        if not self.closed:
-            with suppress(Exception):  # nothing was written, so nothing can be lost
-                self._file.close()
-        super().close()
+T = TypeVar("T")
 
 
 class RemoteStore:
@@ -60,20 +31,24 @@ class RemoteStore:
 
     def read_bytes(self, name: str) -> bytes:
         """Give all bytes of a file."""
-        with self._transient("read", name):
-            return bytes(self._file_system.cat_file(self._path(name)))
+        path = self._path(name)
+        return bytes(self._attempt("read", name, lambda: self._file_system.cat_file(path)))
 
     def read_start(self, name: str, length: int) -> bytes:
         """Give the first bytes of a file."""
-        with self._transient("read", name):
-            data = self._file_system.cat_file(self._path(name), start=0, end=length)
+        path = self._path(name)
+        data = self._attempt(
+            "read", name, lambda: self._file_system.cat_file(path, start=0, end=length)
+        )
         return bytes(data[:length])  # some servers know no ranges and send all of it
 
     @contextmanager
     def create(self, name: str) -> Iterator[WholeFile]:
-        """Write a file that an object store shows when it is closed, and discard it on an error."""
-        with self._transient("create", name):
-            sink = self._file_system.open(self._path(name), "wb")
+        """Write a file that an object store shows when it is closed, and discard it on an error.
+
+        What has gone out cannot be sent again from here: the store's client tries its parts again.
+        """
+        sink = self._attempt("create", name, lambda: self._open_sink(name))
 
         def write(data: memoryview) -> None:
             with self._transient("write", name):
@@ -87,22 +62,36 @@ class RemoteStore:
             self._discard(sink, name)
             raise
 
+    def write_whole(self, name: str, data: bytes) -> None:
+        """Publish a file at once, in place of one that may be there."""
+        self._attempt("write", name, lambda: self._write_whole(name, data))
+
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name is taken; in one step where the store can (S3, GCS)."""
-        with self._transient("create", name):
-            try:
-                self._file_system.pipe_file(self._path(name), data, mode="create")
-            except FileExistsError:
-                return False
+        """Publish a file unless the name is taken; in one step where the store can (S3, GCS).
+
+        A name that holds these very bytes counts as published: an earlier try of ours may have
+        stored them, and its answer got lost.
+        """
+        path = self._path(name)
+        try:
+            self._attempt(
+                "create",
+                name,
+                lambda: self._file_system.pipe_file(path, data, mode="create"),
+            )
+        except FileExistsError:
+            with suppress(FileNotFoundError):  # removed meanwhile
+                return self.size(name) == len(data) and self.read_bytes(name) == data
+            return False
         return True
 
     def size(self, name: str) -> int | None:
         """Give the bytes of a file, None if there is none."""
-        with self._transient("look at", name):
-            try:
-                details = self._file_system.info(self._path(name))
-            except FileNotFoundError:
-                return None
+        path = self._path(name)
+        try:
+            details = self._attempt("look at", name, lambda: self._file_system.info(path))
+        except FileNotFoundError:
+            return None
         return int(details["size"]) if details["type"] == "file" else None
 
     def sizes(self, prefix: str) -> dict[str, int]:
@@ -114,14 +103,31 @@ class RemoteStore:
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing one is fine."""
-        with self._transient("remove", name), suppress(FileNotFoundError):
-            self._file_system.rm_file(self._path(name))
+        path = self._path(name)
+        with suppress(FileNotFoundError):
+            self._attempt("remove", name, lambda: self._file_system.rm_file(path))
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{check_name(name)}"
 
+    def _attempt(self, action: str, name: str, operation: Callable[[], T]) -> T:
+        return attempt(action, f"{self.url}/{name}", operation)
+
     def _transient(self, action: str, name: str) -> AbstractContextManager[None]:
         return transient_errors(action, f"{self.url}/{name}")
+
+    def _open_sink(self, name: str) -> IO[bytes]:
+        sink: IO[bytes] = self._file_system.open(self._path(name), "wb")
+        return sink
+
+    def _write_whole(self, name: str, data: bytes) -> None:
+        sink = self._open_sink(name)
+        try:
+            sink.write(data)
+            sink.close()
+        except BaseException:
+            self._discard(sink, name)
+            raise
 
     def _discard(self, sink: IO[bytes], name: str) -> None:
         """Leave nothing behind; failures here must not hide the error that led here."""

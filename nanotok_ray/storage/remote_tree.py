@@ -12,12 +12,15 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.storage.transient import transient_errors
+from nanotok_ray.storage.retries import attempt
+from nanotok_ray.storage.store_options import extra_for, store_options
 from nanotok_ray.storage.tree import Entry
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ETAG_KEYS = ("ETag", "etag", "md5Hash")
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
+VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
+"""Of a store's details of a file, those that tell one content from another."""
 
 
 def connect(url: str) -> tuple[AbstractFileSystem, str]:
@@ -25,12 +28,19 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
 
     Raises:
         SourceError: the URL's scheme is unknown, or its package is not installed.
+        TransientIOError: the store failed in a way that may pass (so do all methods below).
     """
     try:
-        with transient_errors("connect to", url):
-            file_system, path = url_to_fs(url, use_listings_cache=False)
-    except (ImportError, ValueError) as error:
+        options = store_options(url) | {"use_listings_cache": False}
+        file_system, path = attempt("connect to", url, lambda: url_to_fs(url, **options))
+    except ImportError as error:
+        extra = extra_for(url)
+        hint = f"; pip install 'nanotok_ray[{extra}]'" if extra else ""
+        raise SourceError(f"cannot open {url}: {error}{hint}") from error
+    except ValueError as error:
         raise SourceError(f"cannot open {url}: {error}") from error
+    if "s3" in file_system.protocol:
+        file_system.retries = 1  # else s3fs repeats all that its client has tried, up to 25 times
     return file_system, path
 
 
@@ -46,21 +56,22 @@ class RemoteTree:
 
     def look_at(self, path: str) -> Entry | None:
         """Give the entry of a file or folder, None if there is neither."""
-        with transient_errors("look at", self.url(path)):
-            try:
-                return _entry(self._file_system.info(path))
-            except FileNotFoundError:
-                return None
+        try:
+            details = attempt("look at", self.url(path), lambda: self._file_system.info(path))
+        except FileNotFoundError:
+            return None
+        return self.entry(details)
 
     def list_folder(self, folder: str) -> Iterator[Entry]:
         """Give what is in a folder, nothing if there is no such folder."""
-        with transient_errors("list", self.url(folder)):
-            try:
-                listing = self._file_system.ls(folder, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                return
+        try:
+            listing = attempt(
+                "list", self.url(folder), lambda: self._file_system.ls(folder, detail=True)
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return
         for details in listing:
-            entry = _entry(details)
+            entry = self.entry(details)
             # Some stores list a folder's own placeholder, or the file that was asked for.
             if entry.path == folder.rstrip("/"):
                 continue
@@ -69,18 +80,19 @@ class RemoteTree:
             elif (complete := self.look_at(entry.path)) is not None:
                 yield complete
 
-
-def _entry(details: dict[str, Any]) -> Entry:
-    etag = next((details[key] for key in _ETAG_KEYS if details.get(key)), None)
-    moment = next((details[key] for key in _TIME_KEYS if details.get(key)), None)
-    size = details.get("size")
-    return Entry(
-        path=details["name"].rstrip("/"),
-        is_folder=details["type"] == "directory",
-        size=None if size is None else int(size),
-        etag=None if etag is None else str(etag).strip('"'),
-        mtime_ns=_nanoseconds(moment),
-    )
+    @staticmethod
+    def entry(details: dict[str, Any]) -> Entry:
+        """Give what a store's own details of a file or folder say."""
+        etag = next((details[key] for key in _ETAG_KEYS if details.get(key)), None)
+        moment = next((details[key] for key in _TIME_KEYS if details.get(key)), None)
+        size = details.get("size")
+        return Entry(
+            path=details["name"].rstrip("/"),
+            is_folder=details["type"] == "directory",
+            size=None if size is None else int(size),
+            etag=None if etag is None else str(etag).strip('"'),
+            mtime_ns=_nanoseconds(moment),
+        )
 
 
 def _nanoseconds(moment: object) -> int | None:

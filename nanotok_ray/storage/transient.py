@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import NanotokError, TransientIOError
 
 _ERRNOS = {
     errno.EAGAIN,
@@ -20,17 +20,29 @@ _ERRNOS = {
     errno.ECONNRESET,
     errno.EHOSTUNREACH,
     errno.EINTR,
-    errno.EIO,  # s3fs: InternalError and every code it does not know
+    errno.EIO,  # s3fs: every code it does not know
     errno.ENETDOWN,
     errno.ENETUNREACH,
     errno.EPIPE,
+    errno.EREMOTEIO,  # s3fs: InternalError
     errno.ETIMEDOUT,
 }
 _STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 
-# Names of classes of aiohttp, botocore, urllib3, httpx and google-auth, none of which is imported
-# here: which of them is installed depends on the store.
+# Error codes of S3 whose HTTP status, or what s3fs makes of them, would say that they last.
+_CODES = {
+    "BadDigest",  # of what arrived, not of what was sent
+    "IncompleteBody",
+    "NoSuchUpload",  # an upload that was completed or thrown away while its answer got lost
+    "RequestTimeout",
+    "SlowDown",
+    "XAmzContentSHA256Mismatch",
+}
+
+# Names of classes of aiohttp, botocore, urllib3, requests, httpx, google-auth and azure-core, none
+# of which is imported here: which of them is installed depends on the store.
 _NAMES = {
+    "ChunkedEncodingError",
     "ClientConnectionError",
     "ClientPayloadError",
     "ConnectTimeoutError",
@@ -42,8 +54,12 @@ _NAMES = {
     "IncompleteReadError",
     "ProtocolError",
     "ReadTimeoutError",
+    "ResponseParserError",  # botocore: an answer that is cut off, or a load balancer's page
     "ResponseStreamingError",
     "ServerDisconnectedError",
+    "ServiceRequestError",
+    "ServiceResponseError",
+    "Timeout",
     "TransportError",
 }
 
@@ -62,9 +78,15 @@ def transient_errors(action: str, url: str) -> Iterator[None]:
     except Exception as error:
         if not is_transient(error):
             raise
-        raise TransientIOError(
-            f"cannot {action} {url} for now ({type(error).__name__}: {error}); try again"
-        ) from error
+        raise passing_failure(action, url, error) from error
+
+
+def passing_failure(
+    action: str, url: str, error: Exception, *, tried: str = ""
+) -> TransientIOError:
+    """Give the error for a failure that may pass; `tried` says what was done about it."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return TransientIOError(f"cannot {action} {url} for now{tried} ({reason}); try again")
 
 
 def is_transient(error: BaseException) -> bool:
@@ -75,7 +97,9 @@ def is_transient(error: BaseException) -> bool:
     """
     seen: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and current not in seen:
+    while current is not None and not any(current is each for each in seen):
+        if isinstance(current, NanotokError):
+            return isinstance(current, TransientIOError)
         if _looks_transient(current):
             return True
         seen.append(current)
@@ -88,7 +112,7 @@ def _looks_transient(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError) and error.errno in _ERRNOS:
         return True
-    if _is_transient_status(_status(error)):
+    if _is_transient_status(_status(error)) or _code(error) in _CODES:
         return True
     return any(base.__name__ in _NAMES for base in type(error).__mro__)
 
@@ -103,6 +127,12 @@ def _status(error: BaseException) -> object:
     if isinstance(response, dict):
         return response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return getattr(response, "status_code", None)
+
+
+def _code(error: BaseException) -> object:
+    """Give the error code that an exception of botocore carries."""
+    response = getattr(error, "response", None)
+    return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
 
 
 def _is_transient_status(status: object) -> bool:

@@ -1,0 +1,145 @@
+"""A remote file to read from, which goes on where it was after a failure.
+
+Takes a URL; gives bytes at a position: all that the file has there, or an error. Does not know
+formats, nor what is written.
+"""
+
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from fsspec import AbstractFileSystem
+
+from nanotok_ray.errors import SourceError
+from nanotok_ray.storage.positioned import PositionedFile
+from nanotok_ray.storage.remote_tree import VERSION_KEYS, RemoteTree, connect
+from nanotok_ray.storage.retries import attempt
+from nanotok_ray.storage.tree import Entry
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_SKIP_BYTES = 1 << 20
+
+
+class RemoteInput(PositionedFile):
+    """A remote file with a position of its own.
+
+    A read that fails is tried again with a new handle. The file must then be the one that was
+    opened at first, by size, and by etag and time where the store tells them.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._is_stream = False
+        self._file: Any = None
+        self._file_system, self._path = connect(url)
+        self._opened = attempt("open", url, self._open)
+        if self._opened.size is None:
+            self._let_go()
+            raise SourceError(f"{url} does not tell its size; copy it to a store that does")
+        super().__init__(size=self._opened.size)
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fill a buffer from the current position; fewer bytes only at the end.
+
+        Raises:
+            SourceError: the file changed since it was opened.
+            TransientIOError: every try failed in a way that may pass.
+        """
+        view = memoryview(buffer).cast("B")
+        wanted = max(0, min(view.nbytes, self._size - self._position))
+        if wanted:
+            what = f"{wanted} bytes at {self._position} of"
+            attempt(f"read {what}", self._url, lambda: self._fill(view[:wanted]))
+        self._position += wanted
+        return wanted
+
+    def close(self) -> None:
+        """Let go of the remote file."""
+        if not self.closed:
+            self._let_go()
+        super().close()
+
+    def _fill(self, view: memoryview) -> None:
+        try:
+            if self._file is None:
+                self._open_again()
+            self._read_into(view)
+        except BaseException as error:
+            self._let_go()  # what it keeps of the failed read is not to be trusted
+            if _is_expired(error):
+                raise self._changed() from None
+            raise
+
+    def _read_into(self, view: memoryview) -> None:
+        filled = 0
+        try:
+            self._go_to(self._position)
+            while filled < view.nbytes and (data := self._file.read(view.nbytes - filled)):
+                view[filled : filled + len(data)] = data
+                filled += len(data)
+        except ValueError:
+            if self._is_stream or not _is_http(self._file_system):
+                raise
+            # The server sends no part of a file, only all of it from its beginning.
+            self._is_stream = True
+            self._let_go()
+            self._open_again()
+            self._read_into(view)
+            return
+        if filled < view.nbytes:
+            raise ConnectionError(f"the answer ended after {filled} bytes")
+
+    def _go_to(self, position: int) -> None:
+        """Set the handle's position, which is not ours: some stores share one among openers."""
+        if not self._is_stream:
+            self._file.seek(position)
+            return
+        if self._file.tell() > position:
+            self._let_go()
+            self._open_again()
+        while (left := position - self._file.tell()) > 0:
+            if not self._file.read(min(left, _SKIP_BYTES)):
+                raise ConnectionError(f"the answer ended {left} bytes before where to read")
+
+    def _open(self) -> Entry:
+        """Open a handle and tell of what file it is."""
+        options = {"block_size": 0} if self._is_stream else {}
+        self._file = self._file_system.open(self._path, "rb", **options)
+        try:
+            entry = _entry_of(self._file, self._file_system, self._path)
+        except BaseException:
+            self._let_go()
+            raise
+        self._is_stream = self._is_stream or getattr(self._file, "size", entry.size) is None
+        return entry
+
+    def _open_again(self) -> None:
+        if self._open() != self._opened:
+            raise self._changed()
+
+    def _changed(self) -> SourceError:
+        return SourceError(f"{self._url} changed while it was read; see what writes it, run again")
+
+    def _let_go(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(Exception):  # nothing was written, so nothing can be lost
+                file.close()
+
+
+def _entry_of(file: IO[bytes], file_system: AbstractFileSystem, path: str) -> Entry:
+    """Give size, etag and time of an open file, asking the store only if the handle lacks them."""
+    details = getattr(file, "details", None)
+    if not isinstance(details, dict) or not details.keys() & VERSION_KEYS:
+        details = file_system.info(path)
+    return RemoteTree.entry(details)
+
+
+def _is_http(file_system: AbstractFileSystem) -> bool:
+    return "http" in file_system.protocol
+
+
+def _is_expired(error: BaseException) -> bool:
+    """Tell whether a store refused to read on in a file that was replaced (s3fs)."""
+    return type(error).__name__ == "FileExpired"
