@@ -44,6 +44,7 @@ def _plan_source(
             f"a source cannot be named {source.name!r}: the output folder uses that name"
         )
     resolved = resolve(source)
+    notes += resolved.notes
     splits = _assign_splits(source, resolved.files, frozen, notes)
     return PlannedSource(
         name=source.name,
