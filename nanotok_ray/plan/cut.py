@@ -18,7 +18,7 @@ FILE_COST_BYTES = 64 * 1024
 """What opening a file weighs when small files are grouped."""
 
 GROUP_LIMIT = 2
-"""A group weighs at most so many times `slice_bytes`; by its hashed names it ends at half of one."""
+"""A group weighs at most so many times `slice_bytes`; most end by a name, at half of it."""
 
 _HASH_RANGE = 1 << 64
 
@@ -83,5 +83,5 @@ def _weight(file: SourceFile, pieces: list[Piece]) -> int:
 
 
 def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
-    """Tell whether a group ends after this file: by its name alone, every half a slice on average."""
+    """Tell whether a group ends after this file: by its name, once per half a slice on average."""
     return _core.hash64(file.path.encode()) < min(1, 2 * weight / slice_bytes) * _HASH_RANGE

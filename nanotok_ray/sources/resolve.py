@@ -197,10 +197,8 @@ def _look(file: SourceFile, *, column: str) -> _Look:
 def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
     if len(problems) == 1:
         return problems[0]
-    lines = [
-        f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used; mend them, "
-        "or leave them out of paths"
-    ]
+    head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
+    lines = [f"{head}; mend them, or leave them out of paths"]
     lines += [f"  {problem}" for problem in problems[:SHOWN_FILES]]
     if len(problems) > SHOWN_FILES:
         lines.append(f"  and {len(problems) - SHOWN_FILES:,} more")
