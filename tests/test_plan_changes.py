@@ -129,6 +129,15 @@ def test_a_removed_file_no_longer_counts(corpus, tmp_path):
     assert learned[0] == learned[1]
 
 
+def test_a_val_file_that_is_gone_gets_a_note_until_another_is_chosen(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    before = make_plan(job)
+    (corpus / "text/shard_00002.parquet").unlink()
+    (note,) = make_plan(job, previous=before).notes
+    assert "'web' has no val split any more: shard_00002.parquet is gone" in note
+    assert make_plan(job, previous=before, resplit=True).notes == ()
+
+
 def test_sources_that_come_and_go_are_told_with_all_their_files(corpus, tmp_path):
     before = make_plan(recipe(corpus, tmp_path / "out"))
     other = parse_recipe(

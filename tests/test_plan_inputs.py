@@ -51,6 +51,16 @@ def test_a_single_bad_file_is_told_in_one_line_with_what_it_lacks(corpus, tmp_pa
     assert str(caught.value).startswith(f"{corpus}/text/bad.parquet is not a readable parquet file")
 
 
+def test_what_is_wrong_with_other_sources_is_told_too(corpus, tmp_path):
+    (corpus / "text/bad.parquet").write_bytes(b"")
+    job = recipe(corpus, tmp_path / "out", f'source.chats.paths=["{corpus}/none"]')
+    with pytest.raises(SourceError) as caught:
+        make_plan(job)
+    first, second = str(caught.value).splitlines()
+    assert "bad.parquet is not a readable parquet file" in first
+    assert f"{corpus}/none matches no file" in second
+
+
 def refusing(error):
     """Give a `read_first` that fails for files called refused.jsonl, as permissions would."""
 
