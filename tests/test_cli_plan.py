@@ -72,7 +72,7 @@ def test_groups_of_small_files_are_told(job, capsys):
     web = values["sources"][0]
     assert web["groups"] == {"groups": 1, "files": 2}
     assert web["slices"] == {"train": 1, "val": 1}
-    assert "2 small files in 1 groups" in told
+    assert "2 small files in 1 group\n" in told
 
 
 def test_files_of_a_document_each_are_counted_without_reading(job, capsys, tmp_path):

@@ -43,12 +43,10 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     yield f"{_INDENT}{source['format']} in {source['root']}, split {source['split']}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
     groups = source["groups"]
-    grouped = (
-        f"; {groups['files']:,} small files in {groups['groups']:,} groups"
-        if groups["groups"]
-        else ""
-    )
-    yield f"{_INDENT}slices: {splits}; the largest {_size(source['largest_slice'])}{grouped}"
+    word = "group" if groups["groups"] == 1 else "groups"
+    grouped = f"; {groups['files']:,} small files in {groups['groups']:,} {word}"
+    largest = f"the largest {_size(source['largest_slice'])}"
+    yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
     if source["val"]["files"]:
         yield f"{_INDENT}val: {_names(source['val']['first'], source['val']['files'])}"
 
@@ -72,9 +70,9 @@ def _change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
     if slices["new"] or slices["gone"]:
         yield (
-            f"{_INDENT}of the slices {slices['same']:,} are as in the frozen plan; "
-            f"{slices['new']:,} are new: counted (if train) and tokenized; {slices['gone']:,} are "
-            "gone: no longer counted, and not in the output"
+            f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new (to be "
+            f"counted if train, and tokenized), {slices['gone']:,} gone (no longer counted, nor in "
+            "the output)"
         )
 
 
