@@ -70,9 +70,9 @@ def _change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
     if slices["new"] or slices["gone"]:
         yield (
-            f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new (to be "
-            f"counted if train, and tokenized), {slices['gone']:,} gone (no longer counted, nor in "
-            "the output)"
+            f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new "
+            f"(to be counted if train, and tokenized), {slices['gone']:,} gone (no longer counted, "
+            "nor in the output)"
         )
 
 
