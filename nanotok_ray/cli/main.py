@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import jobs, learn, look
+from nanotok_ray.cli import counts, jobs, learn, look, plan
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
     print(f"nanotok: {message}", file=sys.stderr)
-    if arguments.command in jobs.COMMANDS + learn.COMMANDS:
+    if arguments.command in jobs.COMMANDS + learn.COMMANDS + plan.COMMANDS + counts.COMMANDS:
         jobs.print_json({"status": status, "error": message.removeprefix("error: ")})
 
 
@@ -79,6 +79,8 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     jobs.add_commands(commands, default_recipe=default_recipe)
+    plan.add_commands(commands)
     learn.add_commands(commands)
+    counts.add_commands(commands)
     look.add_commands(commands)
     return whole

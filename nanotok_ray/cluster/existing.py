@@ -1,13 +1,25 @@
 """What an output folder holds before a job starts: a frozen plan, and a tokenizer.
 
-Writes nothing and starts no Ray. Does not know whether they are those of the recipe.
+Starts no Ray. Does not know whether they are those of the recipe. Nothing is written but a plan
+that is to be frozen.
 """
 
-from nanotok_ray.manifest import PLAN_NAME, TOKENIZER_FOLDER
-from nanotok_ray.plan import Plan, make_plan, plan_from_json
+from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
+from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+
+FROZEN, AS_BEFORE, NOT_FROZEN = "frozen", "as before", "not frozen"
+
+
+def frozen_plan(out: Folder) -> Plan | None:
+    """Give the plan that was frozen before, if there is one.
+
+    Raises:
+        CorruptOutputError: it is not a plan of this version.
+    """
+    return plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
 
 
 def plan_for(recipe: Recipe, out: Folder, *, resplit: bool = False) -> Plan:
@@ -16,8 +28,22 @@ def plan_for(recipe: Recipe, out: Folder, *, resplit: bool = False) -> Plan:
     Raises:
         SourceError, PlanError: as `make_plan`.
     """
-    previous = plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
-    return make_plan(recipe, previous=previous, resplit=resplit)
+    return make_plan(recipe, previous=frozen_plan(out), resplit=resplit)
+
+
+def freeze(plan: Plan, out: Folder) -> str:
+    """Write plan.json, so that files added later are train; give what became of it.
+
+    An output that is finished was verified with its own plan, and keeps it until a job begins to
+    change it: NOT_FROZEN. A plan that was frozen already is AS_BEFORE, any other is FROZEN.
+    """
+    data = plan_to_json(plan)
+    if out.exists(PLAN_NAME) and out.read_bytes(PLAN_NAME) == data:
+        return AS_BEFORE
+    if out.exists(MANIFEST_NAME):
+        return NOT_FROZEN
+    out.write_whole(PLAN_NAME, data)
+    return FROZEN
 
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:

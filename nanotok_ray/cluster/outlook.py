@@ -1,43 +1,42 @@
-"""What a job would do, said before it does it. Starts no Ray and writes nothing."""
+"""What a job would do, said before it does it. Starts no Ray and writes nothing.
 
+Decides what is to do as the job itself does. Does not know how long it takes.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.cluster.counting import finished_counts
-from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
+from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
+from nanotok_ray.cluster.max_chars import next_round
+from nanotok_ray.cluster.outlook_text import outlook_text
 from nanotok_ray.cluster.smaller import missing_sizes
+from nanotok_ray.cluster.stages import CountWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
 from nanotok_ray.cluster.train import finished_tokenizer
 from nanotok_ray.cluster.training import Training, training_of
-from nanotok_ray.plan import Plan
+from nanotok_ray.output import Record
+from nanotok_ray.plan import Plan, Slice, changes, overview, slice_changes
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
     """The plan in numbers, and how much of each stage is done; `values` is JSON-able."""
 
     values: dict[str, Any]
+    plan: Plan
+    tokenizer: Tokenizer | None
+    """The one that is there and would be used."""
+    todo: Mapping[str, Sequence[Slice]]
+    """The slices to do of the stages that have slices: count, tokenize."""
 
     def text(self) -> str:
         """Give the lines that a person reads."""
-        own = self.values
-        lines = [f"output      {own['output']}"]
-        for source in own["sources"]:
-            splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
-            lines.append(
-                f"source      {source['name']}: {source['files']:,} files, "
-                f"about {source['bytes'] / 1e6:,.1f} MB, slices: {splits}"
-            )
-        lines += [f"note        {note}" for note in own["notes"]]
-        lines += [
-            f"{stage:<11} {own[stage]['todo']:,} to do, {own[stage]['done']:,} done"
-            for stage in ("count", "learn", "also", "tokenize")
-            if stage in own
-        ]
-        return "\n".join(lines)
+        return outlook_text(self.values)
 
 
 def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
@@ -51,22 +50,60 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
     values: dict[str, Any] = {
         "status": "planned",
         "output": out.url,
-        "sources": _sources(plan),
+        "sources": overview(plan),
         "notes": list(plan.notes),
+        "changes": _changes(frozen_plan(out), plan),
     }
+    todo: dict[str, Sequence[Slice]] = {}
     tokenizer = existing_tokenizer(recipe, out)
     if command != "tokenize" and recipe.tokenizer.path is None:
         training = training_of(recipe, plan)
         tokenizer = finished_tokenizer(training, out)
-        counted = len(finished_counts([training.work(each) for each in training.slices]))
-        todo = 0 if tokenizer is not None else len(training.slices) - counted
-        values["count"] = {"todo": todo, "done": counted}
+        works = [training.work(each) for each in training.slices]
+        known = finished_counts(works)
+        uncounted = [work for work in works if work.name not in known]
+        todo["count"] = [] if tokenizer is not None else _expected(training, works, known)
+        values["count"] = _stage(todo["count"], done=len(known))
+        values["notes"] += _notes_on_max_chars(training, len(uncounted), len(todo["count"]))
         values["learn"] = {"todo": int(tokenizer is None), "done": int(tokenizer is not None)}
         if recipe.tokenizer.also:
             values["also"] = _also(training, tokenizer, out)
     if command != "train":
-        values["tokenize"] = _tokenize(recipe, plan, tokenizer, out)
-    return Outlook(values)
+        slices = list(plan.slices())
+        todo["tokenize"] = _untokenized(recipe, plan, tokenizer, out)
+        values["tokenize"] = _stage(todo["tokenize"], done=len(slices) - len(todo["tokenize"]))
+    return Outlook(values=values, plan=plan, tokenizer=tokenizer, todo=todo)
+
+
+def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
+    sizes = [each.num_bytes for each in todo]
+    return {
+        "todo": len(todo),
+        "done": done,
+        "bytes": sum(sizes),
+        "largest_slice": max(sizes, default=0),
+    }
+
+
+def _expected(
+    training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
+) -> list[Slice]:
+    """Give the slices that will be counted; with max_chars, those of the next round."""
+    limit = training.recipe.limits.max_chars
+    if limit is None:
+        return [work.slice for work in works if work.name not in known]
+    return [work.slice for work in next_round(works, known, passed_over=(), limit=limit)]
+
+
+def _notes_on_max_chars(training: Training, uncounted: int, expected: int) -> list[str]:
+    limit = training.recipe.limits.max_chars
+    if limit is None or not expected:
+        return []
+    note = (
+        f"limits.max_chars = {limit:,} ends counting after about {expected:,} slices, if a "
+        f"character is a byte and doc_cap cuts little; at most {uncounted:,} are counted"
+    )
+    return [note]
 
 
 def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[str, int]:
@@ -76,26 +113,21 @@ def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[
     return {"todo": todo, "done": len(asked) - todo}
 
 
-def _tokenize(
+def _untokenized(
     recipe: Recipe, plan: Plan, tokenizer: Tokenizer | None, out: Folder
-) -> dict[str, int]:
+) -> list[Slice]:
     if tokenizer is None:
-        return {"todo": sum(1 for _ in plan.slices()), "done": 0}
-    tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
-    todo = len(tokenizing.todo)
-    return {"todo": todo, "done": len(tokenizing.expected) - todo}
+        return list(plan.slices())
+    return [each.slice for each in tokenizing_of(recipe, plan, tokenizer, out).todo]
 
 
-def _sources(plan: Plan) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": source.name,
-            "files": len(source.files),
-            "bytes": sum(each.num_bytes for each in source.slices),
-            "slices": {
-                split: sum(each.split == split for each in source.slices)
-                for split in ("train", "val")
-            },
-        }
-        for source in plan.sources
-    ]
+def _changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
+    """Compare with the plan that was frozen before; None if there is none."""
+    if before is None:
+        return None
+    slices = slice_changes(before, after)
+    return {
+        "sources": [each.to_dict() for each in changes(before, after)],
+        "slices": {"same": slices.same, "new": slices.new, "gone": slices.gone},
+        "slice_bytes": [before.slice_bytes, after.slice_bytes],
+    }

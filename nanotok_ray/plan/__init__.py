@@ -1,11 +1,26 @@
 """The plan: the frozen list of inputs, their split, and the slices they are cut into.
 
-`make_plan` reads what storage says of the inputs (names, sizes, parquet footers) and nothing else;
-it starts nothing. Does not know how a slice is counted or tokenized.
+`make_plan` reads what storage says of the inputs (names, sizes), parquet footers and the first
+bytes of other files, and nothing else; it starts nothing. Does not know how a slice is counted or
+tokenized.
 """
 
 from nanotok_ray.plan.build import make_plan
+from nanotok_ray.plan.changes import SliceChanges, SourceChanges, changes, slice_changes
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
+from nanotok_ray.plan.overview import overview
 from nanotok_ray.plan.text import plan_from_json, plan_to_json
 
-__all__ = ["Plan", "PlannedSource", "Slice", "make_plan", "plan_from_json", "plan_to_json"]
+__all__ = [
+    "Plan",
+    "PlannedSource",
+    "Slice",
+    "SliceChanges",
+    "SourceChanges",
+    "changes",
+    "make_plan",
+    "overview",
+    "plan_from_json",
+    "plan_to_json",
+    "slice_changes",
+]

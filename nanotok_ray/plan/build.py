@@ -6,7 +6,7 @@ recipe that contradicts the frozen split is refused unless the caller asks for a
 
 from collections.abc import Sequence
 
-from nanotok_ray.errors import PlanError
+from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RESERVED_NAMES
 from nanotok_ray.plan.cut import group_files
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
@@ -21,17 +21,23 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
     """Resolve the inputs of a recipe and cut them into slices.
 
     Raises:
-        SourceError: an input is missing, unreadable or not what the recipe says.
+        SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
         PlanError: the recipe contradicts the frozen split, or two slices would share a name.
     """
     notes: list[str] = []
     frozen = {} if previous is None or resplit else {each.name: each for each in previous.sources}
     slice_bytes = recipe.limits.slice_bytes
-    sources = tuple(
-        _plan_source(source, frozen.get(source.name), slice_bytes=slice_bytes, notes=notes)
-        for source in recipe.sources
-    )
-    plan = Plan(sources=sources, slice_bytes=slice_bytes, notes=tuple(notes))
+    sources: list[PlannedSource] = []
+    errors: list[SourceError] = []
+    for source in recipe.sources:
+        known = frozen.get(source.name)
+        try:
+            sources.append(_plan_source(source, known, slice_bytes=slice_bytes, notes=notes))
+        except SourceError as error:  # the others may be wrong too, and one run tells it all
+            errors.append(error)
+    if errors:
+        raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
+    plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
     _check_names(plan)
     return plan
 
@@ -44,6 +50,7 @@ def _plan_source(
             f"a source cannot be named {source.name!r}: the output folder uses that name"
         )
     resolved = resolve(source)
+    notes += resolved.notes
     splits = _assign_splits(source, resolved.files, frozen, notes)
     return PlannedSource(
         name=source.name,
@@ -75,11 +82,22 @@ def _assign_splits(
         return (source.split,) * len(files)
     if frozen is not None:
         known = {file.path: split for file, split in zip(frozen.files, frozen.splits, strict=True)}
-        return tuple(known.get(file.path, "train") for file in files)
+        splits = tuple(known.get(file.path, "train") for file in files)
+        _note_lost_val(frozen, splits, notes)
+        return splits
     if len(files) == 1:
         notes.append(f"source {source.name!r} has one file, so it has no val split")
         return ("train",)
     return ("train",) * (len(files) - 1) + ("val",)
+
+
+def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str]) -> None:
+    if "val" in frozen.splits and "val" not in splits:
+        lost = frozen.files[frozen.splits.index("val")].path
+        notes.append(
+            f"source {frozen.name!r} has no val split any more: {lost} is gone; pass --resplit "
+            "once it is back, or now to choose another file"
+        )
 
 
 def _cut_source(

@@ -73,3 +73,5 @@ class ResolvedSource:
     root: str
     """The folder that relative paths start from: absolute path or URL."""
     files: tuple[SourceFile, ...]
+    notes: tuple[str, ...] = ()
+    """What a person should know of them, e.g. that one is not compressed as its name says."""

@@ -1,22 +1,25 @@
 """From the paths of a source recipe to its files, in order.
 
 Takes a source of the recipe; gives its files with their formats, and the row groups of parquet
-files. Reads listings and parquet footers only. Does not know splits, slices or documents.
+files. Every file is opened, so that one that cannot be read is found now and not hours later: of
+parquet the footer is read, of others the first bytes. Does not know splits, slices or documents.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from nanotok_ray.errors import SourceError
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
+from nanotok_ray.sources.first_bytes import is_compressed, read_first
 from nanotok_ray.sources.parquet_column import read_footer
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_FOOTER_THREADS = 16  # opening a remote file is waiting; the parsing itself is short
+_THREADS = 16  # opening a remote file is waiting; the parsing itself is short
+SHOWN_FILES = 5
 
 
 def resolve(source: SourceRecipe) -> ResolvedSource:
@@ -26,8 +29,8 @@ def resolve(source: SourceRecipe) -> ResolvedSource:
     only files of the source's format are taken; files that are named, or match a glob, all are.
 
     Raises:
-        SourceError: a path matches nothing, a file is not what the recipe says, or a parquet file
-            is unreadable or has no string column of that name.
+        SourceError: a path matches nothing, a file is not what the recipe says, or files cannot be
+            read or, of parquet, have no string column of that name; names the first five.
         TransientIOError: a remote store failed in a way that may pass.
     """
     found = {path: find_files(path) for path in source.paths}
@@ -44,7 +47,8 @@ def resolve(source: SourceRecipe) -> ResolvedSource:
         _source_file(chosen[relative[name]], name=name, format_name=formats[relative[name]])
         for name in sorted(relative, key=str.encode)
     ]
-    return ResolvedSource(root=root, files=_with_footers(ordered, column=source.column))
+    files, notes = _look_into(ordered, source=source)
+    return ResolvedSource(root=root, files=files, notes=notes)
 
 
 def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequence[InputFile]:
@@ -143,20 +147,67 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
     )
 
 
-def _with_footers(files: Sequence[SourceFile], *, column: str) -> tuple[SourceFile, ...]:
-    with ThreadPoolExecutor(max_workers=_FOOTER_THREADS) as pool:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """One file after a look into it: what the file says of itself, or why it cannot be used."""
+
+    file: SourceFile
+    problem: str | None = None
+    oddity: str | None = None
+
+
+def _look_into(
+    files: Sequence[SourceFile], *, source: SourceRecipe
+) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Open every file; give the files with what parquet's footers say, and notes.
+
+    Raises:
+        SourceError: naming the files that cannot be read.
+    """
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
-            return tuple(pool.map(lambda file: _with_footer(file, column=column), files))
+            looks = list(pool.map(lambda file: _look(file, column=source.column), files))
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # one bad file is enough to stop looking
+            pool.shutdown(cancel_futures=True)
             raise
+    problems = [look.problem for look in looks if look.problem is not None]
+    if problems:
+        raise SourceError(_told(problems, source=source, total=len(files)))
+    odd = [look.oddity for look in looks if look.oddity is not None]
+    return tuple(look.file for look in looks), (_note(odd, source=source),) if odd else ()
 
 
-def _with_footer(file: SourceFile, *, column: str) -> SourceFile:
-    if file.format != "parquet":
-        return file
+def _look(file: SourceFile, *, column: str) -> _Look:
     try:
-        footer = read_footer(file.url, column=column)
-    except (FileNotFoundError, PermissionError) as error:
-        raise SourceError(f"cannot read {file.url}: {error.strerror or error}") from error
-    return replace(file, layout=footer.layout, footer_sha256=footer.sha256)
+        if file.format == "parquet":
+            footer = read_footer(file.url, column=column)
+            return _Look(file=replace(file, layout=footer.layout, footer_sha256=footer.sha256))
+        first = read_first(file.url) if file.size else b""
+    except TransientIOError:
+        raise
+    except SourceError as error:
+        return _Look(file=file, problem=str(error))
+    except OSError as error:
+        return _Look(file=file, problem=f"cannot read {file.url}: {error.strerror or error}")
+    if file.compression is None or not file.size or is_compressed(first, file.compression):
+        return _Look(file=file)
+    return _Look(file=file, oddity=f"{file.path} is not {file.compression} (it begins {first!r})")
+
+
+def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
+    lines = [f"{head}; mend them, or leave them out of paths"]
+    lines += [f"  {problem}" for problem in problems[:SHOWN_FILES]]
+    if len(problems) > SHOWN_FILES:
+        lines.append(f"  and {len(problems) - SHOWN_FILES:,} more")
+    return "\n".join(lines)
+
+
+def _note(odd: Sequence[str], *, source: SourceRecipe) -> str:
+    more = f" and {len(odd) - SHOWN_FILES:,} more" if len(odd) > SHOWN_FILES else ""
+    return (
+        f"source {source.name!r}: {', '.join(odd[:SHOWN_FILES])}{more}; such a file is set aside "
+        "whole, a tail in quarantine: compress it, or give it another name"
+    )

@@ -1,0 +1,242 @@
+"""The commands that look after the counts which runs keep: counts ls, counts rm."""
+
+import argparse
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.errors import SourceError
+from nanotok_ray.kept_counts import (
+    COUNTS_FOLDER,
+    KeptCounts,
+    WorkFolder,
+    kept_counts,
+    remove_counts,
+)
+from nanotok_ray.recipe import Recipe, load_recipe
+
+COMMANDS = ("counts",)
+
+_COUNTS = """\
+Look after the counts that runs keep in the work folder.
+
+  nanotok counts ls recipe.toml                     (which are in use, which are stale)
+  nanotok counts ls /data/out/work --files
+  nanotok counts rm recipe.toml --dry-run           (what it would remove)
+  nanotok counts rm recipe.toml
+"""
+
+_LS = """\
+List the counts in a work folder: per source how many slices, texts and spans, and bytes on disk.
+
+  nanotok counts ls recipe.toml                     (which are in use, which are stale)
+  nanotok counts ls recipe.toml --files             (each file of counts too)
+  nanotok counts ls /data/out/work                  (a folder alone does not say what is in use)
+
+In use are counts that `nanotok prepare` with this recipe would not make again. All others are
+stale: of a file that was changed or removed since, made with another pattern, doc_cap, slice_bytes
+or version, or left without a record by a process that was killed. Distinct spans are those of each
+slice, added up.
+
+A work folder may serve several recipes: what is stale to this one may be in use by another. With
+max_chars, counts of the slice that is cut are in use only while those of all slices before it are
+there.
+"""
+
+_RM = """\
+Remove the counts that are stale to a recipe, and say how many bytes that frees.
+
+  nanotok counts rm recipe.toml --dry-run           (say it, remove nothing)
+  nanotok counts rm recipe.toml
+  nanotok counts rm recipe.toml --all               (also those in use: all is counted again)
+
+`nanotok counts ls --help` says what stale is. A work folder may serve several recipes: what is
+stale to this one may be in use by another, which then counts again. Nothing else is removed: no
+other files of the work folder, no temporary files, nothing of the output. Do not run it beside a
+job.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the two commands to a parser."""
+    both = _parser(commands, "counts", _COUNTS)
+    actions = both.add_subparsers(dest="action", required=True, metavar="ls|rm")
+    ls = _parser(actions, "ls", _LS)
+    ls.add_argument(
+        "place", metavar="RECIPE|FOLDER", help="a recipe (.toml, or any file), or a work folder"
+    )
+    ls.add_argument("--files", action="store_true", help="list each file of counts")
+    ls.set_defaults(run=_run_ls)
+    rm = _parser(actions, "rm", _RM)
+    rm.add_argument("recipe", metavar="RECIPE", help="the TOML file that names the work folder")
+    rm.add_argument("--all", action="store_true", help="remove all counts, also those in use")
+    rm.add_argument("--dry-run", action="store_true", help="say what, and remove nothing")
+    rm.set_defaults(run=_run_rm)
+    for own in (ls, rm):
+        own.add_argument(
+            "--set",
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            dest="overrides",
+            help="override a key of the recipe, as for prepare; repeatable",
+        )
+
+
+def _parser(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=text.partition("\n")[0],
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _run_ls(arguments: argparse.Namespace) -> int:
+    in_use: Collection[str] | None = None
+    if arguments.place.endswith(".toml") or Path(arguments.place).is_file():
+        recipe = load_recipe(arguments.place, overrides=arguments.overrides)
+        work = kept_counts(recipe.output.work)
+        in_use = _in_use(recipe, work)
+    else:
+        work = _folder(arguments.place)
+    values = _listing(work, in_use)
+    print("\n".join(_listing_lines(values)), file=sys.stderr)
+    if arguments.files:
+        values["files"] = [_file(each, in_use) for each in work.counts]
+        for file in values["files"]:
+            print(f"{file['state']:<9}   {file['bytes']:>15,}  {file['name']}", file=sys.stderr)
+    print_json(values)
+    return 0
+
+
+def _folder(place: str) -> WorkFolder:
+    work = kept_counts(place)
+    if not work.counts and place.rstrip("/").endswith(f"/{COUNTS_FOLDER}"):
+        work = kept_counts(place.rstrip("/").removesuffix(f"/{COUNTS_FOLDER}"))
+    if not work.counts:
+        raise SourceError(
+            f"{work.url} holds no counts: name a recipe (.toml), or its work folder, the one that "
+            f"has {COUNTS_FOLDER}/SOURCE/NAME.arrow"
+        )
+    return work
+
+
+def _in_use(recipe: Recipe, work: WorkFolder) -> Collection[str]:
+    from nanotok_ray.cluster.count_use import names_in_use  # noqa: PLC0415 - slow to import
+
+    return names_in_use(recipe, work)
+
+
+def _run_rm(arguments: argparse.Namespace) -> int:
+    recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
+    work = kept_counts(recipe.output.work)
+    in_use = () if arguments.all else _in_use(recipe, work)
+    chosen = [each for each in work.counts if each.name not in in_use]
+    values = {
+        "status": "planned" if arguments.dry_run else "removed",
+        "work": work.url,
+        "removed": _totals(chosen),
+        "kept": _totals([each for each in work.counts if each.name in in_use]),
+        "files": [name for each in chosen for name in each.files],
+    }
+    for each in chosen:
+        if not arguments.dry_run:
+            remove_counts(work.url, each)
+        print(f"{each.num_bytes:>15,}  {each.name}", file=sys.stderr)
+    print("\n".join(_removal_lines(values)), file=sys.stderr)
+    print_json(values)
+    return 0
+
+
+def _removal_lines(values: dict[str, Any]) -> Iterator[str]:
+    yield f"work        {values['work']}"
+    word = "would free " if values["status"] == "planned" else "removed    "
+    yield f"{word} {_told(values['removed'])}"
+    yield f"kept        {_told(values['kept'])}"
+
+
+def _told(totals: dict[str, int]) -> str:
+    return f"counts of {totals['slices']:,} slices, {totals['bytes']:,} bytes"
+
+
+def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]:
+    by_source: dict[str, list[KeptCounts]] = {}
+    for each in work.counts:
+        by_source.setdefault(each.source, []).append(each)
+    return {
+        "status": "listed",
+        "work": work.url,
+        "sources": [
+            {"name": name, **_totals(own), **_use(own, in_use)} for name, own in by_source.items()
+        ],
+        "total": {**_totals(work.counts), **_use(work.counts, in_use)},
+        "other": {"files": len(work.other), "bytes": sum(work.other.values())},
+        "temporaries": len(work.temporaries),
+    }
+
+
+def _totals(counts: Sequence[KeptCounts]) -> dict[str, int]:
+    numbers = ("texts", "text_bytes", "distinct_spans")
+    return {
+        "slices": len(counts),
+        **{field: sum(each.number(field) for each in counts) for field in numbers},
+        "bytes": sum(each.num_bytes for each in counts),
+        "without_record": sum(each.record is None for each in counts),
+    }
+
+
+def _use(counts: Iterable[KeptCounts], in_use: Collection[str] | None) -> dict[str, int | None]:
+    """Say how many are in use; null where no recipe is named."""
+    if in_use is None:
+        return dict.fromkeys(("in_use", "stale", "stale_bytes"))
+    counts = list(counts)
+    stale = [each for each in counts if each.name not in in_use]
+    return {
+        "in_use": len(counts) - len(stale),
+        "stale": len(stale),
+        "stale_bytes": sum(each.num_bytes for each in stale),
+    }
+
+
+def _file(counts: KeptCounts, in_use: Collection[str] | None) -> dict[str, Any]:
+    state = "kept" if in_use is None else "in use" if counts.name in in_use else "stale"
+    return {
+        "name": counts.name,
+        "state": "no record" if counts.record is None else state,
+        "bytes": counts.num_bytes,
+        "texts": counts.number("texts"),
+        "text_bytes": counts.number("text_bytes"),
+        "distinct_spans": counts.number("distinct_spans"),
+    }
+
+
+def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
+    yield f"work        {values['work']}"
+    for source in values["sources"]:
+        yield f"counts      {source['name']}: {_listed(source)}"
+    if not values["sources"]:
+        yield "counts      none"
+    if len(values["sources"]) > 1:
+        yield f"total       {_listed(values['total'])}"
+    if values["other"]["files"]:
+        yield f"other       {values['other']['files']:,} files, {values['other']['bytes']:,} bytes"
+    if values["temporaries"]:
+        yield f"temporary   {values['temporaries']:,} files, being written or left over"
+
+
+def _listed(own: dict[str, Any]) -> str:
+    parts = [
+        f"{own['slices']:,} slices, {own['texts']:,} texts of {own['text_bytes']:,} bytes",
+        f"{own['distinct_spans']:,} distinct spans",
+        f"{own['bytes']:,} bytes on disk",
+    ]
+    if own["without_record"]:
+        parts.append(f"{own['without_record']:,} without a record")
+    if own["in_use"] is not None:
+        parts.append(f"{own['in_use']:,} in use, {own['stale']:,} stale")
+    return "; ".join(parts)

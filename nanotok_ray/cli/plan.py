@@ -1,0 +1,98 @@
+"""The command that plans and starts nothing: plan."""
+
+import argparse
+import math
+import sys
+
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.recipe import load_recipe
+
+COMMANDS = ("plan",)
+
+_PLAN = """\
+Freeze the inputs of a recipe and say what a job would do, and how long it may take.
+
+  nanotok plan recipe.toml
+  nanotok plan recipe.toml --workers 96             (how long it takes on 96 CPUs)
+  nanotok plan recipe.toml --rate 12                (if one CPU does 12 MB of text in a second)
+  nanotok plan recipe.toml --set source.web.split=val --resplit
+
+Every input is opened, so that what cannot be read is found now and not hours later; no document is
+read but those that speed is measured with. Starts no Ray.
+
+Written is OUT/plan.json alone: which files there are, which of them are val, and how they are cut
+into slices. A file that is added later is train, even if it sorts last. A second `plan` compares
+with the frozen one and names the files that were added, removed or changed: slices with added or
+changed files are counted and tokenized, all others are left alone. A finished output keeps its plan
+until a job changes it (give --resplit to that job too). `nanotok prepare --dry-run` says what there
+is to do and freezes nothing.
+
+The time is an estimate: text by the rate of one CPU, of --rate, of the last run of this output, or
+measured here with the first texts; no less than the largest slice takes. Learning is one process
+and is estimated from the last run alone.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    own = commands.add_parser(
+        "plan",
+        help=_PLAN.partition("\n")[0],
+        description=_PLAN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
+    own.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override a key, as for prepare; repeatable",
+    )
+    own.add_argument(
+        "--resplit",
+        action="store_true",
+        help="assign train and val anew instead of keeping what the first plan froze",
+    )
+    own.add_argument(
+        "--workers",
+        type=_workers,
+        metavar="N",
+        help="CPUs to estimate for (default: all of this machine)",
+    )
+    own.add_argument(
+        "--rate",
+        type=_rate,
+        metavar="MB/s",
+        help="text that one CPU counts or tokenizes in a second (default: see above)",
+    )
+    own.set_defaults(run=_run_plan)
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate above 0 in MB/s")
+    return rate
+
+
+def _run_plan(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.planning import plan_job  # noqa: PLC0415 - slow to import
+
+    recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
+    foreseen = plan_job(
+        recipe, resplit=arguments.resplit, workers=arguments.workers, rate=arguments.rate
+    )
+    print(foreseen.text(), file=sys.stderr)
+    print_json(foreseen.values)
+    return 0

@@ -1,0 +1,154 @@
+"""An outlook as the lines that a person reads.
+
+Takes the plain values of an outlook, with an estimate or without. Knows nothing of how they were
+found.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+SHOWN = 3
+"""So many files are named."""
+
+_INDENT = " " * 12
+
+
+def outlook_text(own: Mapping[str, Any]) -> str:
+    """Give the lines: output, sources, notes, changes, what is to do, how long it may take."""
+    lines = [f"output      {own['output']}"]
+    for source in own["sources"]:
+        lines += _source_lines(source)
+    lines += [f"note        {note}" for note in own["notes"]]
+    if own["changes"] is not None:
+        lines += _change_lines(own["changes"])
+    lines += [
+        f"{stage:<11} {_told(own[stage])}"
+        for stage in ("count", "learn", "also", "tokenize")
+        if stage in own
+    ]
+    if "estimate" in own:
+        lines += _estimate_lines(own["estimate"])
+    if "frozen" in own:
+        lines.append(_frozen_line(own["frozen"]))
+    return "\n".join(lines)
+
+
+def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
+    documents = source["documents"]
+    told = "documents unknown" if documents is None else f"{documents:,} documents"
+    yield (
+        f"source      {source['name']}: {source['files']:,} files, {_size(source['stored_bytes'])} "
+        f"stored, about {_size(source['bytes'])} of text, {told}"
+    )
+    yield f"{_INDENT}{source['format']} in {source['root']}, split {source['split']}"
+    splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
+    groups = source["groups"]
+    word = "group" if groups["groups"] == 1 else "groups"
+    grouped = f"; {groups['files']:,} small files in {groups['groups']:,} {word}"
+    largest = f"the largest {_size(source['largest_slice'])}"
+    yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
+    if source["val"]["files"]:
+        yield f"{_INDENT}val: {_names(source['val']['first'], source['val']['files'])}"
+
+
+def _change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
+    slices = changed["slices"]
+    for source in changed["sources"]:
+        described = [f"{each['file']}: {each['why']}" for each in source["changed"]]
+        parts = [
+            f"{len(names):,} {word} ({_names(names, len(names))})"
+            for word, names in (
+                ("added", source["added"]),
+                ("changed", described),
+                ("removed", source["removed"]),
+            )
+            if names
+        ]
+        yield f"changed     {source['source']}: {', '.join(parts)}"
+    before, now = changed["slice_bytes"]
+    if before != now:
+        yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
+    if slices["new"] or slices["gone"]:
+        yield (
+            f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new "
+            f"(to be counted if train, and tokenized), {slices['gone']:,} gone (no longer counted, "
+            "nor in the output)"
+        )
+
+
+def _told(stage: Mapping[str, int]) -> str:
+    size = f", about {_size(stage['bytes'])}" if stage.get("bytes") else ""
+    return f"{stage['todo']:,} to do, {stage['done']:,} done{size}"
+
+
+def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
+    if estimate["seconds"] is None:
+        yield "estimate    how long it takes is unknown: no text to measure with; --rate says it"
+        return
+    stages = estimate["stages"]
+    if not stages:
+        yield "estimate    nothing to count, learn or tokenize"
+        return
+    known = {name: each for name, each in stages.items() if each["seconds"] is not None}
+    parts = ", ".join(f"{name} {duration(each['seconds'])}" for name, each in known.items())
+    cpus = f"{estimate['cpus']:,} CPU{'s' if estimate['cpus'] != 1 else ''}"
+    left_out = [name for name, each in stages.items() if each["seconds"] is None]
+    without = f", {' and '.join(left_out)} not estimated" if left_out else ""
+    yield f"estimate    {duration(estimate['seconds'])} on {cpus}: {parts}{without}"
+    for name, each in known.items():
+        rate = each["megabytes_per_second"]
+        if rate is not None:
+            per = " a CPU" if each["per_cpu"] else ""
+            yield f"{_INDENT}{name} at {rate:,.1f} MB/s{per}: {each['from']}"
+        else:
+            yield f"{_INDENT}{name}: {each['from']}"
+
+
+def _frozen_line(frozen: Mapping[str, str]) -> str:
+    if frozen["status"] == "not frozen":
+        return (
+            f"not frozen  the output is finished and verifies with the {frozen['path']} it has, "
+            "which stays until a job replaces it"
+        )
+    before = ", as before" if frozen["status"] == "as before" else ""
+    return f"frozen      {frozen['path']}{before}: a file added from now on is train"
+
+
+def _names(names: Sequence[str], total: int) -> str:
+    """Name the first few, and how many more there are.
+
+    >>> _names(["a", "b", "c", "d"], 9)
+    'a, b, c and 6 more'
+    """
+    shown = names[:SHOWN]
+    more = f" and {total - len(shown):,} more" if total > len(shown) else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def _size(size: float) -> str:
+    """Give bytes in words.
+
+    >>> _size(999), _size(1_250_000), _size(2.5e12)
+    ('999 bytes', '1.2 MB', '2.5 TB')
+    """
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size:,.0f} bytes"
+
+
+def duration(seconds: float) -> str:
+    """Give a time in words, to two units.
+
+    >>> duration(0.2), duration(59.6), duration(125), duration(7500), duration(200_000)
+    ('under 1 s', 'about 1 min', 'about 2 min 5 s', 'about 2 h 5 min', 'about 2 d 7 h')
+    """
+    if seconds < 1:
+        return "under 1 s"
+    left = round(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or parts:
+            parts.append(f"{number} {unit}" if number else "")
+    return f"about {' '.join(part for part in parts[:2] if part)}"

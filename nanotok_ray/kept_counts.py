@@ -1,0 +1,121 @@
+"""What a work folder holds: the counts of slices that earlier runs kept, and anything else.
+
+Takes the folder; gives each set of counts with its record, and removes sets. Knows the names of
+files and what records say, nothing of count files, recipes or plans.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import RECORD_FORMAT, from_json
+from nanotok_ray.storage import Folder
+
+COUNTS_FOLDER = "counts"
+
+_RECORD = ".json"
+_SUFFIXES = (".quarantine.jsonl", ".arrow", _RECORD)
+_THREADS = 16  # reading small files of a remote store is waiting
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptCounts:
+    """The counts of one slice: a count file, its record, and perhaps what was quarantined."""
+
+    name: str
+    """Path in the work folder, without suffix."""
+    source: str
+    files: Mapping[str, int]
+    """Bytes on disk of each file, by its path in the work folder."""
+    record: Mapping[str, Any] | None
+    """What the record says; None: there is none, it cannot be read, or a file is not as it says."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes on disk of all files."""
+        return sum(self.files.values())
+
+    def number(self, field: str) -> int:
+        """Give a number of the record, such as `texts`; 0 without a record."""
+        return 0 if self.record is None else int(self.record.get(field, 0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkFolder:
+    """All files of a work folder."""
+
+    url: str
+    counts: tuple[KeptCounts, ...]
+    """Sorted by name."""
+    other: Mapping[str, int]
+    """Bytes on disk of files that are no counts of a slice, by path."""
+    temporaries: tuple[str, ...]
+    """Files being written, or left by a process that was killed."""
+
+
+def kept_counts(url: str) -> WorkFolder:
+    """List a work folder and read the records of its counts.
+
+    Raises:
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    folder = Folder(url)
+    sets: dict[str, dict[str, int]] = defaultdict(dict)
+    other: dict[str, int] = {}
+    for name, size in sorted(folder.sizes().items()):
+        stem = _stem(name)
+        (other if stem is None else sets[stem])[name] = size
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        found = tuple(pool.map(lambda stem: _read(folder, stem, sets[stem]), sorted(sets)))
+    return WorkFolder(
+        url=folder.url,
+        counts=found,
+        other=other,
+        temporaries=tuple(folder.list_temporaries()),
+    )
+
+
+def remove_counts(url: str, counts: KeptCounts) -> None:
+    """Remove the files of one set, the record first, so that a half is never taken for whole."""
+    folder = Folder(url)
+    for name in _in_order(counts.files):
+        folder.remove(name)
+
+
+def _in_order(files: Mapping[str, int]) -> Iterator[str]:
+    yield from (name for name in files if name.endswith(_RECORD))
+    yield from (name for name in files if not name.endswith(_RECORD))
+
+
+def _stem(name: str) -> str | None:
+    """Give the path without suffix of a file of counts, None for any other.
+
+    >>> _stem("counts/web/a-00000-0123456789abcdef.arrow"), _stem("counts/web/notes.txt")
+    ('counts/web/a-00000-0123456789abcdef', None)
+    """
+    folder, *rest = name.split("/")
+    if folder != COUNTS_FOLDER or len(rest) != 2:  # noqa: PLR2004 - source and file
+        return None
+    return next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), None)
+
+
+def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> KeptCounts:
+    record = _record(folder, f"{stem}{_RECORD}") if f"{stem}{_RECORD}" in files else None
+    if record is not None:
+        listed = {file["name"]: file["size"] for file in record["files"]}
+        if any(files.get(name) != size for name, size in listed.items()):
+            record = None
+    return KeptCounts(name=stem, source=stem.split("/")[1], files=files, record=record)
+
+
+def _record(folder: Folder, name: str) -> Mapping[str, Any] | None:
+    try:
+        values = from_json(
+            folder.read_bytes(name), name=folder.join(name), expected_format=RECORD_FORMAT
+        )
+    except (FileNotFoundError, CorruptOutputError):
+        return None
+    return values if values.get("stage") == "count" else None

@@ -1,0 +1,91 @@
+"""What became of a source's files since an earlier plan: added, removed, changed.
+
+Compares what identifies the content of files in two plans; reads nothing. Does not know which
+results depend on them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.plan.model import Plan, PlannedSource, file_key
+from nanotok_ray.sources import SourceFile
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceChanges:
+    """The files of one source that are not as in the earlier plan, by path, sorted."""
+
+    source: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    reasons: Mapping[str, str]
+    """Of a changed file, what tells that it changed, as `size 10 -> 12`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values."""
+        return {
+            "source": self.source,
+            "added": list(self.added),
+            "removed": list(self.removed),
+            "changed": [{"file": path, "why": self.reasons[path]} for path in self.changed],
+        }
+
+
+def changes(before: Plan, after: Plan) -> Iterator[SourceChanges]:
+    """Give the sources whose files changed: those of the later plan in order, then those gone."""
+    old = {source.name: source for source in before.sources}
+    new = {source.name: source for source in after.sources}
+    for name in (*new, *(name for name in old if name not in new)):
+        found = _changes(name, _files(old.get(name)), _files(new.get(name)))
+        if found.added or found.removed or found.changed:
+            yield found
+
+
+def _files(source: PlannedSource | None) -> dict[str, SourceFile]:
+    return {} if source is None else {file.path: file for file in source.files}
+
+
+def _changes(
+    name: str, old: Mapping[str, SourceFile], new: Mapping[str, SourceFile]
+) -> SourceChanges:
+    reasons = {
+        path: _reason(old[path], file)
+        for path, file in new.items()
+        if path in old and file_key(old[path]) != file_key(file)
+    }
+    return SourceChanges(
+        source=name,
+        added=tuple(path for path in new if path not in old),
+        removed=tuple(path for path in old if path not in new),
+        changed=tuple(reasons),
+        reasons=reasons,
+    )
+
+
+def _reason(old: SourceFile, new: SourceFile) -> str:
+    if old.size != new.size:
+        return f"size {old.size:,} -> {new.size:,}"
+    for field in ("format", "compression"):
+        if getattr(old, field) != getattr(new, field):
+            return f"{field} {getattr(old, field)} -> {getattr(new, field)}"
+    if old.footer_sha256 != new.footer_sha256:
+        return "footer"
+    return "etag" if old.etag != new.etag else "modification time"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SliceChanges:
+    """How many slices of a plan were in an earlier one, and how many of that are gone."""
+
+    same: int
+    new: int
+    gone: int
+
+
+def slice_changes(before: Plan, after: Plan) -> SliceChanges:
+    """Compare the slices of two plans by their keys."""
+    old = {each.key for each in before.slices()}
+    new = {each.key for each in after.slices()}
+    return SliceChanges(same=len(old & new), new=len(new - old), gone=len(old - new))

@@ -1,0 +1,130 @@
+"""Cut points: what a file added or removed in the middle may change, and what it may not."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import _core
+from nanotok_ray.plan.cut import FILE_COST_BYTES, GROUP_LIMIT, cut_file, group_files
+from nanotok_ray.plan.model import estimated_bytes
+from nanotok_ray.sources import RowGroup, SourceFile
+
+SLICE_BYTES = 8 * FILE_COST_BYTES  # small files weigh 1/8 of it or more: 1 in 4 names ends a group
+
+
+def a_file(name, size, form):
+    own = SourceFile(path=name, url=f"/{name}", size=size, mtime_ns=0, format="jsonl")
+    if form == "parquet":
+        sizes = [size // 3, size // 3, size - 2 * (size // 3)]
+        layout = tuple(RowGroup(rows=1, num_bytes=each) for each in sizes)
+        return replace(own, format="parquet", layout=layout, footer_sha256="00")
+    return replace(own, compression=None if form == "jsonl" else form)
+
+
+NAMES = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
+SIZES = st.one_of(  # most are small, some are cut
+    *[st.integers(0, 2 * FILE_COST_BYTES)] * 6, st.integers(0, 5 * SLICE_BYTES)
+)
+FORMS = st.sampled_from(["jsonl", "jsonl", "parquet", "gzip"])
+CORPORA = st.dictionaries(NAMES, st.tuples(SIZES, FORMS), max_size=60)
+
+
+def files_of(corpus):
+    return [a_file(name, *corpus[name]) for name in sorted(corpus, key=str.encode)]
+
+
+def weight(file):
+    pieces = cut_file(file, slice_bytes=SLICE_BYTES)
+    return max(FILE_COST_BYTES, sum(estimated_bytes(file, piece) for piece in pieces))
+
+
+def is_large(file):
+    return weight(file) * 4 > SLICE_BYTES
+
+
+def is_landmark(file):
+    """Tell whether a group ends with this file, whatever its neighbours are."""
+    bound = 2 * weight(file) / SLICE_BYTES
+    return is_large(file) or _core.hash64(file.path.encode()) / 2**64 < bound
+
+
+def slices_of(files):
+    """Give each slice as (stem, number, ((file, start, stop), ...)): what its key is made of."""
+    return [
+        (stem, number, tuple((file, piece.start, piece.stop) for file, piece in members))
+        for stem, number, members in group_files(files, slice_bytes=SLICE_BYTES)
+    ]
+
+
+def check(files, removed):
+    """See that taking away neighbours, and putting them back, changes no slice that it must not."""
+    names = [file.path for file in files]
+    left = [file for file in files if file.path not in removed]
+    first = min(names.index(name) for name in removed)
+    last = max(names.index(name) for name in removed)
+    before = [n for n in range(first) if is_landmark(files[n])]
+    behind = [n for n in range(last + 1, len(files)) if is_landmark(files[n])]
+    start = before[-1] + 1 if before else 0
+    stop = behind[0] + 1 if behind else len(files)
+    outside = {*names[:start], *names[stop:]}
+
+    def is_apart(file):
+        return file.path in outside or (is_large(file) and file.path not in removed)
+
+    def apart(slices):
+        return [each for each in slices if all(is_apart(file) for file, _, _ in each[2])]
+
+    whole, without = slices_of(files), slices_of(left)
+    assert apart(whole) == apart(without)
+    # No slice lies across a landmark, so those apart are all slices outside the region.
+    for slices in (whole, without):
+        seen = {file.path for each in apart(slices) for file, _, _ in each[2]}
+        assert outside <= seen
+    # Between two landmarks that weigh less than the limit lies one group, before and after.
+    region = [file for file in files[start:stop] if not is_large(file)]
+    if sum(map(weight, region)) <= GROUP_LIMIT * SLICE_BYTES and first == last:
+        changed = [each for each in without if each not in whole]
+        assert len(changed) <= 1
+
+
+@given(CORPORA, st.dictionaries(NAMES, st.tuples(SIZES, FORMS), min_size=1, max_size=1))
+def test_one_file_more_or_less_changes_the_groups_around_it_alone(corpus, added):
+    check(files_of(corpus | added), set(added))
+
+
+@given(CORPORA.filter(bool), st.data())
+def test_several_neighbours_more_or_less_change_the_groups_around_them_alone(corpus, data):
+    files = files_of(corpus)
+    first = data.draw(st.integers(0, len(files) - 1))
+    last = data.draw(st.integers(first, min(first + 5, len(files) - 1)))
+    check(files, {file.path for file in files[first : last + 1]})
+
+
+@given(CORPORA)
+def test_no_group_is_over_the_limit_and_no_byte_is_lost(corpus):
+    files = files_of(corpus)
+    slices = slices_of(files)
+    for _, _, members in slices:
+        if len({file.path for file, _, _ in members}) > 1:
+            assert sum(weight(file) for file, _, _ in members) <= GROUP_LIMIT * SLICE_BYTES
+            assert not any(is_large(file) for file, _, _ in members)
+    flat = [member for _, _, members in slices for member in members]
+    cut = [(file, cut_file(file, slice_bytes=SLICE_BYTES)) for file in files]
+    assert flat == [(file, piece.start, piece.stop) for file, pieces in cut for piece in pieces]
+
+
+@given(CORPORA, st.randoms())
+def test_the_same_files_give_the_same_slices(corpus, random):
+    shuffled = list(corpus.items())
+    random.shuffle(shuffled)
+    assert slices_of(files_of(dict(shuffled))) == slices_of(files_of(corpus))
+
+
+def test_few_groups_end_at_the_limit():
+    files = [a_file(f"{number:06}", FILE_COST_BYTES, "jsonl") for number in range(20_000)]
+    slices = [[file for file, _, _ in members] for _, _, members in slices_of(files)]
+    by_limit = [members for members in slices[:-1] if not is_landmark(members[-1])]
+    at_landmarks = sum(map(is_landmark, files))
+    assert 0 < len(by_limit) / at_landmarks < 0.03
+    assert 3 < len(files) / len(slices) < 5  # a quarter of the names end a group
