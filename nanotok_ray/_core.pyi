@@ -16,6 +16,7 @@ __all__ = [
     "UNICODE_VERSION",
     "Decoder",
     "Encoder",
+    "RunSums",
     "SpanCounts",
     "SpanTable",
     "Splitter",
@@ -145,6 +146,42 @@ class SpanCounts:
 
     def sorted_run(self, *, threads: int = 1) -> _SortedRun:
         """Return all spans with their counts, sorted by (hash64, span), whatever the threads."""
+
+@final
+class RunSums:
+    """Sums of sorted runs that come one hash range after the other."""
+
+    def __new__(cls, *, min_count: int = 1, hashes: bool = False) -> Self:
+        """Start empty; spans that occur less often than `min_count`, before weights, are dropped.
+
+        Hashes are kept only if asked for.
+        """
+
+    def add(self, runs: list[_SortedRun], names: list[str], weights: list[int]) -> None:
+        """Add the runs of one range, of which no span was there before; all others come after.
+
+        Args:
+            runs: sorted each.
+            names: what messages call each run.
+            weights: what the counts of each run are multiplied by.
+
+        Raises:
+            TokenizerError: A run is not sorted, or its arrays do not fit together; names it.
+            CountOverflowError: A sum would pass 2**64 - 1, plain or weighted; names the span. The
+                sums are of no use then.
+        """
+
+    def totals(self) -> tuple[list[int], list[int]]:
+        """Return (spans, their bytes, distinct spans) of all runs, and of what was dropped of them.
+
+        Weights are left out.
+        """
+
+    def take(self) -> _SortedRun:
+        """Return the spans and their weighted counts, and hold none from then on.
+
+        The first array is empty if no hashes were asked for.
+        """
 
 def merge_runs(runs: list[_SortedRun]) -> _SortedRun:
     """Return the sum of sorted runs as one sorted run.

@@ -1,31 +1,32 @@
-"""The count file: sorted spans and their counts as Arrow IPC, and ranges of hashes back.
+"""The count file: sorted spans and their counts as Arrow IPC, and any of its rows back.
 
-Rows (hash64, span, count) sorted by (hash64, span), in record batches of 65,536 rows. The head has
-the row offsets of 4,096 equal hash ranges, so that any power of two of ranges can be read without
-re-partitioning, and what the counts were made from. Knows neither how spans are counted nor what is
-learned from them.
+Rows (hash64, span, count) sorted by (hash64, span), in record batches of equal size, the last
+perhaps smaller. The head has the row offsets of 4,096 equal hash ranges, so that any power of two
+of ranges can be read without re-partitioning, and what the counts were made from. Knows neither how
+spans are counted nor what is learned from them.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from nanotok_ray import _core
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CorruptOutputError, CountsError, TransientIOError
+from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError, TransientIOError
 from nanotok_ray.storage import open_input
+from nanotok_ray.storage.urls import local_path
 
 COUNTS_FORMAT = "nanotok-counts 2"
 """Belongs to the key of every count file: it fixes xxh3_64 with seed 0 as the hash."""
 
 NUM_RANGES = 4096
-BATCH_ROWS = 65_536
-SUM_RANGES = 16
-"""Hash ranges in which count files are summed; a power of two."""
+BATCH_ROWS = 4096
+"""Rows of a batch that is written, about 140 kB; readers take any. Who reads many files in order
+holds a batch of each."""
 
 Run = tuple[
     npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]
@@ -36,22 +37,159 @@ _FAMILY = b"nanotok-counts "
 _SCHEMA = pa.schema([("hash64", pa.uint64()), ("span", pa.large_binary()), ("count", pa.uint64())])
 
 
+class CountWriter:
+    """Writes one count file from runs of rising hashes: the same rows are the same bytes."""
+
+    def __init__(
+        self, sink: pa.NativeFile, sizes: npt.NDArray[np.int64], origin: CountOrigin
+    ) -> None:
+        """Write the head; `sizes` are the rows of each of the 4,096 ranges (`range_sizes`)."""
+        metadata = {
+            "format": COUNTS_FORMAT,
+            "ranges": json.dumps([0, *np.cumsum(sizes).tolist()]),
+            "origin": origin.to_json(),
+        }
+        self._writer = pa.ipc.new_file(sink, _SCHEMA.with_metadata(metadata))
+        self._rest = _SCHEMA.empty_table()
+        """Rows that do not fill a batch."""
+
+    def write(self, run: Run) -> None:
+        """Append a run; holds fewer than `BATCH_ROWS` rows afterwards."""
+        table = _table(run)
+        fill = min(-len(self._rest) % BATCH_ROWS, len(table))
+        if len(self._rest):
+            self._rest = pa.concat_tables([self._rest, table.slice(0, fill)]).combine_chunks()
+            if len(self._rest) < BATCH_ROWS:
+                return
+            self._writer.write_table(self._rest)
+        whole = (len(table) - fill) // BATCH_ROWS * BATCH_ROWS
+        if whole:
+            self._writer.write_table(table.slice(fill, whole), max_chunksize=BATCH_ROWS)
+        self._rest = table.take(np.arange(fill + whole, len(table)))
+
+    def close(self) -> None:
+        """Write what is left, and the end of the file."""
+        if len(self._rest):
+            self._writer.write_table(self._rest.combine_chunks())
+        self._writer.close()
+
+
 def pack_counts(run: Run, origin: CountOrigin) -> pa.Buffer:
     """Write a sorted run as the bytes of a count file."""
-    hashes, data, offsets, counts = run
-    spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
-    bounds = np.arange(NUM_RANGES, dtype=np.uint64) << np.uint64(52)
-    starts = [*np.searchsorted(hashes, bounds).tolist(), len(hashes)]
-    metadata = {
-        "format": COUNTS_FORMAT,
-        "ranges": json.dumps(starts),
-        "origin": origin.to_json(),
-    }
-    table = pa.table([pa.array(hashes), spans, pa.array(counts)], schema=_SCHEMA)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema.with_metadata(metadata)) as writer:
-        writer.write_table(table, max_chunksize=BATCH_ROWS)
+    writer = CountWriter(sink, range_sizes(run[0]), origin)
+    writer.write(run)
+    writer.close()
     return sink.getvalue()
+
+
+def range_sizes(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Give how many rows lie in each of the 4,096 ranges, for sorted hashes."""
+    bounds = np.arange(NUM_RANGES, dtype=np.uint64) << np.uint64(52)
+    return np.diff(np.searchsorted(hashes, bounds), append=len(hashes)).astype(np.int64)
+
+
+class CountReader:
+    """An open count file; errors name it."""
+
+    def __init__(self, source: pa.NativeFile, *, name: str) -> None:
+        """Read the end of the file; CorruptOutputError if it is no count file of this version."""
+        self.name = name
+        self._source = source
+        try:
+            self._reader = pa.ipc.open_file(source)
+        except TransientIOError:
+            raise
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._damaged(error) from error
+        self._metadata = self._reader.schema.metadata or {}
+        _check_format(self._metadata.get(b"format", b""), name=name)
+        if not self._reader.schema.equals(_SCHEMA):
+            raise self._damaged(f"its columns are {self._reader.schema.names}")
+        self.num_batches: int = self._reader.num_record_batches
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Open a path or URL.
+
+        Raises:
+            CorruptOutputError: not a count file of this version.
+            FileNotFoundError: there is no such file.
+        """
+        path = local_path(url)
+        source = pa.PythonFile(open_input(url), mode="r") if path is None else pa.OSFile(path)
+        try:
+            return cls(source, name=url)
+        except BaseException:
+            source.close()
+            raise
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the file."""
+        return int(self._source.size())
+
+    def origin(self) -> CountOrigin:
+        """Give what the counts were made from.
+
+        Raises:
+            CorruptOutputError: it does not say so.
+        """
+        try:
+            return CountOrigin.from_json(self._metadata.get(b"origin", b""), name=self.name)
+        except CountsError as error:
+            raise CorruptOutputError(str(error)) from error
+
+    def starts(self, num_ranges: int) -> npt.NDArray[np.int64]:
+        """Give the first row of each of so many ranges (a power of two up to 4,096), and the end.
+
+        Raises:
+            CorruptOutputError: the head does not say it.
+        """
+        try:
+            starts = np.array(json.loads(self._metadata[b"ranges"]), dtype=np.int64)
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            raise self._damaged("its head has no row offsets of ranges") from error
+        if starts.shape != (NUM_RANGES + 1,) or starts[0] != 0 or np.any(np.diff(starts) < 0):
+            raise self._damaged("the row offsets of ranges in its head make no sense")
+        return starts[:: NUM_RANGES // num_ranges].copy()
+
+    def batch(self, number: int) -> pa.RecordBatch:
+        """Read one batch.
+
+        Raises:
+            CorruptOutputError: there is none, or it is damaged.
+        """
+        if number >= self.num_batches:
+            raise self._damaged("it holds fewer rows than its head says")
+        try:
+            batch = self._reader.get_batch(number)
+            batch.validate()
+        except TransientIOError:
+            raise
+        except (pa.ArrowInvalid, OSError) as error:
+            raise self._damaged(error) from error
+        return batch
+
+    def run(self, batch: pa.RecordBatch) -> Run:
+        """Give rows of a batch as a run, not copied.
+
+        Raises:
+            CorruptOutputError: a value is missing.
+        """
+        try:
+            spans = Documents.from_arrow(batch.column(1))
+            hashes, counts = batch.column(0).to_numpy(), batch.column(2).to_numpy()
+        except (pa.ArrowInvalid, SourceError) as error:
+            raise self._damaged(error) from error
+        return hashes, spans.data, spans.offsets, counts
+
+    def close(self) -> None:
+        """Let go of the file; what was read stays."""
+        self._source.close()
+
+    def _damaged(self, why: object) -> CorruptOutputError:
+        return CorruptOutputError(f"{self.name} cannot be read as a count file: {why}")
 
 
 def read_origin(source: pa.NativeFile, *, name: str) -> CountOrigin:
@@ -60,16 +198,7 @@ def read_origin(source: pa.NativeFile, *, name: str) -> CountOrigin:
     Raises:
         CorruptOutputError: not a count file of this version.
     """
-    try:
-        metadata = _open(source, name=name).schema.metadata
-    except TransientIOError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptOutputError(f"{name} cannot be read as a count file: {error}") from error
-    try:
-        return CountOrigin.from_json(metadata.get(b"origin", b""), name=name)
-    except CountsError as error:
-        raise CorruptOutputError(str(error)) from error
+    return CountReader(source, name=name).origin()
 
 
 def read_range(source: pa.NativeFile, *, number: int, num_ranges: int, name: str) -> Run:
@@ -78,25 +207,14 @@ def read_range(source: pa.NativeFile, *, number: int, num_ranges: int, name: str
     Raises:
         CorruptOutputError: not a count file of this version.
     """
-    try:
-        reader = _open(source, name=name)
-        starts = json.loads(reader.schema.metadata[b"ranges"])
-        step = NUM_RANGES // num_ranges
-        first, last = starts[number * step], starts[(number + 1) * step]
-        batches = range(first // BATCH_ROWS, -(-last // BATCH_ROWS))
-        table = pa.Table.from_batches([reader.get_batch(each) for each in batches], reader.schema)
-    except TransientIOError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptOutputError(f"{name} cannot be read as a count file: {error}") from error
-    own = table.slice(first - (first // BATCH_ROWS) * BATCH_ROWS, last - first).combine_chunks()
-    spans = Documents.from_arrow(_one_chunk(own["span"]))
-    return (
-        _one_chunk(own["hash64"]).to_numpy(),
-        spans.data,
-        spans.offsets,
-        _one_chunk(own["count"]).to_numpy(),
-    )
+    reader = CountReader(source, name=name)
+    first, last = reader.starts(num_ranges)[number : number + 2].tolist()
+    if first == last:
+        return reader.run(pa.RecordBatch.from_pylist([], schema=_SCHEMA))
+    size = max(1, reader.batch(0).num_rows)
+    batches = [reader.batch(each) for each in range(first // size, -(-last // size))]
+    table = pa.Table.from_batches(batches).slice(first % size, last - first)
+    return reader.run(table.combine_chunks().to_batches()[0])
 
 
 def origins_of(urls: Sequence[str]) -> dict[str, CountOrigin]:
@@ -108,46 +226,24 @@ def origins_of(urls: Sequence[str]) -> dict[str, CountOrigin]:
     """
     origins = {}
     for url in urls:
-        with open_input(url) as file:
-            origins[url] = read_origin(pa.PythonFile(file), name=url)
+        reader = CountReader.open(url)
+        origins[url] = reader.origin()
+        reader.close()
     return origins
 
 
-def sum_ranges(urls: Sequence[str]) -> Iterator[Run]:
-    """Give the summed counts of all files, one hash range after the other.
-
-    Raises:
-        CorruptOutputError: a file is not a count file of this version.
-        CountOverflowError: a sum would pass 2**64 - 1.
-    """
-    for number in range(SUM_RANGES):
-        yield _core.merge_runs([_read(url, number) for url in urls])
+def _table(run: Run) -> pa.Table:
+    hashes, data, offsets, counts = run
+    spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
+    return pa.table([pa.array(hashes), spans, pa.array(counts)], schema=_SCHEMA)
 
 
-def join_runs(runs: Sequence[Run]) -> Run:
-    """Put runs of rising hash ranges one after the other; there is at least one."""
-    spans = Documents.joined([Documents(data=run[1], offsets=run[2]) for run in runs])
-    hashes = np.concatenate([run[0] for run in runs])
-    return hashes, spans.data, spans.offsets, np.concatenate([run[3] for run in runs])
-
-
-def _read(url: str, number: int) -> Run:
-    with open_input(url) as file:
-        return read_range(pa.PythonFile(file), number=number, num_ranges=SUM_RANGES, name=url)
-
-
-def _open(source: pa.NativeFile, *, name: str) -> pa.ipc.RecordBatchFileReader:
-    reader = pa.ipc.open_file(source)
-    found = (reader.schema.metadata or {}).get(b"format", b"")
+def _check_format(found: bytes, *, name: str) -> None:
     if found == COUNTS_FORMAT.encode():
-        return reader
+        return
     if not found.startswith(_FAMILY):
         raise CorruptOutputError(f"{name} is not a count file of format {COUNTS_FORMAT!r}")
     raise CorruptOutputError(
         f"{name} is a count file of format {found.decode(errors='replace')!r}, this nanotok_ray "
         f"reads {COUNTS_FORMAT!r}: count the texts again"
     )
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], type=column.type)

@@ -1,4 +1,4 @@
-"""From counts to merges: count files are summed hash range by hash range, then learned from.
+"""From counts to merges: count files are reduced to their sums, then learned from.
 
 Only sums reach the learner, which never sees a document. One process, as the counts of all distinct
 spans of a corpus fit one machine long after the corpus does not. Knows neither Ray nor what a
@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.span_totals import SpanTotals
 
 if TYPE_CHECKING:
     from nanotok_ray.count_file import Run
+    from nanotok_ray.reduce import CountPart, OnRead, Reduced
 
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, how often the pair occurred."""
@@ -49,26 +51,35 @@ class Learned:
     span_offsets: npt.NDArray[np.int64]
     """[n + 1]: where each begins, and the end."""
     span_counts: npt.NDArray[np.uint64]
-    """[n]: how often each occurs in all files together."""
+    """[n]: how often each occurs in all files together, weighted."""
+    totals: SpanTotals
+    """What was counted, and what of it was dropped before learning: plain counts."""
 
     @property
     def spans(self) -> int:
-        """How many spans were counted; this adds them up."""
-        return sum(self.span_counts.tolist())
+        """How many spans were counted."""
+        return self.totals.spans
+
+    @property
+    def span_bytes(self) -> int:
+        """The bytes of all spans that were counted, each as often as it occurs."""
+        return self.totals.span_bytes
 
     @property
     def distinct_spans(self) -> int:
-        """How many different spans there are."""
-        return len(self.span_counts)
+        """How many different spans were counted."""
+        return self.totals.distinct_spans
 
 
 def learn_merges(
-    urls: Sequence[str],
+    parts: "Sequence[CountPart] | Sequence[str]",
     *,
     num_merges: int,
+    min_count: int = 1,
     min_pair_count: int = 1,
     max_token_bytes: int | None = None,
     threads: int = 1,
+    on_read: "OnRead | None" = None,
     on_progress: OnMerges | None = None,
 ) -> Learned:
     """Sum count files and learn up to `num_merges` merges from all of them, as `learn_run` does.
@@ -76,16 +87,57 @@ def learn_merges(
     The result depends on the sums alone, so neither the order of the files nor how the corpus was
     sliced can change it. That all were cut by one pattern is for the caller to see to.
 
+    Args:
+        parts: count files with weights, or their paths or URLs, each of weight 1.
+        num_merges: make so many at most.
+        min_count: leave out spans that occur less often in all files together, before weights.
+        min_pair_count: do not merge a pair that occurs less often, weights included.
+        max_token_bytes: make no token of more bytes; None: of any number.
+        threads: use so many at most; the result does not depend on it.
+        on_read: called while the files are read; see `reduce_counts`.
+        on_progress: called about every 1% of the merges; what either raises ends the call.
+
     Raises:
-        CorruptOutputError: a file is not a count file of this version.
+        CorruptOutputError: a file is not a count file of this version, or is damaged.
         CountOverflowError: a sum would pass 2**64 - 1.
-        TokenizerError: a limit is out of its range.
+        CountsError: `min_count` is out of its range.
+        TokenizerError: another limit is out of its range.
     """
-    from nanotok_ray.count_file import join_runs, sum_ranges  # noqa: PLC0415 - imports pyarrow
+    from nanotok_ray.reduce import CountPart, reduce_counts  # noqa: PLC0415 - imports pyarrow
 
     check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
-    return learn_run(
-        join_runs(list(sum_ranges(urls))),
+    own = [CountPart(url=part) if isinstance(part, str) else part for part in parts]
+    reduced = reduce_counts(own, min_count=min_count, on_progress=on_read)
+    return learn_reduced(
+        reduced,
+        num_merges=num_merges,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+        on_progress=on_progress,
+    )
+
+
+def learn_reduced(
+    reduced: "Reduced",
+    *,
+    num_merges: int,
+    min_pair_count: int = 1,
+    max_token_bytes: int | None = None,
+    threads: int = 1,
+    on_progress: OnMerges | None = None,
+) -> Learned:
+    """Learn up to `num_merges` merges from sums, as `learn_run` does.
+
+    Raises:
+        CountOverflowError, TokenizerError: as for `learn_run`.
+    """
+    check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
+    return _learn(
+        reduced.data,
+        reduced.offsets,
+        reduced.counts,
+        totals=reduced.totals,
         num_merges=num_merges,
         min_pair_count=min_pair_count,
         max_token_bytes=max_token_bytes,
@@ -121,6 +173,31 @@ def learn_run(
     """
     check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
     _, data, offsets, counts = run
+    return _learn(
+        data,
+        offsets,
+        counts,
+        totals=SpanTotals.of(offsets, counts),
+        num_merges=num_merges,
+        min_pair_count=min_pair_count,
+        max_token_bytes=max_token_bytes,
+        threads=threads,
+        on_progress=on_progress,
+    )
+
+
+def _learn(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.uint64],
+    *,
+    totals: SpanTotals,
+    num_merges: int,
+    min_pair_count: int,
+    max_token_bytes: int | None,
+    threads: int,
+    on_progress: OnMerges | None,
+) -> Learned:
     merges, merge_counts, applied, stop_reason = _core.learn(
         data,
         offsets,
@@ -139,6 +216,7 @@ def learn_run(
         span_data=data,
         span_offsets=offsets,
         span_counts=counts,
+        totals=totals,
     )
 
 

@@ -5,7 +5,8 @@ is tokenized or where it ran.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ from nanotok_ray.plan import Plan, Slice, plan_to_json
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+
+_READERS = 16  # opening a remote file is waiting
 
 COUNTED = (
     "text_bytes",
@@ -99,20 +102,46 @@ def read_record(folder: Folder, name: str) -> Record | None:
     return Record(name=name, values=values, sha256=hashlib.sha256(data).hexdigest())
 
 
+def finished_records(
+    folder: Folder, wanted: Sequence[tuple[str, str]], *, below: Iterable[str]
+) -> list[Record | None]:
+    """Give what `finished_record` gives for each (name, key), for the cost of a few listings.
+
+    `below` are prefixes of names; records and their files lie below one of them.
+    """
+    sizes = {name: size for prefix in below for name, size in folder.sizes(prefix).items()}
+
+    def look(each: tuple[str, str]) -> Record | None:
+        name, key = each
+        record = _record_of(folder, name, key=key) if name in sizes else None
+        if record is None:
+            return None
+        is_there = all(sizes.get(file["name"]) == file["size"] for file in record.values["files"])
+        return record if is_there else None
+
+    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+        return list(pool.map(look, wanted))
+
+
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
     """Give the record of a slice if it has this key and its files are there with their sizes.
 
     Only those of its files are asked for whose names begin with `below`.
     """
-    try:
-        record = read_record(folder, name)
-    except CorruptOutputError:
-        return None
-    if record is None or record.values.get("key") != key:
+    record = _record_of(folder, name, key=key)
+    if record is None:
         return None
     files = [file for file in record.values["files"] if file["name"].startswith(below)]
     present = all(folder.size(file["name"]) == file["size"] for file in files)
     return record if present else None
+
+
+def _record_of(folder: Folder, name: str, *, key: str) -> Record | None:
+    try:
+        record = read_record(folder, name)
+    except CorruptOutputError:
+        return None
+    return record if record is not None and record.values.get("key") == key else None
 
 
 def assemble(

@@ -14,6 +14,9 @@ from nanotok_ray.storage import Folder
 
 TAIL = "tail"
 """Reason of the one entry that stands for rows that could not be enumerated."""
+SKIPPED = "skipped"
+"""Reason of the one entry for each piece of a slice that could not be done at all, where the recipe
+allows it; it does not count towards the limits either."""
 DROPPED = "dropped"
 """Reason of a document that the user's own rule left out; it does not count towards the limit."""
 
@@ -85,7 +88,7 @@ def check_limits(
     Raises:
         QuarantineLimitError: more tails, or a larger share of the documents, than is allowed.
     """
-    counted = sum(number for kind, number in quarantined.items() if kind != DROPPED)
+    counted = sum(number for kind, number in quarantined.items() if kind not in {DROPPED, SKIPPED})
     reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
     tails = quarantined.get(TAIL, 0)
     if tails > limits.max_tails:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import QuarantineEntry
+from nanotok_ray.quarantine import SKIPPED, QuarantineEntry
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
 
@@ -71,6 +71,15 @@ class SliceReading:
                 num_bytes=len(document),
             ),
         )
+
+    def skip(self) -> None:
+        """Set aside every piece as a whole, unread: the slice could not be done."""
+        for number, piece in enumerate(self.slice.pieces):
+            unit = "row groups" if piece.format == "parquet" else "bytes"
+            reason = f"{SKIPPED}: {unit} {piece.start} to {piece.stop}"
+            bad = BadDocument(number=0, position=0, reason=reason, hash64=None, num_bytes=0)
+            self.documents_in += 1
+            self._enter(number, bad)
 
     @property
     def reasons(self) -> dict[str, int]:

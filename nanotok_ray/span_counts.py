@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nanotok_ray import _core
 from nanotok_ray.count_columns import Column, checked_run, columns_of
-from nanotok_ray.count_file import Run, join_runs, origins_of, sum_ranges
+from nanotok_ray.count_file import Run, origins_of
 from nanotok_ray.count_origin import CountOrigin, check_same_spans
 from nanotok_ray.counted_spans import CountedSpans
 from nanotok_ray.documents import Nulls
 from nanotok_ray.errors import CountsError, SplitError
 from nanotok_ray.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.recipe import Gaps
+from nanotok_ray.reduce import sum_run
 from nanotok_ray.summed_runs import SummedRuns
 from nanotok_ray.text_batches import batches_of
 from nanotok_ray.threads import default_threads
@@ -113,7 +114,7 @@ class SpanCounts(CountedSpans):
     def load(cls, *files: str | os.PathLike[str]) -> Self:
         """Read count files, paths or URLs, at least one, and add them up.
 
-        Held in memory are the sums, and about a sixteenth of the files.
+        Held in memory are the sums, and of the files 256 MiB at a time.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -127,7 +128,7 @@ class SpanCounts(CountedSpans):
         urls = [os.fspath(file) for file in files]
         origin = CountOrigin.joined(origins_of(urls))
         origin.check_unicode(urls[0])
-        return cls._of(origin, join_runs(list(sum_ranges(urls))))
+        return cls._of(origin, sum_run(urls))
 
     def update(self, texts: "Texts", *, nulls: Nulls = "error") -> None:
         """Count the spans of texts, each on its own.

@@ -25,10 +25,12 @@ from nanotok_ray.tokenizer import Model
 from nanotok_ray.tokenizer.model import NUM_BYTES
 
 REPORT_NAME = "report.json"
-REPORT_FORMAT = "nanotok-report 1"
+REPORT_FORMAT = "nanotok-report 2"
 
 _BLOCK = 2**20
 """So many spans are Python's integers at a time."""
+
+NOTHING_DROPPED = {"distinct_spans": 0, "spans": 0, "bytes": 0}
 
 _RULES = {
     "order": "highest count first; among equals the smallest (left, right)",
@@ -62,6 +64,22 @@ class Counted:
     """Code points of the texts."""
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Documents that could not be used, by reason."""
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For each source its weight, and what was counted of it, without the weight."""
+    weight_unit: int = 1
+    """A count of weight 1 is so much in what was learned from: `span_bytes`, `count`, `applied`
+    and the curve's tokens; all else is without weights."""
+    min_count: int = 1
+    """Spans that occur less often were left out."""
+    dropped: Mapping[str, int] = field(default_factory=lambda: dict(NOTHING_DROPPED))
+    """What that left out: distinct spans, spans, and bytes of these."""
+    skipped_slices: Sequence[str] = ()
+    """Slices that could not be counted and were left out, as the recipe allows."""
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether some source counts more than another."""
+        return len({source["multiplier"] for source in self.sources.values()}) > 1
 
 
 def training_report(
@@ -117,6 +135,7 @@ def training_report(
         "max_token_bytes": max_token_bytes,
         "rules": _RULES,
         **asdict(counted),
+        "differs_from_rustbpe": _differences(counted, max_token_bytes=max_token_bytes),
         "duplicate_tokens": [list(pair) for pair in model.duplicates()],
         "curve": curve,
         "merges": {
@@ -193,6 +212,16 @@ def token_text(token: bytes) -> str:
     (' naïve', '\\xff\\\\')
     """
     return token.replace(b"\\", rb"\\").decode(errors="backslashreplace")
+
+
+def _differences(counted: Counted, *, max_token_bytes: int | None) -> list[str]:
+    """Name what makes the merges others than those rustbpe learns from the counted documents."""
+    settings = {
+        "weight": counted.has_weights,
+        "min_count": counted.min_count > 1,
+        "max_token_bytes": max_token_bytes is not None,
+    }
+    return [name for name, makes_others in settings.items() if makes_others]
 
 
 def _check_lengths(model: Model, **columns: Numbers) -> None:

@@ -48,5 +48,4 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power
     monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_tasks)
-    monkeypatch.setattr("nanotok_ray.cluster.train.num_cpus", lambda: 1)
     monkeypatch.setattr("nanotok_ray.cluster.job.ray_session", lambda **_: nullcontext())

@@ -7,6 +7,7 @@ import rustbpe
 
 from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.plan import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import recipe, texts, write_corpus
 
@@ -50,3 +51,36 @@ def test_slices_after_the_cut_are_not_counted(tmp_path, in_process):
     train_tokenizer(recipe(tmp_path / "in", tmp_path / "cut", "limits.max_chars=2000"))
     everything = list((tmp_path / "all-work").rglob("*.arrow"))
     assert 1 < len(list((tmp_path / "cut-work").rglob("*.arrow"))) < len(everything) / 2
+
+
+def counted_slices(tmp_path, *overrides):
+    """Count up to a limit; give of how many slices there are count files."""
+    made = recipe(tmp_path / "in", tmp_path / "cut", "limits.slice_bytes=1000", *overrides)
+    train_tokenizer(made)
+    counted = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "cut-work").rglob("*.arrow")}
+    return len(counted)
+
+
+@pytest.mark.parametrize("doc_cap", [None, 50, 5])
+def test_hardly_more_is_counted_than_is_needed(tmp_path, in_process, doc_cap):
+    write_corpus(tmp_path / "in")
+    limit = 3000 if doc_cap is None else 10 * doc_cap
+    needed = len(upstream_documents(max_chars=limit, doc_cap=doc_cap))
+    slices = [
+        each
+        for each in make_plan(
+            recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000")
+        ).slices(split="train")
+        if each.source == "web"
+    ]
+    rows = [
+        sum(file.layout[group].rows for group in range(piece.start, piece.stop))
+        for each in slices
+        for file, piece in zip(each.files, each.pieces, strict=True)
+    ]
+    reach = next(n for n in range(1, len(rows) + 1) if sum(rows[:n]) >= needed)
+    overrides = [f"limits.max_chars={limit}"]
+    if doc_cap is not None:
+        overrides.append(f"limits.doc_cap={doc_cap}")
+    assert reach <= counted_slices(tmp_path, *overrides) <= reach + 1
+    assert reach + 1 < len(slices)

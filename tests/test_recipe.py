@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import (
+    LearnerRecipe,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
@@ -49,6 +50,7 @@ kind = "chat"
 paths = "/data/chat.jsonl"
 split = "val"
 count = true
+weight = 2.5
 
 [tokenizer]
 vocab_size = 1_000
@@ -57,6 +59,7 @@ special_tokens = ["<|bos|>", "<end>"]
 gaps = "error"
 min_pair_count = 5
 max_token_bytes = "1KiB"
+min_count = 2
 also = [260, "300"]
 
 [output]
@@ -71,6 +74,12 @@ doc_cap = 10_000
 max_chars = 2e9
 max_quarantined_share = 0
 max_tails = 3
+max_skipped_slices = 7
+
+[learner]
+memory = "32GiB"
+cpus = 4
+label = "ray.io/market-type=on-demand"
 """
 
 
@@ -145,6 +154,11 @@ def test_a_full_recipe_says_every_key():
     assert recipe.tokenizer.min_pair_count == 5
     assert recipe.tokenizer.max_token_bytes == 1024
     assert recipe.tokenizer.also == (260, 300)
+    assert recipe.tokenizer.min_count == 2
+    assert (web.weight, chat.weight) == ("1", "2.5")
+    assert recipe.learner == LearnerRecipe(
+        memory=32 * 2**30, cpus=4, label="ray.io/market-type=on-demand"
+    )
     assert recipe.output == OutputRecipe(path="gs://bucket/out/", work="/scratch")
     assert recipe.limits == LimitsRecipe(
         slice_bytes=64 * 2**20,
@@ -154,6 +168,7 @@ def test_a_full_recipe_says_every_key():
         max_chars=2_000_000_000,
         max_quarantined_share=0.0,
         max_tails=3,
+        max_skipped_slices=7,
     )
 
 
@@ -410,3 +425,54 @@ def test_any_text_gives_a_recipe_or_a_recipe_error(value, key):
     except RecipeError:
         return
     assert getattr(recipe.sources[0], key) == value
+
+
+@pytest.mark.parametrize("weight", ["1", "0.000001", "1000000", "2.50", "share:1", "share:1.00"])
+def test_weights_are_decimals_and_shares(weight):
+    assert parse_recipe(with_source(weight=weight)).sources[0].weight == weight
+
+
+@pytest.mark.parametrize(
+    "weight",
+    ["0", "-1", "1e7", "1000001", "0.0000001", "x", "", "nan", "inf", "share:0", "share:1.1",
+     "share:", "times:2", True, ["1"]],
+)  # fmt: skip
+def test_other_weights_are_refused(weight):
+    check_refused(with_source(weight=weight), "source.web.weight")
+
+
+def test_a_weight_needs_counting():
+    check_refused(with_source(kind="chat", weight="2"), "source.web.weight", "count = true")
+
+
+SHARES = """
+[[source]]
+name = "a"
+kind = "text"
+paths = ["/a"]
+weight = "share:0.25"
+
+[[source]]
+name = "b"
+kind = "text"
+paths = ["/b"]
+weight = "share:0.75"
+
+[output]
+path = "/out"
+"""
+
+
+def test_shares_add_up_to_1_over_all_sources_that_are_counted():
+    parse_recipe(SHARES)
+    parse_recipe(SHARES, overrides=["source.a.count=false", "source.a.weight=1",
+                                    "source.b.weight=share:1.0"])  # fmt: skip
+    check_refused(SHARES, "add up to 0.85", overrides=("source.b.weight=share:0.6",))
+    check_refused(SHARES, "source.b.weight = '2'", "or none", overrides=("source.b.weight=2",))
+
+
+def test_a_learner_in_a_task_says_its_memory():
+    check_refused(SMALL, "learner.cpus = 2", "learner.memory", overrides=("learner.cpus=2",))
+    check_refused(SMALL, "learner.label", "learner.memory", overrides=("learner.label=a=b",))
+    check_refused(SMALL, "KEY=VALUE", overrides=("learner.memory=1GiB", "learner.label=big"))
+    check_refused(SMALL, "learner.memory = 5", overrides=("learner.memory=5",))

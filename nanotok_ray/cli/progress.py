@@ -13,7 +13,7 @@ from nanotok_ray.merges import Made
 LINE_SECONDS = 10.0
 """At most one line per stage in this time, where there is no terminal; learning: one a percent."""
 
-UNITS = {"learn": "merges", "span table": "spans"}
+UNITS = {"reduce": "count files", "learn": "merges", "span table": "spans"}
 
 
 class Progress:

@@ -18,7 +18,8 @@ def fan_out(
     on_event: OnEvent,
     window: int | None = None,
     is_enough: Callable[[Ended], bool] | None = None,
-) -> None:
+    max_skipped: int = 0,
+) -> list[Ended]:
     """Run tasks; a failed one does not stop the others, but fails the job at the end.
 
     Args:
@@ -27,6 +28,7 @@ def fan_out(
         kept: how many slices were done already.
         on_event: told of start, progress and end.
         window: tasks in flight at most.
+        max_skipped: so many may fail for good and are given back; more fail the job.
         is_enough: asked after each task; True ends the stage early.
 
     Raises:
@@ -50,8 +52,9 @@ def fan_out(
             break
     if tasks:
         on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=num_bytes))
-    if failures:
+    if len(failures) > max_skipped:
         raise SliceError(_told(stage, failures, len(tasks)))
+    return failures
 
 
 def _run(tasks: Sequence[Task], window: int | None) -> Iterator[Ended]:

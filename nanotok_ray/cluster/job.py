@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
-from nanotok_ray.cluster.learn_record import finished_learning
+from nanotok_ray.cluster.learn_record import finished_learning, learn_record
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.smaller import add_smaller, notes_on_sizes
 from nanotok_ray.cluster.stage_times import StageTimes
@@ -154,7 +154,7 @@ class _Job:
         self.begin_changes()
         tokenizer = train(training, self.out, on_event=self.watch)
         self.has_changed = True
-        self.learned = finished_learning(training, self.out)
+        self.learned = learn_record(self.out)
         return tokenizer
 
     def complete(self, training: Training, tokenizer: Tokenizer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, to_json
+from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, key_of, to_json
 from nanotok_ray.output import Record, finished_record, read_record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
@@ -54,13 +54,16 @@ def write_learn_record(
     report: Mapping[str, Any],
     also: Sequence[int],
 ) -> None:
-    """Write the record, once its files are there: of the tokenizer and of smaller ones."""
+    """Write the record, once its files are there: of the tokenizer and of smaller ones.
+
+    Where slices were left out, the key is another one, so that the next run learns again.
+    """
     folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
     names = [name for folder in folders for name in files_of(folder)]
     record = {
         "format": RECORD_FORMAT,
         "stage": "learn",
-        "key": training.key,
+        "key": _key(training, report["skipped_slices"]),
         "tokenizer_sha256": tokenizer.sha256,
         "also": list(also),
         "report": short_report(report),
@@ -69,3 +72,12 @@ def write_learn_record(
         ],
     }
     out.write_whole(LEARN_RECORD, to_json(record))
+
+
+def learn_record(out: Folder) -> Record | None:
+    """Give the record that is there, whatever was learned."""
+    return read_record(out, LEARN_RECORD)
+
+
+def _key(training: Training, skipped: Sequence[str]) -> str:
+    return key_of({"training": training.key, "skipped": list(skipped)}) if skipped else training.key

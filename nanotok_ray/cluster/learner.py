@@ -1,12 +1,14 @@
-"""From count files to the tokenizer folder: learn, save, report, record.
+"""From count files to the tokenizer folder: sum, learn, save, report, record.
 
-Runs in the driver, as all distinct spans fit one machine. Does not know how spans were counted.
+One process, as all distinct spans fit one machine. Does not know how spans were counted, nor in
+which process it runs.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nanotok_ray.cluster.counting import Counted
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.learn_record import write_learn_record
 from nanotok_ray.cluster.smaller import (
@@ -16,31 +18,31 @@ from nanotok_ray.cluster.smaller import (
     write_smaller,
 )
 from nanotok_ray.cluster.span_table import add_span_table
-from nanotok_ray.cluster.training import Training
+from nanotok_ray.cluster.summing import Summed, sum_counts
+from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
-from nanotok_ray.merges import REACHED, Learned, Made, learn_merges
-from nanotok_ray.output import Record
+from nanotok_ray.merges import REACHED, Learned, Made, learn_reduced
 from nanotok_ray.storage import Folder
-from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from nanotok_ray.training_report import (
     REPORT_NAME,
-    Counted,
     bytes_of_spans,
     training_report,
     why_stopped,
 )
+from nanotok_ray.training_report import Counted as CountedText
 
 
 def learn_tokenizer(
-    training: Training, records: Sequence[Record], out: Folder, *, on_event: OnEvent
+    training: Training, counted: Counted, out: Folder, *, threads: int, on_event: OnEvent
 ) -> Tokenizer:
-    """Learn from the count files that the records name, and write all that comes of it.
+    """Learn from the count files, and write all that comes of it.
 
     The record is written last. What smaller tokenizers a former run left and this one does not
     write again goes, as they were cut from another tokenizer.
     """
-    learned = _learn(training, records, on_event)
+    summed = sum_counts(training, counted, on_event=on_event)
+    learned = _learn(training, summed, threads=threads, on_event=on_event)
     own = training.recipe.tokenizer
     model = make_model(
         learned.merges.tolist(),
@@ -50,7 +52,7 @@ def learn_tokenizer(
     tokenizer = Tokenizer(model)
     tokenizer.save(out.join(TOKENIZER_FOLDER))
     tokenizer = add_span_table(tokenizer, learned, out, max_spans=own.span_table, on_event=on_event)
-    report = _report(training, records, learned, tokenizer)
+    report = _report(training, summed, learned, tokenizer)
     out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))
     sizes = reached_sizes(training, tokenizer)
     write_smaller(tokenizer, report, out, sizes=sizes)
@@ -61,43 +63,51 @@ def learn_tokenizer(
     return tokenizer
 
 
-def _learn(training: Training, records: Sequence[Record], on_event: OnEvent) -> Learned:
+def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEvent) -> Learned:
     own = training.recipe.tokenizer
-    folder = Folder(training.recipe.output.work)
-    urls = [folder.join(record.values["files"][0]["name"]) for record in records]
     on_event(StageStarted(stage="learn", todo=own.num_merges, kept=0, num_bytes=0))
     start = time.perf_counter()
 
     def on_progress(done: int, todo: int, last: Made | None) -> None:
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
 
-    learned = learn_merges(
-        urls,
+    learned = learn_reduced(
+        summed.reduced,
         num_merges=own.num_merges,
-        min_pair_count=own.min_pair_count,
+        min_pair_count=own.min_pair_count * summed.weights.unit,
         max_token_bytes=own.max_token_bytes,
-        threads=default_threads(),
+        threads=threads,
         on_progress=on_progress,
     )
-    size = _sum(records, "text_bytes")
+    size = summed.counted.sum("text_bytes")
     on_event(StageEnded(stage="learn", seconds=time.perf_counter() - start, num_bytes=size))
     return learned
 
 
 def _report(
-    training: Training, records: Sequence[Record], learned: Learned, tokenizer: Tokenizer
+    training: Training, summed: Summed, learned: Learned, tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    own = training.recipe.tokenizer
-    counted = Counted(
-        documents=_documents(training, records),
-        texts=_sum(records, "texts"),
-        text_bytes=_sum(records, "text_bytes"),
-        spans=learned.spans,
-        distinct_spans=learned.distinct_spans,
+    own, counted = training.recipe.tokenizer, summed.counted
+    totals = summed.reduced.totals
+    told = CountedText(
+        documents=_documents(training, counted),
+        texts=counted.sum("texts"),
+        text_bytes=counted.sum("text_bytes"),
+        spans=totals.spans,
+        distinct_spans=totals.distinct_spans,
         span_bytes=bytes_of_spans(learned.span_offsets, learned.span_counts),
-        gaps=_sum(records, "gaps"),
-        code_points=_sum(records, "code_points"),
-        quarantined=reasons_of(records),
+        gaps=counted.sum("gaps"),
+        code_points=counted.sum("code_points"),
+        quarantined=counted.reasons,
+        sources=_sources(training, summed),
+        weight_unit=summed.weights.unit,
+        min_count=own.min_count,
+        dropped={
+            "distinct_spans": totals.dropped_distinct,
+            "spans": totals.dropped_spans,
+            "bytes": totals.dropped_bytes,
+        },
+        skipped_slices=[ended.task.name for ended in counted.skipped],
     )
     return training_report(
         tokenizer.model,
@@ -105,17 +115,30 @@ def _report(
         counts=learned.counts,
         applied=learned.applied,
         stop_reason=learned.stop_reason,
-        counted=counted,
+        counted=told,
         min_pair_count=own.min_pair_count,
         max_token_bytes=own.max_token_bytes,
     )
 
 
-def _documents(training: Training, records: Sequence[Record]) -> int | None:
+def _sources(training: Training, summed: Summed) -> dict[str, Any]:
+    """Say for each source what was counted, without its weight, and the weight."""
+    sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
+    return {
+        source.name: {
+            "weight": source.weight,
+            "multiplier": summed.weights.multipliers[source.name],
+            **{name: sums[name].get(source.name, 0) for name in sums},
+        }
+        for source in counted_sources(training.recipe)
+    }
+
+
+def _documents(training: Training, counted: Counted) -> int | None:
     """Count the documents; with max_chars more are read than counted, how many is chance."""
     if training.recipe.limits.max_chars is not None:
         return None
-    documents = [record.values["documents"] for record in records]
+    documents = [record.values["documents"] for record in counted.records]
     return sum(int(each["in"]) - int(each["quarantined"]) for each in documents)
 
 
@@ -126,21 +149,18 @@ def _notes(report: Mapping[str, Any]) -> Iterator[str]:
             f"learning stopped: {why_stopped(report)}; the tokenizer has "
             f"{report['vocab_size_reached']:,} ids, {report['vocab_size_asked']:,} were asked for"
         )
+    if report["dropped"]["spans"]:
+        yield (
+            f"min_count = {report['min_count']:,} left out {report['dropped']['spans']:,} of "
+            f"{report['spans']:,} spans, {report['dropped']['distinct_spans']:,} different ones"
+        )
+    if report["differs_from_rustbpe"]:
+        yield (
+            f"the merges are not those that rustbpe learns from the same documents, because of "
+            f"{', '.join(report['differs_from_rustbpe'])}"
+        )
     if report["gaps"]:
         yield (
             f"the pattern left {report['gaps']:,} gaps in the texts; each is kept as a span of its "
             "own"
         )
-
-
-def reasons_of(records: Sequence[Record]) -> dict[str, int]:
-    """Give how many documents could not be used, by reason."""
-    total: dict[str, int] = {}
-    for record in records:
-        for reason, number in record.values["quarantined"].items():
-            total[reason] = total.get(reason, 0) + number
-    return dict(sorted(total.items()))
-
-
-def _sum(records: Sequence[Record], name: str) -> int:
-    return sum(record.values[name] for record in records)

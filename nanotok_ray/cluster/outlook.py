@@ -4,15 +4,19 @@ Decides what is to do as the job itself does. Does not know how long it takes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
+from nanotok_ray.cluster.max_chars import next_round
 from nanotok_ray.cluster.outlook_text import outlook_text
 from nanotok_ray.cluster.smaller import missing_sizes
+from nanotok_ray.cluster.stages import CountWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
-from nanotok_ray.cluster.train import finished_counts, finished_tokenizer
+from nanotok_ray.cluster.train import finished_tokenizer
 from nanotok_ray.cluster.training import Training, training_of
+from nanotok_ray.output import Record
 from nanotok_ray.plan import Plan, Slice, changes, overview, slice_changes
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
@@ -55,11 +59,12 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
     if command != "tokenize" and recipe.tokenizer.path is None:
         training = training_of(recipe, plan)
         tokenizer = finished_tokenizer(training, out)
-        uncounted = _uncounted(training)
-        done = len(training.slices) - len(uncounted)
-        todo["count"] = [] if tokenizer is not None else _expected(training, uncounted)
-        values["count"] = _stage(todo["count"], done=done)
-        values["notes"] += _notes_on_max_chars(training, uncounted, todo["count"])
+        works = [training.work(each) for each in training.slices]
+        known = finished_counts(works)
+        todo["count"] = [] if tokenizer is not None else _uncounted(training, works, known)
+        values["count"] = _stage(todo["count"], done=len(known))
+        if training.recipe.limits.max_chars is not None and todo["count"]:
+            values["notes"].append(_note_on_max_chars(todo["count"], most=len(works) - len(known)))
         values["learn"] = {"todo": int(tokenizer is None), "done": int(tokenizer is not None)}
         if recipe.tokenizer.also:
             values["also"] = _also(training, tokenizer, out)
@@ -80,41 +85,21 @@ def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
     }
 
 
-def _uncounted(training: Training) -> list[Slice]:
-    """Give the slices without counts, each asked for as the job itself asks for all."""
-    return [
-        each for each in training.slices if not finished_counts(replace(training, slices=(each,)))
-    ]
-
-
-def _expected(training: Training, uncounted: Sequence[Slice]) -> list[Slice]:
-    """Give the slices that will be counted: with max_chars, until about so many bytes are."""
+def _uncounted(
+    training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
+) -> list[Slice]:
+    """Give the slices to count; with max_chars those of the first round, a byte a code point."""
     limit = training.recipe.limits.max_chars
     if limit is None:
-        return list(uncounted)
-    wanted = {each.key for each in uncounted}
-    reached: list[Slice] = []
-    before = 0
-    for each in training.slices:
-        if before > limit:
-            break
-        if each.key in wanted:
-            reached.append(each)
-        before += each.num_bytes
-    return reached
+        return [work.slice for work in works if work.name not in known]
+    return [work.slice for work in next_round(works, known, passed_over=(), limit=limit)]
 
 
-def _notes_on_max_chars(
-    training: Training, uncounted: Sequence[Slice], expected: Sequence[Slice]
-) -> list[str]:
-    limit = training.recipe.limits.max_chars
-    if limit is None or not expected:
-        return []
-    note = (
-        f"limits.max_chars = {limit:,} ends counting after about {len(expected):,} slices, if a "
-        f"character is a byte and doc_cap cuts little; at most {len(uncounted):,} are counted"
+def _note_on_max_chars(todo: Sequence[Slice], *, most: int) -> str:
+    return (
+        f"limits.max_chars ends counting: {len(todo):,} slices are counted first, then as many "
+        f"more as it takes to reach it, at most {most:,} in all"
     )
-    return [note]
 
 
 def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[str, int]:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import to_json
+from nanotok_ray.merged_counts import merge_count_files, merged_key
 from nanotok_ray.output import Expected
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings, tokenize_slice
@@ -33,6 +34,31 @@ class CountWork:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MergeWork:
+    """Merge count files of one source into one, in the same work folder."""
+
+    source: str
+    files: tuple[str, ...]
+    """Paths in the work folder."""
+    keys: tuple[str, ...]
+    """The key of each."""
+    num_bytes: int
+    """Bytes of all of them."""
+    work: str
+    """URL of the work folder."""
+
+    @property
+    def key(self) -> str:
+        """Everything the merged file depends on."""
+        return merged_key(self.keys)
+
+    @property
+    def name(self) -> str:
+        """Path of the merged file in the work folder, without suffix."""
+        return f"merged/{self.source}/{self.key[:16]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizeWork:
     """Tokenize a slice into the output folder."""
 
@@ -52,6 +78,15 @@ def count_work(work: CountWork) -> int:
     record = count_slice(work.slice, work.settings, folder=folder, name=work.name)
     folder.write_whole(f"{work.name}.json", to_json(record))
     return int(record["text_bytes"])
+
+
+def merge_work(work: MergeWork) -> int:
+    """Merge count files, write the record and give the bytes of the files."""
+    folder = Folder(work.work)
+    urls = [folder.join(name) for name in work.files]
+    record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
+    folder.write_whole(f"{work.name}.json", to_json(record))
+    return work.num_bytes
 
 
 def tokenize_work(work: TokenizeWork) -> int:

@@ -8,22 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nanotok_ray.cluster.engine import Task
-from nanotok_ray.cluster.events import OnEvent
+from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import TOKENIZER_FOLDER
+from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.output import (
     Expected,
     Output,
     Record,
     assemble,
     expected_records,
-    finished_record,
+    finished_records,
 )
 from nanotok_ray.plan import Plan
+from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards import ShardSettings, skip_slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -38,6 +39,8 @@ class Tokenizing:
     expected: tuple[Expected, ...]
     records: tuple[Record | None, ...]
     """In the order of `expected`; None: to do."""
+    max_skipped: int
+    """Slices that may fail for good and be left out."""
 
     @property
     def todo(self) -> list[Expected]:
@@ -65,24 +68,69 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
         for source in recipe.sources
     }
     expected = tuple(expected_records(plan, settings))
-    records = tuple(finished_record(out, each.record_name, key=each.key) for each in expected)
+    records = tuple(
+        None if record is not None and SKIPPED in record.values["quarantined"] else record
+        for record in _records(expected, out)
+    )
     return Tokenizing(
-        plan=plan, settings=settings, tokenizer=tokenizer, expected=expected, records=records
+        plan=plan,
+        settings=settings,
+        tokenizer=tokenizer,
+        expected=expected,
+        records=records,
+        max_skipped=recipe.limits.max_skipped_slices,
     )
 
 
 def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[Record]:
     """Tokenize what is not done and give the records of all slices in order. Needs a Ray session.
 
+    A slice that failed for good and may be skipped gets a record that says so; the next run tries
+    it again.
+
     Raises:
-        SliceError: slices failed for good.
+        SliceError: more slices failed for good than the recipe lets be skipped.
     """
     tasks = [_task(each, tokenizing, out) for each in tokenizing.todo]
-    fan_out("tokenize", tasks, kept=len(tokenizing.expected) - len(tasks), on_event=on_event)
-    return [
-        _read(out, each) if record is None else record
-        for each, record in zip(tokenizing.expected, tokenizing.records, strict=True)
+    skipped = fan_out(
+        "tokenize",
+        tasks,
+        kept=len(tokenizing.expected) - len(tasks),
+        on_event=on_event,
+        max_skipped=tokenizing.max_skipped,
+    )
+    for ended in skipped:
+        work = ended.task.argument
+        expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
+        record = skip_slice(work.slice, work.settings, out=out)
+        out.write_whole(expected.record_name, to_json(record))
+        on_event(Note(text=f"left out of the shards: {ended.task.name}: {ended.error}"))
+    return _all_records(tokenizing, out)
+
+
+def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
+    """Give the record of every slice, those of this run read back from storage alone."""
+    made = dict(zip(tokenizing.todo, _records(tokenizing.todo, out), strict=True))
+    records = []
+    for each, record in zip(tokenizing.expected, tokenizing.records, strict=True):
+        found = record if record is not None else made[each]
+        if found is None:
+            raise CorruptOutputError(
+                f"{out.join(each.record_name)} was written by a worker and cannot be read here; "
+                "is the output folder on storage that every node shares?"
+            )
+        records.append(found)
+    return records
+
+
+def _records(expected: Sequence[Expected], out: Folder) -> list[Record | None]:
+    sources = sorted({each.slice.source for each in expected})
+    below = [
+        f"{prefix}{source}/"
+        for source in sources
+        for prefix in ("", "records/tokenize/", "quarantine/")
     ]
+    return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
 
 
 def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
@@ -100,13 +148,3 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
         argument=work,
         num_bytes=own.num_bytes,
     )
-
-
-def _read(out: Folder, each: Expected) -> Record:
-    record = finished_record(out, each.record_name, key=each.key)
-    if record is None:
-        raise CorruptOutputError(
-            f"{out.join(each.record_name)} was written by a worker and cannot be read here; "
-            "is the output folder on storage that every node shares?"
-        )
-    return record

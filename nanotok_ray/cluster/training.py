@@ -12,9 +12,9 @@ from nanotok_ray.errors import PlanError
 from nanotok_ray.manifest import key_of
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.plan import Plan, Slice
-from nanotok_ray.recipe import Recipe
+from nanotok_ray.recipe import Recipe, SourceRecipe
 
-LEARN_FORMAT = "nanotok-learn 2"
+LEARN_FORMAT = "nanotok-learn 3"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +38,8 @@ class Training:
                 "special_tokens": list(own.special_tokens),
                 "min_pair_count": own.min_pair_count,
                 "max_token_bytes": own.max_token_bytes,
+                "min_count": own.min_count,
+                "weights": {each.name: each.weight for each in counted_sources(self.recipe)},
             }
         )
 
@@ -54,6 +56,11 @@ class Training:
         return CountWork(slice=each, settings=settings, work=self.recipe.output.work)
 
 
+def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
+    """Give the sources that the tokenizer is learned from, in order."""
+    return [source for source in recipe.sources if source.count]
+
+
 def training_of(recipe: Recipe, plan: Plan) -> Training:
     """Say what is to be learned from a plan.
 
@@ -61,7 +68,7 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
         PlanError: nothing is to be counted.
         PatternError: the pattern cannot be compiled.
     """
-    counted = {source.name for source in recipe.sources if source.count}
+    counted = {source.name for source in counted_sources(recipe)}
     slices = tuple(each for each in plan.slices(split="train") if each.source in counted)
     if not slices:
         raise PlanError(

@@ -6,6 +6,7 @@ know whether any input exists, what a tokenizer folder holds, or how the job run
 
 from nanotok_ray.recipe.model import (
     Gaps,
+    LearnerRecipe,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
@@ -16,6 +17,7 @@ from nanotok_ray.recipe.source import SourceRecipe
 
 __all__ = [
     "Gaps",
+    "LearnerRecipe",
     "LimitsRecipe",
     "OutputRecipe",
     "Recipe",

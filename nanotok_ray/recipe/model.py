@@ -41,6 +41,9 @@ class TokenizerRecipe:
     """Learning ends before a pair that occurs less often is merged."""
     max_token_bytes: int | None = None
     """No token gets more bytes than this; None: any number."""
+    min_count: int = 1
+    """Spans that occur less often in all of the corpus are left out of learning. Above 1 the merges
+    are no longer rustbpe's."""
     also: tuple[int, ...] = ()
     """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
     span_table: int = 1_000_000
@@ -70,6 +73,7 @@ class TokenizerRecipe:
         check_range("tokenizer.vocab_size", self.vocab_size, least=smallest, most=_MAX_VOCAB_SIZE)
         check_range("tokenizer.span_table", self.span_table, least=0, most=_MAX_TABLE_SPANS)
         check_range("tokenizer.min_pair_count", self.min_pair_count, least=1, most=2**63 - 1)
+        check_range("tokenizer.min_count", self.min_count, least=1, most=2**63 - 1)
         if self.max_token_bytes is not None:
             check_range("tokenizer.max_token_bytes", self.max_token_bytes, least=2, most=2**63 - 1)
         self._check_also(smallest)
@@ -138,13 +142,17 @@ class LimitsRecipe:
     """The job fails when a larger share of the documents is quarantined."""
     max_tails: int = 0
     """The job fails when the rest of more files than this could not be read."""
+    max_skipped_slices: int = 0
+    """The job fails when more slices than this cannot be done at all; up to so many are left out,
+    said so, and tried again by the next run."""
 
     def __post_init__(self) -> None:
         check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
         check_range(
             "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
         )
-        check_range("limits.max_tails", self.max_tails, least=0, most=2**63 - 1)
+        for name in ("max_tails", "max_skipped_slices"):
+            check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
         for name in ("max_tokens", "doc_cap", "max_chars"):
             value = getattr(self, name)
             if value is not None:
@@ -157,6 +165,35 @@ class LimitsRecipe:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LearnerRecipe:
+    """Where the learner runs; nothing that is written depends on it."""
+
+    memory: int | None = None
+    """Bytes that one Ray task reserves, in which the learner runs; None: it runs in the driver."""
+    cpus: int = 1
+    """CPUs of that task."""
+    label: str | None = None
+    """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
+
+    def __post_init__(self) -> None:
+        check_range("learner.cpus", self.cpus, least=1, most=2**16)
+        if self.memory is None:
+            for name, default in (("cpus", 1), ("label", None)):
+                if getattr(self, name) != default:
+                    raise RecipeError(
+                        f"learner.{name} = {getattr(self, name)!r} is for a learner that runs as a "
+                        'task; say how much memory it needs too, as learner.memory = "32GiB"'
+                    )
+            return
+        check_range("learner.memory", self.memory, least=2**20, most=2**50)
+        if self.label is not None and not all(self.label.partition("=")[::2]):
+            raise RecipeError(
+                f"learner.label = {self.label!r} is not KEY=VALUE, as "
+                "'ray.io/market-type=on-demand'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """All of one job: its sources in order, what to learn, where to write, within which limits."""
 
@@ -164,6 +201,7 @@ class Recipe:
     output: OutputRecipe
     tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
     limits: LimitsRecipe = field(default_factory=LimitsRecipe)
+    learner: LearnerRecipe = field(default_factory=LearnerRecipe)
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -178,6 +216,25 @@ class Recipe:
             )
         for source in self.sources:
             self._check_special_tokens(source)
+        self._check_shares()
+
+    def _check_shares(self) -> None:
+        counted = [source for source in self.sources if source.count]
+        shares = [source.learned_share for source in counted]
+        if not any(share is not None for share in shares):
+            return
+        for source, share in zip(counted, shares, strict=True):
+            if share is None:
+                raise RecipeError(
+                    f"source.{source.name}.weight = {source.weight!r}, while other sources have "
+                    "shares; give every source that is counted a share, or none"
+                )
+        total = sum(share for share in shares if share is not None)
+        if total != 1:
+            raise RecipeError(
+                f"the shares in source.weight of {', '.join(each.name for each in counted)} add up "
+                f"to {total}; they must to 1"
+            )
 
     def _check_special_tokens(self, source: SourceRecipe) -> None:
         known = self.tokenizer.special_tokens
@@ -197,6 +254,7 @@ class Recipe:
             "tokenizer": _plain(tables["tokenizer"]),
             "output": _plain(tables["output"]),
             "limits": _plain(tables["limits"]),
+            "learner": _plain(tables["learner"]),
         }
 
 

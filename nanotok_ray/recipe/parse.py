@@ -14,6 +14,7 @@ from typing import Any
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.expand import absolute_path, expand_variables
 from nanotok_ray.recipe.model import (
+    LearnerRecipe,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
@@ -88,6 +89,7 @@ def build_recipe(tables: Mapping[str, Any], *, environment: Mapping[str, str]) -
         tokenizer=TokenizerRecipe(**_fields(tables, "tokenizer", _TOKENIZER, environment)),
         output=OutputRecipe(**_fields(tables, "output", _OUTPUT, environment)),
         limits=LimitsRecipe(**_fields(tables, "limits", _LIMITS, environment)),
+        learner=LearnerRecipe(**_fields(tables, "learner", _LEARNER, environment)),
     )
 
 
@@ -165,6 +167,13 @@ def _number(value: object, key: str) -> float:
     return float(value)
 
 
+def _decimal(value: object, key: str) -> str:
+    """Take a decimal as it is written: in quotes, or as a number without an exponent."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise RecipeError(f'{key} = {value!r} is not a decimal; write it in quotes, as "2.5"')
+    return str(value)
+
+
 def _size(value: object, key: str) -> int:
     return parse_size(value, key=key)
 
@@ -194,6 +203,7 @@ _SOURCE: dict[str, _Reader] = {
     "column": _string,
     "split": _string,
     "count": _boolean,
+    "weight": _decimal,
     "prepend": _strings,
     "append": _strings,
 }
@@ -204,6 +214,7 @@ _TOKENIZER: dict[str, _Reader] = {
     "gaps": _string,
     "min_pair_count": _size,
     "max_token_bytes": _optional(_size),
+    "min_count": _size,
     "also": _sizes,
     "span_table": _size,
     "path": _optional(_path),
@@ -217,8 +228,14 @@ _LIMITS: dict[str, _Reader] = {
     "max_chars": _optional(_size),
     "max_quarantined_share": _number,
     "max_tails": _size,
+    "max_skipped_slices": _size,
 }
-_TABLES = ("source", "tokenizer", "output", "limits")
+_LEARNER: dict[str, _Reader] = {
+    "memory": _optional(_size),
+    "cpus": _size,
+    "label": _optional(_string),
+}
+_TABLES = ("source", "tokenizer", "output", "limits", "learner")
 _REQUIRED: dict[str, tuple[str, ...]] = {
     "source": ("name", "kind", "paths"),
     "output": ("path",),

@@ -15,6 +15,8 @@ from nanotok_ray.recipe.checks import DERIVED, check_choice
 KINDS: Final = ("text", "chat")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
+_SMALLEST_WEIGHT = Decimal("0.000001")
+_LARGEST_WEIGHT = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -41,6 +43,9 @@ class SourceRecipe:
     """`last-file` (default for text), `train` (default for chat), `val`, or `share:0.01`."""
     count: bool = DERIVED
     """Whether the tokenizer is learned from it. Default: text yes, chat no."""
+    weight: str = "1"
+    """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
+    much of all that is learned from."""
     prepend: tuple[str, ...] = DERIVED
     """Special tokens put before each document. Default: `<|bos|>` for text, none for chat."""
     append: tuple[str, ...] = ()
@@ -68,6 +73,13 @@ class SourceRecipe:
             )
         self._fill_in_defaults()
         self._check_split()
+        self._check_weight()
+
+    @property
+    def learned_share(self) -> Decimal | None:
+        """The share of what is learned from that its weight asks for, or None."""
+        rule, _, share = self.weight.partition(":")
+        return Decimal(share) if rule == "share" else None
 
     @property
     def share(self) -> str | None:
@@ -119,4 +131,25 @@ class SourceRecipe:
             raise RecipeError(
                 f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val' and "
                 "'share:S' with 0 < S < 1, as in 'share:0.01'"
+            )
+
+    def _check_weight(self) -> None:
+        rule, _, share = self.weight.rpartition(":")
+        try:
+            number = Decimal(share)
+            # A decimal without a fraction of more digits is a whole number of millionths.
+            valid = number.is_finite() and number == number.quantize(_SMALLEST_WEIGHT)
+        except InvalidOperation:
+            number, valid = Decimal(0), False
+        most = {"": _LARGEST_WEIGHT, "share": 1}.get(rule, 0)
+        if not (valid and 0 < number <= most):
+            raise RecipeError(
+                f"{self._key('weight')} = {self.weight!r} is neither a decimal above 0 and up to "
+                f"{_LARGEST_WEIGHT:,}, as '2.5', nor 'share:S' with 0 < S <= 1, as 'share:0.3'; at "
+                "most 6 digits follow the point"
+            )
+        if self.weight != "1" and not self.count:
+            raise RecipeError(
+                f"{self._key('weight')} = {self.weight!r}, but no tokenizer is learned from this "
+                "source; set count = true, or leave the weight out"
             )

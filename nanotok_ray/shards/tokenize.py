@@ -51,6 +51,19 @@ def tokenize_slice(
     }
 
 
+def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
+    """Write the quarantine file of a slice that could not be tokenized at all; give its record.
+
+    One entry, reason `skipped`, stands for all documents of a piece, and counts as one.
+    """
+    key = settings.key(each)
+    reading = SliceReading(each)
+    reading.skip()
+    return _record(each, settings, reading, Account(), []) | {
+        "files": _write_quarantine(out, each, key, reading)
+    }
+
+
 def shard_name(each: Slice, key: str, number: int) -> str:
     """Give the path of shard `number` of a slice in the output folder, without suffix."""
     return f"{each.source}/{each.split}/{each.stem}-{each.number:05d}-{number:03d}-{key[:16]}"

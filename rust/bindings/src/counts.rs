@@ -1,11 +1,11 @@
-//! `SpanCounts` and `merge_runs` for Python.
+//! `SpanCounts`, `merge_runs` and `RunSums` for Python.
 
-use nanotok_bpe::{RunView, SortedRun};
+use nanotok_bpe::{Error, RunView, SortedRun, SpanTotals};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::arrays::{Array, documents, slice, splitter};
-use crate::errors::to_python;
+use crate::errors::{bad_argument, to_python};
 
 type Run<'py> = (Array<'py, u64>, Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
 
@@ -70,6 +70,65 @@ pub(crate) fn merge_runs<'py>(py: Python<'py>, runs: Vec<BorrowedRun<'py>>) -> P
     let merged =
         py.detach(|| nanotok_bpe::merge_runs(&views)).map_err(|error| to_python(&error))?;
     Ok(run_arrays(py, merged))
+}
+
+/// Sums of sorted runs that come one hash range after the other.
+#[pyclass(module = "nanotok_ray._core")]
+pub(crate) struct RunSums(Option<nanotok_bpe::RunSums>);
+
+#[pymethods]
+impl RunSums {
+    #[new]
+    #[pyo3(signature = (*, min_count = 1, hashes = false))]
+    fn new(min_count: u64, hashes: bool) -> Self {
+        Self(Some(nanotok_bpe::RunSums::new(min_count, hashes)))
+    }
+
+    /// Add runs of one range, each with a name for messages and the weight of its counts.
+    fn add<'py>(
+        &mut self,
+        py: Python<'py>,
+        runs: Vec<BorrowedRun<'py>>,
+        names: Vec<String>,
+        weights: Vec<u64>,
+    ) -> PyResult<()> {
+        if names.len() != runs.len() {
+            return Err(bad_argument(format!("{} runs, {} names", runs.len(), names.len())));
+        }
+        let mut views = Vec::with_capacity(runs.len());
+        for (run, name) in runs.iter().zip(&names) {
+            views.push(
+                view(run).map_err(|error| bad_argument(format!("{name}: {}", error.value(py))))?,
+            );
+        }
+        let sums = self.0.as_mut().ok_or_else(taken)?;
+        py.detach(|| sums.add(&views, &weights)).map_err(|error| match error {
+            Error::RunUnsorted { run, .. } => {
+                bad_argument(format!("{}: rows are not sorted by (hash64, span)", names[run]))
+            }
+            error => to_python(&error),
+        })
+    }
+
+    /// Return what all runs held and what of it was dropped: each spans, their bytes, distinct spans.
+    fn totals(&self) -> PyResult<([u128; 3], [u128; 3])> {
+        let sums = self.0.as_ref().ok_or_else(taken)?;
+        Ok((numbers(sums.all()), numbers(sums.dropped())))
+    }
+
+    /// Return the sums, and hold none from then on.
+    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Run<'py>> {
+        let sums = self.0.take().ok_or_else(taken)?;
+        Ok(run_arrays(py, py.detach(|| sums.into_run())))
+    }
+}
+
+fn taken() -> PyErr {
+    bad_argument("the sums were taken already".to_owned())
+}
+
+fn numbers(totals: SpanTotals) -> [u128; 3] {
+    [totals.spans, totals.bytes, u128::from(totals.distinct)]
 }
 
 fn view<'a>((hashes, data, offsets, counts): &'a BorrowedRun<'_>) -> PyResult<RunView<'a>> {

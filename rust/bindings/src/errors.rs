@@ -15,9 +15,9 @@ pub(crate) fn to_python(error: &Error) -> PyErr {
     match error {
         Error::Pattern { .. } => PatternError::new_err(message),
         Error::Split { .. } => SplitError::new_err(message),
-        Error::SpanCountOverflow | Error::PairCountOverflow { .. } => {
-            CountOverflowError::new_err(message)
-        }
+        Error::SpanCountOverflow
+        | Error::SpanSumOverflow { .. }
+        | Error::PairCountOverflow { .. } => CountOverflowError::new_err(message),
         Error::UnknownToken { .. } => PyKeyError::new_err(message),
         Error::Stopped => PyKeyboardInterrupt::new_err(message),
         _ => TokenizerError::new_err(message),

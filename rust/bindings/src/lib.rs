@@ -24,7 +24,7 @@ mod _core {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::counts::{SpanCounts, merge_runs};
+    use super::counts::{RunSums, SpanCounts, merge_runs};
     #[pymodule_export]
     use super::cpu::{cpu_level, cpu_levels};
     #[pymodule_export]

@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+/// How much of a span a message shows.
+const SHOWN_BYTES: usize = 60;
+
 /// Everything that can go wrong in this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -53,6 +56,11 @@ pub enum Error {
     },
     /// The count of a span, or the sum of all counts, would pass `u64::MAX`.
     SpanCountOverflow,
+    /// The counts of a span, added up, would pass `u64::MAX`.
+    SpanSumOverflow {
+        /// The span.
+        span: Vec<u8>,
+    },
     /// The count of a pair would pass `u64::MAX`.
     PairCountOverflow {
         /// Left id.
@@ -165,6 +173,7 @@ impl fmt::Display for Error {
             | Self::LengthsDiffer { .. }
             | Self::RunUnsorted { .. } => self.fmt_batch(f),
             Self::SpanCountOverflow
+            | Self::SpanSumOverflow { .. }
             | Self::PairCountOverflow { .. }
             | Self::TooManySpans { .. }
             | Self::TooManyMerges { .. } => self.fmt_limit(f),
@@ -223,6 +232,12 @@ impl Error {
         match self {
             Self::SpanCountOverflow => {
                 write!(f, "the count of a span would pass 2**64 - 1 ({})", u64::MAX)
+            }
+            Self::SpanSumOverflow { span } => {
+                let shown = span[..span.len().min(SHOWN_BYTES)].escape_ascii();
+                let more = if span.len() > SHOWN_BYTES { "..." } else { "" };
+                let limit = u64::MAX;
+                write!(f, "the count of span \"{shown}\"{more} would pass 2**64 - 1 ({limit})")
             }
             Self::PairCountOverflow { left, right } => {
                 let limit = u64::MAX;

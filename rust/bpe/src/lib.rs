@@ -8,7 +8,7 @@
 //! * [`Documents`] borrows a batch: bytes back to back and their offsets.
 //! * [`Splitter`] cuts a document into spans by a pattern; joined, they are the document.
 //! * [`SpanCounts`] counts spans; [`SortedRun`] is what it leaves behind, and [`merge_runs`] adds
-//!   such runs up.
+//!   such runs up, [`RunSums`] with weights and range after range.
 //! * [`learn`] turns spans and their counts into merges.
 //! * [`Encoder`] turns documents into ids by those merges, [`Decoder`] ids into bytes or text.
 
@@ -39,6 +39,8 @@ mod merges;
 mod out;
 mod planes;
 mod prefixes;
+mod run_merge;
+mod run_sums;
 mod runs;
 mod scanner;
 mod short;
@@ -69,7 +71,8 @@ pub use encode::{CACHE_BYTES, Encoder};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
 pub use merges::{Goal, Learned, Merge, Progress, Stop, learn};
-pub use runs::{RunView, SortedRun, merge_runs};
+pub use run_sums::{RunSums, SpanTotals, merge_runs};
+pub use runs::{RunView, SortedRun};
 pub use span_table::{Sha256, SpanTable};
 pub use special::count_occurrences;
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};

@@ -1,8 +1,5 @@
-//! Counts as sorted runs: what a count file holds. Takes runs sorted by (hash64, span), gives their sum
-//! as such a run. Knows neither patterns nor files.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! Counts as sorted runs: what a count file holds, owned and borrowed. Knows neither patterns nor
+//! files, nor how runs are added up.
 
 use crate::short::Short;
 use crate::{Documents, Error};
@@ -31,9 +28,23 @@ impl SortedRun {
     #[inline]
     pub(crate) fn push(&mut self, hash: u64, span: &[u8], count: u64) {
         self.hashes.push(hash);
+        self.push_span(span, count);
+    }
+
+    /// The same for a run that keeps no hashes.
+    #[inline]
+    pub(crate) fn push_span(&mut self, span: &[u8], count: u64) {
         self.data.extend_from_slice(span);
         self.offsets.push(i64::try_from(self.data.len()).expect("memory is below 2**63 bytes"));
         self.counts.push(count);
+    }
+
+    /// Gives back memory that no row needs.
+    pub(crate) fn shrink(&mut self) {
+        self.hashes.shrink_to_fit();
+        self.data.shrink_to_fit();
+        self.offsets.shrink_to_fit();
+        self.counts.shrink_to_fit();
     }
 
     /// The same for a short span: all 16 bytes are copied, as a copy of a length that is not known
@@ -56,7 +67,7 @@ impl SortedRun {
         self.counts.extend_from_slice(&other.counts);
     }
 
-    /// The borrowed form, which [`merge_runs`] takes.
+    /// The borrowed form, which [`crate::merge_runs`] takes.
     ///
     /// # Errors
     ///
@@ -89,109 +100,25 @@ impl<'a> RunView<'a> {
         Ok(Self { hashes, spans, counts })
     }
 
-    fn key(&self, row: usize) -> Option<(u64, &'a [u8])> {
-        (row < self.hashes.len()).then(|| (self.hashes[row], self.spans.get(row)))
+    #[inline]
+    pub(crate) fn hashes(self) -> &'a [u64] {
+        self.hashes
     }
-}
 
-/// The sum of sorted runs: one row per span, its counts added.
-///
-/// Time: n log k for n rows in k runs. Memory: the result.
-///
-/// # Errors
-///
-/// A run that is not sorted, or a count past `u64::MAX`.
-pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
-    let largest = runs.iter().max_by_key(|run| run.hashes.len());
-    let (rows, bytes) = largest
-        .map_or((0, 0), |run| (run.hashes.len(), run.spans.num_bytes(&(0..run.spans.len()))));
-    let mut merged = SortedRun::with_capacity(rows, bytes);
-    let mut heads: BinaryHeap<_> = runs
-        .iter()
-        .enumerate()
-        .filter_map(|(number, run)| run.key(0).map(|key| Reverse((key, number, 0))))
-        .collect();
-    let mut last = None;
-    while let Some(mut head) = heads.peek_mut() {
-        let Reverse((key, number, row)) = *head;
-        let run = &runs[number];
-        if last == Some(key) {
-            add_to_last(&mut merged.counts, run.counts[row])?;
-        } else {
-            merged.push(key.0, key.1, run.counts[row]);
-            last = Some(key);
-        }
-        match run.key(row + 1) {
-            Some(next) if next < key => {
-                return Err(Error::RunUnsorted { run: number, row: row + 1 });
-            }
-            Some(next) => *head = Reverse((next, number, row + 1)),
-            None => drop(std::collections::binary_heap::PeekMut::pop(head)),
-        }
+    #[inline]
+    pub(crate) fn spans(self) -> Documents<'a> {
+        self.spans
     }
-    Ok(merged)
-}
 
-fn add_to_last(counts: &mut [u64], count: u64) -> Result<(), Error> {
-    let last = counts.last_mut().expect("a row was pushed before");
-    *last = last.checked_add(count).ok_or(Error::SpanCountOverflow)?;
-    Ok(())
+    #[inline]
+    pub(crate) fn counts(self) -> &'a [u64] {
+        self.counts
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run(rows: &[(u64, &str, u64)]) -> SortedRun {
-        let mut run = SortedRun::with_capacity(rows.len(), 0);
-        for &(hash, span, count) in rows {
-            run.push(hash, span.as_bytes(), count);
-        }
-        run
-    }
-
-    fn check(runs: &[SortedRun], expected: Result<&[(u64, &str, u64)], Error>) {
-        let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
-        assert_eq!(merge_runs(&views), expected.map(run));
-    }
-
-    #[test]
-    fn runs_are_added_up_in_order() {
-        check(&[], Ok(&[]));
-        check(&[run(&[]), run(&[])], Ok(&[]));
-        check(
-            &[
-                run(&[(1, "x", 2), (3, "a", 1)]),
-                run(&[(1, "y", 1), (3, "a", 5)]),
-                run(&[(0, "", 7)]),
-            ],
-            Ok(&[(0, "", 7), (1, "x", 2), (1, "y", 1), (3, "a", 6)]),
-        );
-    }
-
-    #[test]
-    fn spans_with_the_same_hash_stay_apart() {
-        check(
-            &[run(&[(1, "a", 1), (1, "b", 1)]), run(&[(1, "ab", 1), (1, "b", 1)])],
-            Ok(&[(1, "a", 1), (1, "ab", 1), (1, "b", 2)]),
-        );
-    }
-
-    #[test]
-    fn a_run_out_of_order_is_an_error() {
-        check(
-            &[run(&[]), run(&[(2, "a", 1), (1, "b", 1)])],
-            Err(Error::RunUnsorted { run: 1, row: 1 }),
-        );
-        check(&[run(&[(1, "b", 1), (1, "a", 1)])], Err(Error::RunUnsorted { run: 0, row: 1 }));
-    }
-
-    #[test]
-    fn a_sum_past_64_bits_is_an_error() {
-        let half = 1 << 63;
-        check(&[run(&[(1, "a", half)]), run(&[(1, "a", half - 1)])], Ok(&[(1, "a", u64::MAX)]));
-        check(&[run(&[(1, "a", half)]), run(&[(1, "a", half)])], Err(Error::SpanCountOverflow));
-    }
 
     #[test]
     fn arrays_of_different_lengths_are_an_error() {

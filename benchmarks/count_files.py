@@ -1,0 +1,115 @@
+"""Count files that no corpus gave: many different spans, each in some of the files.
+
+Takes how many spans and files; writes the files in parallel processes from a seed, so that any of
+them can be made alone. A span is a number spelled in 6 to 14 letters (10 on average), in a scrambled
+order. Half of the spans are in one file, and r times as many are in at least as many files as the
+next power of two of them, up to all: the frequent ones are everywhere, as in text. Counts follow
+Zipf's law over the number.
+"""
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray import _core
+from nanotok_ray.count_file import pack_counts
+from nanotok_ray.count_origin import CountOrigin
+
+LETTERS = np.frombuffer(b"etaoinsrhldcumfp", np.uint8)
+"""One letter for each four bits."""
+SHORTEST, LONGEST = 6, 14
+ZIPF = 1.05
+SPREAD = 0.55
+"""Every file holds the spans whose number is below this power of how many there are."""
+
+Numbers = npt.NDArray[np.uint64]
+
+
+def main() -> None:
+    """Write what the command line asks for; prints the totals as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--spans", type=int, required=True)
+    parser.add_argument("--files", type=int, required=True)
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    write = partial(write_file, options.folder, options.spans, options.files)
+    with ProcessPoolExecutor(options.processes) as pool:
+        facts = list(pool.map(write, range(options.files)))
+    print(json.dumps({name: sum(each[name] for each in facts) for name in facts[0]}))
+
+
+def write_file(folder: Path, spans: int, files: int, number: int) -> dict[str, Any]:
+    """Write one file; give its rows, bytes, and sums of counts."""
+    ids = ids_of(spans, files, number)
+    letters, lengths = spelled(ids)
+    counts = (1 + (spans / (ids + 1.0)) ** ZIPF / files).astype(np.uint64)
+    offsets = ends_of(lengths)
+    order = np.argsort(_core.hash_documents(packed(letters, lengths), offsets), kind="stable")
+    lengths, letters, counts = lengths[order], letters[order], counts[order]
+    data, offsets = packed(letters, lengths), ends_of(lengths)
+    hashes = _core.hash_documents(data, offsets)
+    origin = CountOrigin(
+        pattern="benchmark", texts=0, text_bytes=0, spans=int(counts.sum()), num_gaps=0
+    )
+    path = folder / f"{number:05}.arrow"
+    path.write_bytes(pack_counts((hashes, data, offsets, counts), origin))
+    return {
+        "rows": len(ids),
+        "file_bytes": path.stat().st_size,
+        "spans": int(counts.sum()),
+        "span_bytes": int(counts @ lengths.astype(np.uint64)),
+    }
+
+
+def ids_of(spans: int, files: int, number: int) -> Numbers:
+    """Give the numbers of the spans of a file, rising; every number is in one file or more.
+
+    Span i is in a file of its own choice (i scrambled), and in every second, fourth, ... other file
+    the more often the smaller i is.
+    """
+    everywhere = int(spans**SPREAD)
+    ids = np.arange(spans, dtype=np.uint64)
+    mixed = ids * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(number + 1) * np.uint64(
+        0xD1B54A32D192ED03
+    )
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    chance = (mixed >> np.uint64(40)).astype(np.float32) / np.float32(2**24)
+    here = chance < np.float32(everywhere) / (ids + np.uint64(1)).astype(np.float32)
+    own = (ids * np.uint64(0xFF51AFD7ED558CCD) >> np.uint64(33)) % np.uint64(files)
+    return ids[here | (own == number)]
+
+
+def spelled(ids: Numbers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Spell numbers below 2**32, each in its own way; the letters behind the length do not count."""
+    scrambled = ids * np.uint64(0x9E3779B1) % np.uint64(2**32)
+    more = scrambled * np.uint64(0xC2B2AE3D27D4EB4F) >> np.uint64(32)
+    bits = scrambled | more << np.uint64(32)
+    places = np.arange(LONGEST, dtype=np.uint64) * np.uint64(4)
+    letters = LETTERS[(bits[:, None] >> places & np.uint64(15)).astype(np.uint8)]
+    lengths = 8 + (bits >> np.uint64(56)) % np.uint64(LONGEST - 8 + 1)
+    return letters, lengths.astype(np.int64)
+
+
+def packed(letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Put rows of letters back to back."""
+    return letters[np.arange(letters.shape[1]) < lengths[:, None]]
+
+
+def ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Give where each row begins, and the end."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+if __name__ == "__main__":
+    main()

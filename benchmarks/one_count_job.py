@@ -1,0 +1,79 @@
+"""The first fan-out of a recipe on a local Ray of so many CPUs, in a process of its own.
+
+    python benchmarks/one_count_job.py RECIPE WORKERS
+
+After a warm-up in every worker, all slices are counted into an empty folder; prints one line of
+JSON: seconds from the first task submitted to the last record, and the most memory of this driver.
+"""
+
+import json
+import shutil
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import resident
+from nanotok_ray.cluster.counting import Counted, count
+from nanotok_ray.cluster.engine import Task, run_tasks
+from nanotok_ray.cluster.events import Event, StageEnded
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.stages import count_work
+from nanotok_ray.cluster.training import Training, training_of
+from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import load_recipe
+
+ALONE = 4 << 30
+"""Bytes of a task that is grouped with no other."""
+
+
+def main() -> None:
+    """Count what the command line names."""
+    path, workers = sys.argv[1], int(sys.argv[2])
+    recipe = load_recipe(path)
+    training = training_of(recipe, make_plan(recipe))
+    shutil.rmtree(recipe.output.path, ignore_errors=True)
+    start = time.perf_counter()
+    with ray_session(workers=workers):
+        started = time.perf_counter()
+        warm(training, workers)
+        resident.reset_peak()
+        ended: list[StageEnded] = []
+
+        def on_event(event: Event) -> None:
+            if isinstance(event, StageEnded):
+                ended.append(event)
+
+        counted = count(training, on_event=on_event)
+        told = figures(counted, sum(event.seconds for event in ended))
+        peak = resident.peak()
+    print(json.dumps(told | {"start_seconds": started - start, "driver_bytes": peak}))
+
+
+def warm(training: Training, workers: int) -> None:
+    """Let every worker count one slice into a folder that nobody reads."""
+    tasks = []
+    for number in range(workers):
+        folder = f"{training.recipe.output.path}-warm-{number}"
+        work = replace(training.work(training.slices[0]), work=folder)
+        tasks.append(Task(name=f"warm {number}", work=count_work, argument=work, num_bytes=ALONE))
+    for ended in run_tasks(tasks):
+        assert ended.error is None, ended.error
+    for number in range(workers):
+        shutil.rmtree(Path(f"{training.recipe.output.path}-warm-{number}"))
+
+
+def figures(counted: Counted, seconds: float) -> dict[str, object]:
+    """Say what was counted, and in what time."""
+    files = [record.values["files"][0] for record in counted.records]
+    return {
+        "seconds": seconds,
+        "slices": len(files),
+        "text_bytes": counted.sum("text_bytes"),
+        "file_bytes": sum(file["size"] for file in files),
+        "sha256": "\n".join(sorted(file["sha256"] for file in files)),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""One process that counts slices without Ray: every so many-th slice of a recipe, in order.
+
+    python benchmarks/one_count_process.py RECIPE NUMBER OF
+
+Counts one slice into a folder that nobody reads, prints `ready`, waits for a line on stdin, counts,
+sorts and writes its slices with their records, and prints one line of JSON.
+"""
+
+import json
+import sys
+import time
+from dataclasses import replace
+from itertools import islice
+
+from nanotok_ray.cluster.stages import count_work
+from nanotok_ray.cluster.training import training_of
+from nanotok_ray.manifest import RECORD_FORMAT, from_json
+from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import load_recipe
+from nanotok_ray.storage import Folder
+
+
+def main() -> None:
+    """Count what the command line names."""
+    path, number, of = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    recipe = load_recipe(path)
+    training = training_of(recipe, make_plan(recipe))
+    works = [training.work(each) for each in islice(training.slices, number, None, of)]
+    count_work(replace(works[0], work=f"{recipe.output.path}-warm-{number}"))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    start = time.perf_counter()
+    text_bytes = sum(count_work(work) for work in works)
+    seconds = time.perf_counter() - start
+    folder = Folder(recipe.output.work)
+    files = [
+        from_json(
+            folder.read_bytes(f"{work.name}.json"), name=work.name, expected_format=RECORD_FORMAT
+        )["files"][0]
+        for work in works
+    ]
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "text_bytes": text_bytes,
+                "file_bytes": sum(file["size"] for file in files),
+                "sha256": [file["sha256"] for file in files],
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

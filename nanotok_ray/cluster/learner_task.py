@@ -1,0 +1,110 @@
+"""The learner as one Ray task, with the memory it needs and on the node it is to run on.
+
+The task writes what the learner writes and gives its events back as it goes. A task whose worker or
+node dies is tried again from the start. Does not know how anything is learned.
+"""
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from nanotok_ray.cluster.counting import Counted
+from nanotok_ray.cluster.events import Event, Note, OnEvent
+from nanotok_ray.cluster.learner import learn_tokenizer
+from nanotok_ray.cluster.training import Training
+from nanotok_ray.errors import NanotokError, SliceError
+from nanotok_ray.manifest import TOKENIZER_FOLDER
+from nanotok_ray.recipe import LearnerRecipe
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+
+ATTEMPTS = 3
+
+
+def learn_in_task(
+    training: Training, counted: Counted, out: Folder, *, on_event: OnEvent
+) -> Tokenizer:
+    """Run the learner as a task of its own, as `[learner]` of the recipe says.
+
+    Raises:
+        SliceError: its worker or node died each time.
+        NanotokError: what the learner raised.
+    """
+    import ray  # noqa: PLC0415 - the session has set its environment before
+
+    learner = training.recipe.learner
+    for note in placement_notes(learner, ray.nodes()):
+        on_event(Note(text=note))
+    remote = ray.remote(
+        num_cpus=learner.cpus,
+        memory=learner.memory,
+        max_retries=0,
+        num_returns="streaming",
+        label_selector=_label(learner.label),
+    )(learning_events)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            for reference in remote.options(name="learn").remote(training, counted, out):
+                on_event(ray.get(reference))
+            break
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, NanotokError) else error from None
+        except ray.exceptions.RayError as error:
+            told = str(error).strip().partition("\n")[0]
+            if attempt == ATTEMPTS:
+                raise SliceError(
+                    f"the learner's task died {ATTEMPTS} times, at last by {type(error).__name__}: "
+                    f"{told}; give it more memory (learner.memory) or another node (learner.label)"
+                ) from error
+            on_event(Note(text=f"the learner's task died ({told}) and is tried again"))
+    use = training.recipe.tokenizer.uses_span_table
+    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
+
+
+def learning_events(training: Training, counted: Counted, out: Folder) -> Iterator[Event]:
+    """Learn, and give the events as they come: what runs in the task."""
+    events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+
+    def learn() -> None:
+        try:
+            threads = training.recipe.learner.cpus
+            learn_tokenizer(training, counted, out, threads=threads, on_event=events.put)
+        except BaseException as error:
+            events.put(error)
+        else:
+            events.put(None)
+
+    thread = threading.Thread(target=learn, name="learner")
+    thread.start()
+    while (event := events.get()) is not None:
+        if isinstance(event, BaseException):
+            raise event
+        yield event
+    thread.join()
+
+
+def placement_notes(learner: LearnerRecipe, nodes: list[dict[str, Any]]) -> Iterator[str]:
+    """Say if none of Ray's nodes is as asked for: the task then waits for one, perhaps for ever."""
+    wanted = _label(learner.label) or {}
+    fitting = [
+        node
+        for node in nodes
+        if node.get("Alive")
+        and node["Resources"].get("memory", 0) >= (learner.memory or 0)
+        and node["Resources"].get("CPU", 0) >= learner.cpus
+        and wanted.items() <= node.get("Labels", {}).items()
+    ]
+    if not fitting:
+        told = f" and the label {learner.label}" if learner.label else ""
+        yield (
+            f"no node has {learner.memory:,} bytes of memory, {learner.cpus} CPUs{told} for the "
+            "learner: it waits until the cluster has one"
+        )
+
+
+def _label(label: str | None) -> dict[str, str] | None:
+    if label is None:
+        return None
+    key, _, value = label.partition("=")
+    return {key: value}

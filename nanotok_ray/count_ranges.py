@@ -1,0 +1,182 @@
+"""Many count files, read side by side: one hash range of all of them after the other.
+
+Takes paths or URLs; gives the rows of each range as sorted runs, each byte of a file read once, and
+adds them up. As much is read at once as a buffer holds. Does not know what the sums are for.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from nanotok_ray import _core
+from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, CountReader, Run
+from nanotok_ray.errors import CorruptOutputError, TokenizerError
+
+BUFFER_BYTES = 256 << 20
+"""What is read of all files at once, unless told otherwise."""
+
+MAX_OPEN = 256
+"""Files that stay open; further ones are opened for each range that is read."""
+
+BYTES_PER_FILE = 200_000
+"""Held of each file besides what the buffer is for: its head, and one batch of spans of usual
+length (a file whose batches are larger holds one of those)."""
+
+_LEAST_SHARE = 8
+"""At least an eighth of the buffer is for a range, even if batches of all files fill it."""
+
+Piece = tuple[int, Run]
+"""The number of a file, and rows of it that lie in one batch."""
+
+
+class CountCursor:
+    """One count file, read from its start to its end."""
+
+    def __init__(self, url: str, *, stays_open: bool) -> None:
+        """Open it, and close it again unless it stays open."""
+        self.url = url
+        self._stays_open = stays_open
+        self._reader: CountReader | None = None
+        self._starts = np.zeros(0, dtype=np.int64)
+        self._batch: pa.RecordBatch | None = None
+        self._next = self._used = self._row = 0
+        """The next batch; rows given of the one that is held; rows given of all."""
+        reader = self._open()
+        self.num_bytes = reader.num_bytes
+        self.batch_bytes = self.num_bytes // max(1, reader.num_batches)
+        self._rest()
+
+    def read(self, number: int, num_ranges: int) -> list[Run]:
+        """Give the rows of the next range, which is `number`.
+
+        Raises:
+            CorruptOutputError: the file is damaged.
+        """
+        reader = self._open()
+        if not len(self._starts):
+            self._starts = reader.starts(num_ranges)
+        runs = []
+        while self._row < self._starts[number + 1]:
+            run = self._take(reader, int(self._starts[number + 1]) - self._row)
+            _check_range(run[0], number, num_ranges, name=self.url)
+            runs.append(run)
+        self._rest()
+        return runs
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._batch = None
+
+    def _take(self, reader: CountReader, most: int) -> Run:
+        """Give rows of one batch."""
+        if self._batch is None:
+            self._batch, self._used = reader.batch(self._next), 0
+            self._next += 1
+        rows = self._batch.slice(self._used, most)
+        self._used += len(rows)
+        self._row += len(rows)
+        if self._used == len(self._batch):
+            self._batch = None
+        return reader.run(rows)
+
+    def _open(self) -> CountReader:
+        if self._reader is None:
+            self._reader = CountReader.open(self.url)
+        return self._reader
+
+    def _rest(self) -> None:
+        if not self._stays_open and self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class CountRanges:
+    """The hash ranges of count files; close it, or use it in `with`."""
+
+    def __init__(self, urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> None:
+        """Look at all files, and choose how many ranges there are by their size.
+
+        Raises:
+            CorruptOutputError: one is not a count file of this version.
+            FileNotFoundError: there is no such file.
+        """
+        with ExitStack() as opened:
+            self._cursors = []
+            for number, url in enumerate(urls):
+                self._cursors.append(CountCursor(url, stays_open=number < MAX_OPEN))
+                opened.callback(self._cursors[-1].close)
+            self._opened = opened.pop_all()
+        self.num_bytes = sum(cursor.num_bytes for cursor in self._cursors)
+        self.num_ranges = _num_ranges(
+            self.num_bytes,
+            held_bytes=sum(cursor.batch_bytes for cursor in self._cursors),
+            buffer_bytes=buffer_bytes,
+        )
+
+    def add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
+        """Read the range `number`, which must be the next, and add it to sums.
+
+        `weights` are what the counts of each file are multiplied by.
+
+        Raises:
+            CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
+            CountOverflowError: a sum would pass 2**64 - 1; names the span.
+        """
+        runs, names, own = [], [], []
+        for cursor, weight in zip(self._cursors, weights, strict=True):
+            for run in cursor.read(number, self.num_ranges):
+                runs.append(run)
+                names.append(cursor.url)
+                own.append(weight)
+        try:
+            sums.add(runs, names, own)
+        except TokenizerError as error:
+            raise CorruptOutputError(
+                f"a count file is damaged: {error}; remove it and count its texts again"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+
+def reading_memory(
+    *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
+) -> int:
+    """Give the most bytes that reading so many files holds, spans having so many bytes on average.
+
+    A batch of each file is held, as a range ends in its middle; what is left of the buffer, and an
+    eighth of it at least, is for the rows of a range.
+    """
+    batches = num_files * BATCH_ROWS * (24 + span_bytes)
+    heads = num_files * (BYTES_PER_FILE - BATCH_ROWS * (24 + 10))
+    return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads
+
+
+def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
+    """Give the fewest ranges, a power of two, of which one fits what batches leave of a buffer."""
+    room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
+    fitting = -(-num_bytes // room)
+    return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
+
+
+def _check_range(
+    hashes: npt.NDArray[np.uint64], number: int, num_ranges: int, *, name: str
+) -> None:
+    """See that sorted rows lie in a range, as ranges are added up one by one."""
+    if not len(hashes):
+        return
+    ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)
+    if ends != (number, number):
+        raise CorruptOutputError(
+            f"{name} cannot be read as a count file: rows lie in another hash range than its head "
+            "says"
+        )

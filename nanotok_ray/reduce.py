@@ -1,0 +1,158 @@
+"""The reduce: count files added up, in memory that is the sums' and a buffer.
+
+Takes count files with weights; gives every span with its weighted count, and how much text that is.
+Does not know what is learned from them, nor where the files come from.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray import _core
+from nanotok_ray.count_file import Run
+from nanotok_ray.count_ranges import BUFFER_BYTES, CountRanges, reading_memory
+from nanotok_ray.errors import CountsError
+from nanotok_ray.span_totals import SpanTotals
+
+OnRead = Callable[[int, int], None]
+"""Called as (bytes of the files read, bytes of all of them) after each hash range."""
+
+SMALL_REST = 48 << 20
+"""Bytes of everything else: the interpreter's and Arrow's own, and memory that they free late."""
+
+_MOST = 2**64 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountPart:
+    """A count file, and what its counts are multiplied by.
+
+    >>> CountPart(url="/counts/a.arrow", weight=0)
+    Traceback (most recent call last):
+    nanotok_ray.errors.CountsError: the weight of /counts/a.arrow is 0: it must be 1 to 2**64 - 1
+    """
+
+    url: str
+    """A path or URL."""
+    weight: int = 1
+    """1 or more."""
+
+    def __post_init__(self) -> None:
+        """See that the weight is one.
+
+        Raises:
+            CountsError: it is not.
+        """
+        if not 1 <= self.weight <= _MOST:
+            raise CountsError(
+                f"the weight of {self.url} is {self.weight}: it must be 1 to 2**64 - 1"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Reduced:
+    """All spans of count files, sorted by (hash64, span), and their weighted counts."""
+
+    data: NDArray[np.uint8]
+    """The bytes of the spans, back to back."""
+    offsets: NDArray[np.int64]
+    """[n + 1]: where each begins, and the end."""
+    counts: NDArray[np.uint64]
+    """[n]: how often each occurs, weighted: what is learned from."""
+    totals: SpanTotals
+    """How much was read, and how much of it was dropped: plain counts."""
+
+
+def reduce_counts(
+    parts: Sequence[CountPart],
+    *,
+    min_count: int = 1,
+    buffer_bytes: int = BUFFER_BYTES,
+    on_progress: OnRead | None = None,
+) -> Reduced:
+    """Add up count files; the result depends neither on their order nor on how texts were sliced.
+
+    Held at most (`reduce_memory`): 16 bytes and its own bytes for each span that is kept; the
+    buffer, or a batch (140 kB) of each file and an eighth of the buffer if that is more; and for
+    each file its head. Each byte of a file is read once.
+
+    Args:
+        parts: the files, and their weights.
+        min_count: drop spans that occur less often in all files together, before weights.
+        buffer_bytes: read so much of all files at once.
+        on_progress: called after each hash range; what it raises ends the call.
+
+    Raises:
+        CorruptOutputError: a file is not a count file of this version, or is damaged; names it.
+        CountOverflowError: a sum would pass 2**64 - 1, plain or weighted; names the span.
+        CountsError: `min_count` is out of its range.
+        FileNotFoundError: there is no such file.
+    """
+    sums = _sums(parts, min_count, buffer_bytes, on_progress, hashes=False)
+    totals = _totals(sums)
+    _, data, offsets, counts = sums.take()
+    return Reduced(data=data, offsets=offsets, counts=counts, totals=totals)
+
+
+def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
+    """Add up count files, weight 1, as one run with its hashes: 8 bytes more for each span.
+
+    Raises:
+        CorruptOutputError, CountOverflowError, FileNotFoundError: as for `reduce_counts`.
+    """
+    parts = [CountPart(url=url) for url in urls]
+    return _sums(parts, 1, buffer_bytes, None, hashes=True).take()
+
+
+def reduce_memory(
+    *, distinct_spans: int, distinct_bytes: int, num_files: int, buffer_bytes: int = BUFFER_BYTES
+) -> int:
+    """Give the most bytes that `reduce_counts` holds above what the process held before.
+
+    Args:
+        distinct_spans: different spans that are kept.
+        distinct_bytes: the bytes of these, each once.
+        num_files: count files, each with batches of 4,096 rows.
+        buffer_bytes: as given to `reduce_counts`.
+
+    >>> reduce_memory(distinct_spans=10**9, distinct_bytes=10**10, num_files=100) // 10**9
+    26
+    """
+    length = -(-distinct_bytes // max(1, distinct_spans))
+    reading = reading_memory(num_files=num_files, buffer_bytes=buffer_bytes, span_bytes=length)
+    return 16 * distinct_spans + 8 + distinct_bytes + reading + SMALL_REST
+
+
+def _sums(
+    parts: Sequence[CountPart],
+    min_count: int,
+    buffer_bytes: int,
+    on_progress: OnRead | None,
+    *,
+    hashes: bool,
+) -> _core.RunSums:
+    if not 1 <= min_count <= _MOST:
+        raise CountsError(f"min_count is {min_count}: it must be 1 (keep all) to 2**64 - 1")
+    sums = _core.RunSums(min_count=min_count, hashes=hashes)
+    weights = [part.weight for part in parts]
+    with CountRanges([part.url for part in parts], buffer_bytes=buffer_bytes) as ranges:
+        for number in range(ranges.num_ranges):
+            ranges.add(sums, number, weights)
+            if on_progress is not None:
+                done = ranges.num_bytes * (number + 1) // ranges.num_ranges
+                on_progress(done, ranges.num_bytes)
+    return sums
+
+
+def _totals(sums: _core.RunSums) -> SpanTotals:
+    (spans, span_bytes, distinct), (dropped, dropped_bytes, dropped_distinct) = sums.totals()
+    return SpanTotals(
+        spans=spans,
+        span_bytes=span_bytes,
+        distinct_spans=distinct,
+        dropped_spans=dropped,
+        dropped_bytes=dropped_bytes,
+        dropped_distinct=dropped_distinct,
+    )

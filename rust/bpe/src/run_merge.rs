@@ -1,0 +1,144 @@
+//! The one loop over many sorted runs: every span once, in order, with the rows that hold it. Takes
+//! runs sorted by (hash64, span). Does not know what is done with their counts.
+//!
+//! Hashes are spread evenly, so a window of them holds about equally many rows, wherever it lies. The
+//! rows of one window are gathered from all runs and sorted by hash: a few instructions a row and no
+//! branch that depends on how many runs there are, where a heap takes a step for each doubling of them.
+
+use std::cmp::Ordering;
+
+use crate::{Error, RunView};
+
+/// Rows of a window: they and what is read of them stay in the cache.
+const WINDOW_ROWS: usize = 2048;
+
+/// Rows of a window for each run, so that a look at each run is not for nothing.
+const ROWS_PER_RUN: usize = 2;
+
+/// A row of one of the runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    hash: u64,
+    run: u32,
+    /// From the run's first row in the window.
+    row: u32,
+}
+
+/// What the loop gives for one span.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a, 'm> {
+    pub(crate) hash: u64,
+    pub(crate) span: &'a [u8],
+    rows: &'m [Row],
+    runs: &'m [RunView<'a>],
+    starts: &'m [usize],
+}
+
+impl<'m> Rows<'_, 'm> {
+    /// The number of the run, and the count, of each row that holds the span.
+    #[inline]
+    pub(crate) fn counts(self) -> impl Iterator<Item = (usize, u64)> + 'm {
+        let (runs, starts) = (self.runs, self.starts);
+        self.rows.iter().map(move |row| {
+            let run = row.run as usize;
+            (run, runs[run].counts()[starts[run] + row.row as usize])
+        })
+    }
+}
+
+/// Calls `each` for every span of all runs, in order.
+///
+/// Time: n log w for n rows in windows of w. Memory: 16 bytes for each row of a window, about
+/// 2,048 rows or two for each run; hashes that are not spread evenly make windows larger.
+///
+/// # Errors
+///
+/// A run that is not sorted, or what `each` gives.
+pub(crate) fn merge<'a>(
+    runs: &[RunView<'a>],
+    mut each: impl FnMut(Rows<'a, '_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut starts = vec![0; runs.len()];
+    let mut ends = starts.clone();
+    let mut rows = Vec::new();
+    for last in windows(runs) {
+        rows.clear();
+        for (number, run) in runs.iter().enumerate() {
+            starts[number] = ends[number];
+            ends[number] = gather(*run, number, starts[number], last, &mut rows)?;
+        }
+        rows.sort_by_key(|row| row.hash);
+        for same in rows.chunk_by_mut(|one, next| one.hash == next.hash) {
+            give(runs, &starts, same, &mut each)?;
+        }
+    }
+    Ok(())
+}
+
+/// The last hash of each window; the last of all is the largest there can be.
+fn windows(runs: &[RunView<'_>]) -> impl Iterator<Item = u64> + use<> {
+    let hashes = || runs.iter().map(|run| run.hashes());
+    let first = hashes().filter_map(|own| own.first().copied()).min().unwrap_or(0);
+    let last = hashes().filter_map(|own| own.last().copied()).max().unwrap_or(0);
+    let rows: usize = hashes().map(<[u64]>::len).sum();
+    let number = rows / WINDOW_ROWS.max(ROWS_PER_RUN * runs.len());
+    let step = last.saturating_sub(first) / (number as u64 + 1);
+    (1..=number as u64)
+        .map(move |window| first.saturating_add(step.saturating_mul(window)))
+        .chain([u64::MAX])
+}
+
+/// Appends the rows of a run from `start` that lie in the window; gives where they end.
+fn gather(
+    run: RunView<'_>,
+    number: usize,
+    start: usize,
+    last: u64,
+    rows: &mut Vec<Row>,
+) -> Result<usize, Error> {
+    let hashes = run.hashes();
+    let number_32 = u32::try_from(number).expect("runs lie in memory, each has 48 bytes and more");
+    let mut before = start.checked_sub(1).map_or(0, |row| hashes[row]);
+    let mut end = start;
+    for &hash in hashes[start..].iter().take_while(|&&hash| hash <= last) {
+        if hash <= before && end > 0 && is_out_of_order(run, end) {
+            return Err(Error::RunUnsorted { run: number, row: end });
+        }
+        let row = u32::try_from(end - start).expect("a window has fewer than 2**32 rows of a run");
+        rows.push(Row { hash, run: number_32, row });
+        (before, end) = (hash, end + 1);
+    }
+    Ok(end)
+}
+
+/// Whether a row is smaller than the one before it.
+#[cold]
+fn is_out_of_order(run: RunView<'_>, row: usize) -> bool {
+    run.hashes()[row]
+        .cmp(&run.hashes()[row - 1])
+        .then_with(|| run.spans().get(row).cmp(run.spans().get(row - 1)))
+        == Ordering::Less
+}
+
+/// Hands on rows of one hash: mostly one span, but two may have the same hash.
+#[inline]
+fn give<'a>(
+    runs: &[RunView<'a>],
+    starts: &[usize],
+    rows: &mut [Row],
+    each: &mut impl FnMut(Rows<'a, '_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let span_of = |row: &Row| -> &'a [u8] {
+        let run = row.run as usize;
+        runs[run].spans().get(starts[run] + row.row as usize)
+    };
+    let (hash, span) = (rows[0].hash, span_of(&rows[0]));
+    if rows[1..].iter().all(|row| span_of(row) == span) {
+        return each(Rows { hash, span, rows, runs, starts });
+    }
+    rows.sort_by_key(span_of);
+    for rows in rows.chunk_by(|one, next| span_of(one) == span_of(next)) {
+        each(Rows { hash, span: span_of(&rows[0]), rows, runs, starts })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+"""Very many count files are merged in groups first: the same tokenizer, and the groups are kept."""
+
+import pytest
+
+from nanotok_ray.cluster.events import StageStarted
+from nanotok_ray.cluster.job import train_tokenizer
+from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def merging(monkeypatch):
+    """Merge from 4 count files on, about 3 of them to one."""
+    from nanotok_ray import merged_counts  # noqa: PLC0415
+
+    monkeypatch.setattr("nanotok_ray.cluster.merging.MERGE_ABOVE", 3)
+    monkeypatch.setattr(
+        "nanotok_ray.cluster.merging.merge_groups",
+        lambda keys: merged_counts.merge_groups(keys, target=3),
+    )
+
+
+def run(job):
+    events = []
+    train_tokenizer(job, on_event=events.append)
+    return {e.stage: (e.todo, e.kept) for e in events if isinstance(e, StageStarted)}
+
+
+OVERRIDES = (
+    "limits.slice_bytes=1000",
+    "source.chats.count=true",
+    "source.chats.weight=3",
+    "tokenizer.min_count=2",
+)
+
+
+def test_merging_first_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request):
+    plain = run(recipe(corpus, tmp_path / "plain", *OVERRIDES))
+    assert "merge" not in plain
+    request.getfixturevalue("merging")
+    merged = run(recipe(corpus, tmp_path / "merged", *OVERRIDES))
+    assert 2 <= merged["merge"][0] < plain["reduce"][0] / 2
+    assert merged["reduce"][0] == merged["merge"][0]
+    assert contents(tmp_path / "merged/tokenizer") == contents(tmp_path / "plain/tokenizer")
+    files = contents(tmp_path / "merged-work")
+    assert {name.split("/")[1] for name in files if name.startswith("merged/")} == {"web", "chats"}
+
+
+def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus, tmp_path, merging):
+    first = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    groups = first["merge"][0]
+    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340"))
+    assert (again["count"][0], again["merge"]) == (0, (0, groups))
+    write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
+    more = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    assert more["count"][0] == 1
+    assert 1 <= more["merge"][0] <= 2
+    assert more["merge"][1] >= groups - 1

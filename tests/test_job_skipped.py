@@ -1,0 +1,82 @@
+"""Slices that cannot be done: they fail the job, or are left out by choice, counted and named."""
+
+import json
+
+import pytest
+
+from nanotok_ray.cluster.events import Note
+from nanotok_ray.cluster.job import prepare
+from nanotok_ray.cluster.stages import count_work, tokenize_work
+from nanotok_ray.errors import SliceError, SourceError
+from nanotok_ray.storage import Folder
+from nanotok_ray.verify import verify_output
+from tests.small_corpus import contents, recipe, write_corpus
+
+ALLOWED = "limits.max_skipped_slices=1"
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Let the work on the first slice of one file fail, in both fan-outs, until it is mended."""
+
+    def failing(work):
+        def run(argument):
+            own = argument.slice
+            if own.stem == "shard_00001" and own.number == 0:
+                raise SourceError("this one never works")
+            return work(argument)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nanotok_ray.cluster.counting.count_work", failing(count_work))
+        patch.setattr("nanotok_ray.cluster.tokenize.tokenize_work", failing(tokenize_work))
+        yield patch.undo
+
+
+def run(job):
+    events = []
+    summary = prepare(job, on_event=events.append)
+    return summary.values, [event.text for event in events if isinstance(event, Note)]
+
+
+def test_a_slice_that_fails_fails_the_job(corpus, tmp_path, broken):
+    with pytest.raises(SliceError, match="this one never works"):
+        prepare(recipe(corpus, tmp_path / "out"))
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, broken):
+    values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert values["quarantined"] == {"skipped": 1}
+    assert values["documents"]["in"] == values["documents"]["out"] + 1
+    assert sum("this one never works" in note for note in notes) == 2
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    [name] = report["skipped_slices"]
+    assert "shard_00001-00000" in name
+    [listed] = list((tmp_path / "out/quarantine/web/train").iterdir())
+    entry = json.loads(listed.read_text())
+    assert (entry["file"], entry["reason"]) == ("shard_00001.parquet", "skipped: row groups 0 to 1")
+    assert verify_output(Folder(str(tmp_path / "out"))).passed
+
+
+def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):
+    with pytest.raises(SliceError, match="1 of"):
+        prepare(recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=0"))
+
+
+def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
+    run(recipe(corpus, tmp_path / "out", ALLOWED))
+    broken()
+    values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert notes == []
+    assert values["quarantined"] == {}
+    run(recipe(corpus, tmp_path / "whole", ALLOWED))
+    mended, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
+    assert {name: mended[name] for name in whole} == whole
