@@ -169,7 +169,7 @@ def test_with_max_chars_about_as_many_slices_are_foreseen_as_reach_it(tmp_path, 
     values = plan_job(job, rate=1.0).values
     assert values["count"]["todo"] == 2
     (note,) = values["notes"]
-    assert "after about 2 slices" in note
+    assert "2 slices are counted first" in note
     assert "at most 10" in note
 
 

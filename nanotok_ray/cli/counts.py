@@ -101,7 +101,7 @@ def _run_ls(arguments: argparse.Namespace) -> int:
     if arguments.place.endswith(".toml") or Path(arguments.place).is_file():
         recipe = load_recipe(arguments.place, overrides=arguments.overrides)
         work = kept_counts(recipe.output.work)
-        in_use = _in_use(recipe, work)
+        in_use = _in_use(recipe)
     else:
         work = _folder(arguments.place)
     values = _listing(work, in_use)
@@ -126,16 +126,16 @@ def _folder(place: str) -> WorkFolder:
     return work
 
 
-def _in_use(recipe: Recipe, work: WorkFolder) -> Collection[str]:
+def _in_use(recipe: Recipe) -> Collection[str]:
     from nanotok_ray.cluster.count_use import names_in_use  # noqa: PLC0415 - slow to import
 
-    return names_in_use(recipe, work)
+    return names_in_use(recipe)
 
 
 def _run_rm(arguments: argparse.Namespace) -> int:
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
     work = kept_counts(recipe.output.work)
-    in_use = () if arguments.all else _in_use(recipe, work)
+    in_use = () if arguments.all else _in_use(recipe)
     chosen = [each for each in work.counts if each.name not in in_use]
     values = {
         "status": "planned" if arguments.dry_run else "removed",

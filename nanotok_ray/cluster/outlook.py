@@ -61,10 +61,10 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
         tokenizer = finished_tokenizer(training, out)
         works = [training.work(each) for each in training.slices]
         known = finished_counts(works)
-        uncounted = [work for work in works if work.name not in known]
-        todo["count"] = [] if tokenizer is not None else _expected(training, works, known)
+        todo["count"] = [] if tokenizer is not None else _uncounted(training, works, known)
         values["count"] = _stage(todo["count"], done=len(known))
-        values["notes"] += _notes_on_max_chars(training, len(uncounted), len(todo["count"]))
+        if training.recipe.limits.max_chars is not None and todo["count"]:
+            values["notes"].append(_note_on_max_chars(todo["count"], most=len(works) - len(known)))
         values["learn"] = {"todo": int(tokenizer is None), "done": int(tokenizer is not None)}
         if recipe.tokenizer.also:
             values["also"] = _also(training, tokenizer, out)
@@ -85,25 +85,21 @@ def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
     }
 
 
-def _expected(
+def _uncounted(
     training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
 ) -> list[Slice]:
-    """Give the slices that will be counted; with max_chars, those of the next round."""
+    """Give the slices to count; with max_chars those of the first round, a byte a code point."""
     limit = training.recipe.limits.max_chars
     if limit is None:
         return [work.slice for work in works if work.name not in known]
     return [work.slice for work in next_round(works, known, passed_over=(), limit=limit)]
 
 
-def _notes_on_max_chars(training: Training, uncounted: int, expected: int) -> list[str]:
-    limit = training.recipe.limits.max_chars
-    if limit is None or not expected:
-        return []
-    note = (
-        f"limits.max_chars = {limit:,} ends counting after about {expected:,} slices, if a "
-        f"character is a byte and doc_cap cuts little; at most {uncounted:,} are counted"
+def _note_on_max_chars(todo: Sequence[Slice], *, most: int) -> str:
+    return (
+        f"limits.max_chars ends counting: {len(todo):,} slices are counted first, then as many "
+        f"more as it takes to reach it, at most {most:,} in all"
     )
-    return [note]
 
 
 def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[str, int]:
