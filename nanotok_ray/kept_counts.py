@@ -1,4 +1,4 @@
-"""What a work folder holds: the counts of slices that earlier runs kept, and anything else.
+"""What a work folder holds: counts of slices, and of groups of them, that earlier runs kept.
 
 Takes the folder; gives each set of counts with its record, and removes sets. Knows the names of
 files and what records say, nothing of count files, recipes or plans.
@@ -15,6 +15,8 @@ from nanotok_ray.manifest import RECORD_FORMAT, from_json
 from nanotok_ray.storage import Folder
 
 COUNTS_FOLDER = "counts"
+_MERGED_FOLDER = "merged"
+_STAGES = {COUNTS_FOLDER: "count", _MERGED_FOLDER: "merge"}
 
 _RECORD = ".json"
 _SUFFIXES = (".quarantine.jsonl", ".arrow", _RECORD)
@@ -23,7 +25,7 @@ _THREADS = 16  # reading small files of a remote store is waiting
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptCounts:
-    """The counts of one slice: a count file, its record, and perhaps what was quarantined."""
+    """The counts of one slice, or merged ones of several: a file, its record, the quarantine."""
 
     name: str
     """Path in the work folder, without suffix."""
@@ -38,9 +40,14 @@ class KeptCounts:
         """Bytes on disk of all files."""
         return sum(self.files.values())
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether these are counts of several slices, which have their own."""
+        return self.name.startswith(f"{_MERGED_FOLDER}/")
+
     def number(self, field: str) -> int:
-        """Give a number of the record, such as `texts`; 0 without a record."""
-        return 0 if self.record is None else int(self.record.get(field, 0))
+        """Give a number of the record, such as `texts`; 0 without one, and for merged counts."""
+        return 0 if self.record is None or self.is_merged else int(self.record.get(field, 0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +104,7 @@ def _stem(name: str) -> str | None:
     ('counts/web/a-00000-0123456789abcdef', None)
     """
     folder, *rest = name.split("/")
-    if folder != COUNTS_FOLDER or len(rest) != 2:  # noqa: PLR2004 - source and file
+    if folder not in _STAGES or len(rest) != 2:  # noqa: PLR2004 - source and file
         return None
     return next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), None)
 
@@ -108,14 +115,16 @@ def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> KeptCounts:
         listed = {file["name"]: file["size"] for file in record["files"]}
         if any(files.get(name) != size for name, size in listed.items()):
             record = None
-    return KeptCounts(name=stem, source=stem.split("/")[1], files=files, record=record)
+    stage, source, _ = stem.split("/")
+    if record is not None and record.get("stage") != _STAGES[stage]:
+        record = None
+    return KeptCounts(name=stem, source=source, files=files, record=record)
 
 
 def _record(folder: Folder, name: str) -> Mapping[str, Any] | None:
     try:
-        values = from_json(
+        return from_json(
             folder.read_bytes(name), name=folder.join(name), expected_format=RECORD_FORMAT
         )
     except (FileNotFoundError, CorruptOutputError):
         return None
-    return values if values.get("stage") == "count" else None

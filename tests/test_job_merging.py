@@ -1,15 +1,21 @@
 """Very many count files are merged in groups first: the same tokenizer, and the groups are kept."""
 
+import json
+import os
+
 import pytest
 
+from nanotok_ray.cli import main
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.job import train_tokenizer
-from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+from tests.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 
 @pytest.fixture
 def corpus(tmp_path, in_process):
     write_corpus(tmp_path / "in")
+    for path in (tmp_path / "in").rglob("*.*"):
+        os.utime(path, (1, 1))  # times are in the keys by which files are grouped
     return tmp_path / "in"
 
 
@@ -61,3 +67,20 @@ def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus,
     assert more["count"][0] == 1
     assert 1 <= more["merge"][0] <= 2
     assert more["merge"][1] >= groups - 1
+
+
+def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, merging, capsys):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    sets = [f"--set={override}" for override in OVERRIDES]
+    run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    assert main(["counts", "ls", str(path), *sets]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["total"]["merged"] > 1
+    assert listed["total"]["stale"] == 0
+    write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
+    assert main(["counts", "rm", str(path), *sets]) == 0
+    removed = json.loads(capsys.readouterr().out)["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, listed["total"]["merged"])
+    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    assert (again["count"][0], again["merge"][1]) == (1, 0)

@@ -42,7 +42,7 @@ slice, added up.
 
 A work folder may serve several recipes: what is stale to this one may be in use by another. With
 max_chars, counts of the slice that is cut are in use only while those of all slices before it are
-there.
+there. Merged files hold the counts of many slices once more, where these are very many.
 """
 
 _RM = """\
@@ -161,7 +161,8 @@ def _removal_lines(values: dict[str, Any]) -> Iterator[str]:
 
 
 def _told(totals: dict[str, int]) -> str:
-    return f"counts of {totals['slices']:,} slices, {totals['bytes']:,} bytes"
+    merged = f", {totals['merged']:,} merged files" if totals["merged"] else ""
+    return f"counts of {totals['slices']:,} slices{merged}, {totals['bytes']:,} bytes"
 
 
 def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]:
@@ -183,7 +184,8 @@ def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]
 def _totals(counts: Sequence[KeptCounts]) -> dict[str, int]:
     numbers = ("texts", "text_bytes", "distinct_spans")
     return {
-        "slices": len(counts),
+        "slices": sum(not each.is_merged for each in counts),
+        "merged": sum(each.is_merged for each in counts),
         **{field: sum(each.number(field) for each in counts) for field in numbers},
         "bytes": sum(each.num_bytes for each in counts),
         "without_record": sum(each.record is None for each in counts),
@@ -235,6 +237,8 @@ def _listed(own: dict[str, Any]) -> str:
         f"{own['distinct_spans']:,} distinct spans",
         f"{own['bytes']:,} bytes on disk",
     ]
+    if own["merged"]:
+        parts.append(f"{own['merged']:,} merged files")
     if own["without_record"]:
         parts.append(f"{own['without_record']:,} without a record")
     if own["in_use"] is not None:

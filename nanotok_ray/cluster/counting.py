@@ -126,6 +126,18 @@ def _run(
     )
 
 
+def counted_of(
+    works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[Ended] = ()
+) -> Counted:
+    """Put together what was counted: works, and the records of all of them by name."""
+    return Counted(
+        works=tuple(works),
+        records=tuple(records[work.name] for work in works),
+        files=tuple((work.slice.source, f"{work.name}.arrow") for work in works),
+        skipped=tuple(skipped),
+    )
+
+
 def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> Counted:
     """Read the records back, from storage alone."""
     left_out = {ended.task.argument.name for ended in skipped}
@@ -136,9 +148,4 @@ def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> Counted:
             raise SourceError(
                 f"the count file {work.name} was made and is gone; who else writes to {work.work}?"
             )
-    return Counted(
-        works=tuple(chosen),
-        records=tuple(records[work.name] for work in chosen),
-        files=tuple((work.slice.source, f"{work.name}.arrow") for work in chosen),
-        skipped=tuple(skipped),
-    )
+    return counted_of(chosen, records, skipped)

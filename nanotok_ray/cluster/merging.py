@@ -34,9 +34,8 @@ def merge_first(work: str, counted: Counted, *, on_event: OnEvent) -> Counted:
     Raises:
         SliceError: a group could not be merged.
     """
-    if len(counted.files) <= MERGE_ABOVE:
+    if not (works := merge_works(work, counted)):
         return counted
-    works = _works(work, counted)
     todo = [own for own, record in zip(works, _finished(works), strict=True) if record is None]
     shared = work_folder(work)
     tasks = [
@@ -58,8 +57,11 @@ def merge_first(work: str, counted: Counted, *, on_event: OnEvent) -> Counted:
     return replace(counted, files=tuple((own.source, f"{own.name}.arrow") for own in works))
 
 
-def _works(work: str, counted: Counted) -> list[MergeWork]:
-    works = []
+def merge_works(work: str, counted: Counted) -> list[MergeWork]:
+    """Give the groups that are to be merged; none where the files are not very many."""
+    if len(counted.files) <= MERGE_ABOVE:
+        return []
+    works: list[MergeWork] = []
     named = zip(counted.files, counted.records, strict=True)
     for source, group in groupby(named, key=lambda each: each[0][0]):
         members = [(name, record) for (_, name), record in group]
