@@ -181,6 +181,24 @@ def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left
     assert ended.attempts == 3
 
 
+def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight():
+    attempts = attempts_at(1, patience=Patience(worker_deaths=1))
+    [call] = take_all(attempts, 0.0)
+    second = attempts.take_second(call)
+    assert attempts.failed(call, Failure(Cause.WORKER, "killed"), 0.0) == []
+    [ended] = attempts.ended(second, [GOOD], 1.0)
+    assert (ended.error, ended.attempts) == (None, 2)
+
+
+def test_an_error_ends_its_slice_though_another_attempt_is_in_flight():
+    attempts = attempts_at(1)
+    [call] = take_all(attempts, 0.0)
+    second = attempts.take_second(call)
+    [ended] = attempts.ended(call, [bad(Cause.ERROR)], 0.0)
+    assert ended.error == "text of ERROR"
+    assert not attempts.is_wanted(second)
+
+
 def test_alone_is_one_slice_a_call():
     attempts = attempts_at(3, alone=True)
     assert [call.slices for call in take_all(attempts, 0.0)] == [(0,), (1,), (2,)]

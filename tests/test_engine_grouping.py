@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from nanotok_ray.cluster.grouping import (
     CALLS_PER_CPU,
     LEAST_BYTES,
+    LEAST_CPUS,
     MOST_BYTES,
     MOST_SLICES,
     SLICE_BYTES,
@@ -36,7 +37,7 @@ def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share
     left = sum(map(weight, tasks))
     for call in calls:
         size = sum(map(weight, call))
-        share = max(LEAST_BYTES, min(MOST_BYTES, left / (CALLS_PER_CPU * cpus)))
+        share = max(LEAST_BYTES, min(MOST_BYTES, left / (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
         assert len(call) == 1 or size <= share
         assert len(call) <= MOST_SLICES
         left -= size
@@ -47,7 +48,7 @@ def test_no_call_could_have_taken_the_next_task_too(own, cpus):
     calls = list(groups(tasks_of(own), cpus=cpus))
     left = sum(weight(task) for call in calls for task in call)
     for call, following in pairwise(calls):
-        share = max(LEAST_BYTES, min(MOST_BYTES, left // (CALLS_PER_CPU * cpus)))
+        share = max(LEAST_BYTES, min(MOST_BYTES, left // (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
         more = sum(map(weight, call)) + weight(following[0])
         assert more > share or len(call) == MOST_SLICES
         left -= sum(map(weight, call))
@@ -61,10 +62,16 @@ def test_ten_thousand_empty_slices_spread_over_the_cpus():
 
 
 def test_a_terabyte_is_cut_into_calls_of_half_a_minute_and_the_last_ones_are_short():
-    calls = [sum(map(weight, call)) for call in groups(tasks_of([256 << 20] * 4096), cpus=16)]
+    calls = [sum(map(weight, call)) for call in groups(tasks_of([256 << 20] * 4096), cpus=64)]
     assert max(calls) == MOST_BYTES
     assert calls == sorted(calls, reverse=True)
-    assert calls[-64:] == [256 << 20] * 64
+    assert calls[-256:] == [256 << 20] * 256
+    assert len(calls) < 1200
+
+
+def test_calls_are_as_small_for_a_cluster_that_has_yet_to_grow():
+    tasks = tasks_of([256 << 20] * 1000)
+    assert list(groups(tasks, cpus=1)) == list(groups(tasks, cpus=32))
 
 
 def test_the_largest_are_first_and_equals_stay_in_order_unless_order_is_asked_for():

@@ -32,9 +32,6 @@ LEAST_WINDOW = 64
 MOST_WINDOW = 20_000
 """Calls in flight at most: each costs the driver 7 kB and more."""
 
-LEAST_CPUS = LEAST_WINDOW // 2
-"""Calls are cut as if for so many CPUs at least: the cluster may be about to grow."""
-
 WAIT_SECONDS = 1.0
 ROOM_SECONDS = 10.0
 """How long what the cluster has is taken for known."""
@@ -129,9 +126,8 @@ class _Flight:
     def fill(self) -> None:
         """Make calls until the window is full; beside slow ones, if there is nothing else to do."""
         now = time.monotonic()
-        cpus = self.room.cpus
         while len(self._calls) < self.width:
-            call = self._attempts.take(now, cpus=max(cpus, LEAST_CPUS))
+            call = self._attempts.take(now, cpus=self.room.cpus)
             if call is None:
                 break
             self._make(call, now)

@@ -24,17 +24,20 @@ MOST_SLICES = 256
 CALLS_PER_CPU = 4
 """Into so many calls a CPU what is left would be cut."""
 
+LEAST_CPUS = 32
+"""Calls are cut as if for so many CPUs at least: a cluster that begins with none may grow."""
+
 
 def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
     """Give the tasks of each call, in order, on a cluster that always has that many CPUs.
 
     >>> from nanotok_ray.cluster.task import Task
-    >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(5)]
-    >>> [len(each) for each in groups(tasks, cpus=1)]
-    [1, 1, 1, 1, 1]
-    >>> tasks = [Task(name="", work=len, argument="", num_bytes=1 << 20) for _ in range(40)]
-    >>> [len(each) for each in groups(tasks, cpus=1)]
-    [10, 8, 8, 8, 6]
+    >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(3)]
+    >>> [len(each) for each in groups(tasks, cpus=2)]
+    [1, 1, 1]
+    >>> tasks = [Task(name="", work=len, argument="", num_bytes=1 << 20) for _ in range(1200)]
+    >>> [len(each) for each in groups(tasks, cpus=2)][:6]
+    [9, 9, 9, 9, 9, 9]
     """
     waiting = Waiting(tasks)
     while waiting:
@@ -67,7 +70,8 @@ class Waiting:
         Raises:
             IndexError: none is waiting.
         """
-        share = max(LEAST_BYTES, min(MOST_BYTES, self._left // (CALLS_PER_CPU * cpus)))
+        calls = CALLS_PER_CPU * max(cpus, LEAST_CPUS)
+        share = max(LEAST_BYTES, min(MOST_BYTES, self._left // calls))
         taken: list[int] = []
         size = 0
         while self._numbers and len(taken) < most_slices:

@@ -1,0 +1,49 @@
+"""What each of Ray's errors is taken for: no slice pays for a node, and no node for a slice."""
+
+import pytest
+from ray import exceptions
+
+from nanotok_ray.cluster.deaths import failure_of
+from nanotok_ray.cluster.outcome import Cause
+from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
+
+LONG = "it was on 10.0.0.7, " * 100
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "text"),
+    [
+        (exceptions.WorkerCrashedError(), Cause.WORKER, "WorkerCrashedError: The worker died"),
+        (exceptions.NodeDiedError(f"{LONG}\nand"), Cause.NODE, "NodeDiedError: it was on 10.0.0.7"),
+        (exceptions.ObjectLostError("ab", None, ""), Cause.NODE, "ObjectLostError: "),
+        (exceptions.GetTimeoutError("late"), Cause.NODE, "GetTimeoutError: late"),
+        (exceptions.RaySystemError("no worker"), Cause.NODE, "RaySystemError: "),
+        (exceptions.OutOfMemoryError("95 %"), Cause.MEMORY, "OutOfMemoryError: 95 %"),
+        (exceptions.RuntimeEnvSetupError("no wheel"), Cause.CALL, "RuntimeEnvSetupError: "),
+        (exceptions.TaskCancelledError(), Cause.CALL, "TaskCancelledError: "),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_errors_of_ray(error, cause, text):
+    failure = failure_of(error)
+    assert failure.cause is cause
+    assert failure.text.startswith(text)
+    assert "\n" not in failure.text
+    assert len(failure.text) < 400
+
+
+def raised(error):
+    """Wrap an error as Ray does when it was raised in a worker outside of any slice."""
+    return exceptions.RayTaskError("run_call", "Traceback: ...", error)
+
+
+def test_errors_raised_in_a_worker_outside_of_any_slice():
+    assert failure_of(raised(SourceError("torn"))).text == "torn"
+    assert failure_of(raised(SourceError("torn"))).cause is Cause.CALL
+    assert failure_of(raised(TransientIOError("for now"))).cause is Cause.STORAGE
+    assert "Traceback: ..." in failure_of(raised(TypeError("no"))).text
+
+
+def test_a_folder_that_is_not_shared_is_raised_as_it_is():
+    with pytest.raises(SharedFolderError, match="not one folder"):
+        failure_of(raised(SharedFolderError("not one folder")))
