@@ -50,28 +50,33 @@ class CountWriter:
             "origin": origin.to_json(),
         }
         self._writer = pa.ipc.new_file(sink, _SCHEMA.with_metadata(metadata))
-        self._rest = _SCHEMA.empty_table()
-        """Rows that do not fill a batch."""
+        self._rest: list[Run] = []
+        self._rows = 0
+        """Rows that do not fill a batch, and their number."""
 
     def write(self, run: Run) -> None:
-        """Append a run; holds fewer than `BATCH_ROWS` rows afterwards."""
-        table = _table(run)
-        fill = min(-len(self._rest) % BATCH_ROWS, len(table))
-        if len(self._rest):
-            self._rest = pa.concat_tables([self._rest, table.slice(0, fill)]).combine_chunks()
-            if len(self._rest) < BATCH_ROWS:
-                return
-            self._writer.write_table(self._rest)
-        whole = (len(table) - fill) // BATCH_ROWS * BATCH_ROWS
-        if whole:
-            self._writer.write_table(table.slice(fill, whole), max_chunksize=BATCH_ROWS)
-        self._rest = table.take(np.arange(fill + whole, len(table)))
+        """Append a run; copies of fewer than `BATCH_ROWS` rows are kept for the next batch."""
+        start, end = 0, len(run[0])
+        while end - start >= BATCH_ROWS - self._rows:
+            stop = start + BATCH_ROWS - self._rows
+            self._write_batch(_joined([*self._rest, _rows(run, start, stop)]))
+            start, self._rest, self._rows = stop, [], 0
+        if start < end:
+            self._rest.append(_joined([_rows(run, start, end)]))
+            self._rows += end - start
 
     def close(self) -> None:
         """Write what is left, and the end of the file."""
-        if len(self._rest):
-            self._writer.write_table(self._rest.combine_chunks())
+        if self._rest:
+            self._write_batch(_joined(self._rest))
         self._writer.close()
+
+    def _write_batch(self, run: Run) -> None:
+        """Write arrays of exactly this size: Arrow writes some of what lies behind others."""
+        hashes, data, offsets, counts = run
+        spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
+        columns = [pa.array(hashes), spans, pa.array(counts)]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
 
 
 def pack_counts(run: Run, origin: CountOrigin) -> pa.Buffer:
@@ -232,10 +237,15 @@ def origins_of(urls: Sequence[str]) -> dict[str, CountOrigin]:
     return origins
 
 
-def _table(run: Run) -> pa.Table:
+def _rows(run: Run, start: int, stop: int) -> Run:
     hashes, data, offsets, counts = run
-    spans = Documents(data=data, offsets=offsets).to_arrow(as_bytes=True)
-    return pa.table([pa.array(hashes), spans, pa.array(counts)], schema=_SCHEMA)
+    return hashes[start:stop], data, offsets[start : stop + 1], counts[start:stop]
+
+
+def _joined(runs: Sequence[Run]) -> Run:
+    spans = Documents.joined([Documents(data=run[1], offsets=run[2]) for run in runs])
+    hashes = np.concatenate([run[0] for run in runs])
+    return hashes, spans.data, spans.offsets, np.concatenate([run[3] for run in runs])
 
 
 def _check_format(found: bytes, *, name: str) -> None:
