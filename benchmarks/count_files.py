@@ -91,11 +91,12 @@ def chosen(spans: int, files: int, number: int, start: int) -> Numbers:
     chance = (mixed >> np.uint64(40)).astype(np.float32) / np.float32(2**24)
     everywhere = chance * (ids + np.uint64(1)).astype(np.float32) < np.float32(spans**SPREAD)
     own = (ids * THIRD >> np.uint64(33)) % np.uint64(files) == number
-    return ids[everywhere | own]
+    here: Numbers = ids[everywhere | own]
+    return here
 
 
 def spelled(ids: Numbers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Spell numbers below 2**32, each in its own way; the letters behind the length do not count."""
+    """Spell numbers below 2**32, each in its own way; letters behind the length do not count."""
     scrambled = ids * np.uint64(0x9E3779B1) % np.uint64(2**32)
     more = scrambled * np.uint64(0xC2B2AE3D27D4EB4F) >> np.uint64(32)
     bits = scrambled | more << np.uint64(32)
@@ -105,9 +106,7 @@ def spelled(ids: Numbers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
     return letters, lengths.astype(np.int64)
 
 
-def packed(
-    letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]
-) -> npt.NDArray[np.uint8]:
+def packed(letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """Put rows of letters back to back."""
     return letters[np.arange(letters.shape[1]) < lengths[:, None]]
 

@@ -31,9 +31,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     parts = [CountPart(url=str(path)) for path in sorted(options.folder.glob("*.arrow"))]
     before = resident.reset_peak()
     start = time.perf_counter()
-    reduced = reduce_counts(
-        parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes
-    )
+    reduced = reduce_counts(parts, min_count=options.min_count, buffer_bytes=options.buffer_bytes)
     seconds = time.perf_counter() - start
     peak, after = resident.peak() - before, resident.now() - before
     return {

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, CountReader, Run
+from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, Run
+from nanotok_ray.count_reader import CountReader
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 
 BUFFER_BYTES = 256 << 20

@@ -1,4 +1,4 @@
-"""Groups of count files, and the file merged from one: what counting all at once would have made."""
+"""Groups of count files, and the file merged from one: what counting at once would have made."""
 
 import random
 from collections import Counter
@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import count_file
-from nanotok_ray.count_file import BATCH_ROWS, COUNTS_FORMAT, origins_of, pack_counts
+from nanotok_ray.count_file import BATCH_ROWS, COUNTS_FORMAT, pack_counts
 from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.count_reader import origins_of
 from nanotok_ray.errors import CorruptOutputError, CountsError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.merged_counts import merge_count_files, merge_groups, merged_key
@@ -34,7 +35,7 @@ def run_of(counts):
 
 def origin_of(counts, **other):
     spans = sum(counts.values())
-    own = dict(pattern=".", texts=3, text_bytes=spans, spans=spans, num_gaps=1)
+    own = {"pattern": ".", "texts": 3, "text_bytes": spans, "spans": spans, "num_gaps": 1}
     return CountOrigin(**(own | other))
 
 

@@ -11,7 +11,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import count_file, count_ranges
+from nanotok_ray import count_file, count_ranges, count_reader
 from nanotok_ray.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
@@ -95,16 +95,14 @@ def check(reduced, counters, weights, min_count):
 
 
 @given(
-    COUNTERS,
-    st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
-    st.integers(1, 20),
-    st.sampled_from([50_000, 1 << 28]),
-    st.sampled_from([1, 2, 7]),
-    st.randoms(use_true_random=False),
+    counters=COUNTERS,
+    weights=st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
+    min_count=st.integers(1, 20),
+    sizes=st.tuples(st.sampled_from([50_000, 1 << 28]), st.sampled_from([1, 2, 7])),
+    rng=st.randoms(use_true_random=False),
 )
-def test_sums_are_those_of_counters(
-    tmp_path_factory, counters, weights, min_count, buffer_bytes, batch_rows, rng
-):
+def test_sums_are_those_of_counters(tmp_path_factory, *, counters, weights, min_count, sizes, rng):
+    buffer_bytes, batch_rows = sizes
     weights = weights[: len(counters)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(count_file, "BATCH_ROWS", batch_rows)
@@ -127,13 +125,13 @@ def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch
     counters = [many(rng, size) for size in sizes]
     parts = parts_of(tmp_path, counters, [1, 2, 3, 4])
     read = Counter()
-    batch = count_file.CountReader.batch
+    batch = count_reader.CountReader.batch
 
     def counted(self, number):
         read[self.name, number] += 1
         return batch(self, number)
 
-    monkeypatch.setattr(count_file.CountReader, "batch", counted)
+    monkeypatch.setattr(count_reader.CountReader, "batch", counted)
     reduced = reduce_counts(parts, min_count=2, buffer_bytes=buffer_bytes)
     check(reduced, counters, [1, 2, 3, 4], 2)
     assert set(read.values()) == {1}
@@ -154,7 +152,7 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
     check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
     monkeypatch.setattr(count_ranges, "MAX_OPEN", 3)
     opened = set()
-    start, close = count_file.CountReader.__init__, count_file.CountReader.close
+    start, close = count_reader.CountReader.__init__, count_reader.CountReader.close
 
     def noted(self, source, *, name):
         opened.add(name)
@@ -165,8 +163,8 @@ def test_more_files_than_stay_open(tmp_path, monkeypatch):
         opened.discard(self.name)
         close(self)
 
-    monkeypatch.setattr(count_file.CountReader, "__init__", noted)
-    monkeypatch.setattr(count_file.CountReader, "close", forgotten)
+    monkeypatch.setattr(count_reader.CountReader, "__init__", noted)
+    monkeypatch.setattr(count_reader.CountReader, "close", forgotten)
     check(reduce_counts(parts[:20], buffer_bytes=1 << 20), counters[:20], [1] * 20, 1)
     assert not opened
 
@@ -234,10 +232,10 @@ def test_rows_out_of_order_name_their_file(tmp_path):
 
 DAMAGE = {
     "cut": lambda data: data[: len(data) // 2],
-    "other bytes": lambda data: b"nothing",
+    "other bytes": lambda data: data[::-1],
     "no start": lambda data: data.replace(b"[0, ", b"[9, "),
     "too few rows": lambda data: data.replace(b", 3000]", b", 9999]"),
-    "no offsets": lambda data: data.replace(b'ranges', b'rangez'),
+    "no offsets": lambda data: data.replace(b"ranges", b"rangez"),
     "no numbers": lambda data: data.replace(b"[0, ", b'["",'),
 }
 
@@ -277,7 +275,9 @@ def test_a_value_that_is_missing_is_refused(tmp_path):
     sizes[0] = 1
     starts = f"[0, {', '.join(map(str, np.cumsum(sizes)))}]"
     path = tmp_path / "a.arrow"
-    with pa.ipc.new_file(str(path), schema.with_metadata(schema.metadata | {b"ranges": starts})) as w:
+    with pa.ipc.new_file(
+        str(path), schema.with_metadata(schema.metadata | {b"ranges": starts})
+    ) as w:
         w.write_table(table)
     with pytest.raises(CorruptOutputError, match=r"a\.arrow.*1 nulls"):
         reduce_counts([CountPart(url=str(path))])
@@ -299,7 +299,7 @@ def test_there_are_as_few_ranges_as_the_buffer_allows(tmp_path):
 
 def test_memory_is_the_sums_and_the_buffer():
     few = reduce_memory(distinct_spans=0, distinct_bytes=0, num_files=0, buffer_bytes=1 << 28)
-    sums = dict(distinct_spans=10**6, distinct_bytes=9 * 10**6)
+    sums = {"distinct_spans": 10**6, "distinct_bytes": 9 * 10**6}
     assert reduce_memory(**sums, num_files=0, buffer_bytes=1 << 28) - few == 25 * 10**6
     assert reduce_memory(**sums, num_files=100, buffer_bytes=1 << 28) - few < 40 * 10**6
     assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
