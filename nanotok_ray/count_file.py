@@ -21,8 +21,8 @@ COUNTS_FORMAT = "nanotok-counts 2"
 
 NUM_RANGES = 4096
 BATCH_ROWS = 4096
-"""Rows of a batch that is written, about 140 kB; readers take any. Who reads many files in order
-holds a batch of each."""
+"""Rows of a batch that is written, about 140 kB; readers take any. Who reads many files side by
+side holds two of each."""
 
 Run = tuple[
     npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]

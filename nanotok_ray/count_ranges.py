@@ -33,9 +33,6 @@ file that stays open reads 1 MiB ahead as well."""
 _LEAST_SHARE = 8
 """At least an eighth of the buffer is for a range, even if batches of all files fill it."""
 
-Piece = tuple[int, Run]
-"""The number of a file, and rows of it that lie in one batch."""
-
 
 class CountCursor:
     """One count file, read from its start to its end."""
