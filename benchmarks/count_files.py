@@ -1,10 +1,10 @@
-"""Count files that no corpus gave: many different spans, each in some of the files.
+"""Count files that no corpus gave: many different spans, each in one of the files or in several.
 
-Takes how many spans and files; writes the files in parallel processes from a seed, so that any of
-them can be made alone. A span is a number spelled in 6 to 14 letters (10 on average), in a scrambled
-order. Half of the spans are in one file, and r times as many are in at least as many files as the
-next power of two of them, up to all: the frequent ones are everywhere, as in text. Counts follow
-Zipf's law over the number.
+Takes how many spans and files; writes the files in two processes, from numbers alone, so that the
+same command gives the same bytes. A span is its number, spelled in 8 to 14 letters. Number i is in
+one file that it chooses, and in each other with the chance spans ** 0.55 / (i + 1): the frequent
+ones are in all, as in text. Its count in a file is 1 + (spans / (i + 1)) ** 1.05 / files: Zipf's
+law, with a long tail of ones. Prints the totals as one line of JSON.
 """
 
 import argparse
@@ -23,10 +23,18 @@ from nanotok_ray.count_origin import CountOrigin
 
 LETTERS = np.frombuffer(b"etaoinsrhldcumfp", np.uint8)
 """One letter for each four bits."""
-SHORTEST, LONGEST = 6, 14
+SHORTEST, LONGEST = 8, 14
 ZIPF = 1.05
 SPREAD = 0.55
 """Every file holds the spans whose number is below this power of how many there are."""
+
+BLOCK = 2**20
+"""Numbers that are looked at at once."""
+
+FIRST, SECOND, THIRD = (
+    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0xBF58476D1CE4E5B9)
+)
+"""Odd numbers that spread others."""
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -70,32 +78,31 @@ def write_file(folder: Path, spans: int, files: int, number: int) -> dict[str, A
 
 
 def ids_of(spans: int, files: int, number: int) -> Numbers:
-    """Give the numbers of the spans of a file, rising; every number is in one file or more.
+    """Give the numbers of the spans of a file, rising; every number is in one file or more."""
+    blocks = range(0, spans, BLOCK)
+    return np.concatenate([chosen(spans, files, number, start) for start in blocks])
 
-    Span i is in a file of its own choice (i scrambled), and in every second, fourth, ... other file
-    the more often the smaller i is.
-    """
-    everywhere = int(spans**SPREAD)
-    ids = np.arange(spans, dtype=np.uint64)
-    mixed = ids * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(number + 1) * np.uint64(
-        0xD1B54A32D192ED03
-    )
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+
+def chosen(spans: int, files: int, number: int, start: int) -> Numbers:
+    """Give those of one block of numbers."""
+    ids = np.arange(start, min(start + BLOCK, spans), dtype=np.uint64)
+    mixed = ids * FIRST ^ np.uint64((number + 1) * int(SECOND) % 2**64)
+    mixed = (mixed ^ mixed >> np.uint64(29)) * THIRD
     chance = (mixed >> np.uint64(40)).astype(np.float32) / np.float32(2**24)
-    here = chance < np.float32(everywhere) / (ids + np.uint64(1)).astype(np.float32)
-    own = (ids * np.uint64(0xFF51AFD7ED558CCD) >> np.uint64(33)) % np.uint64(files)
-    return ids[here | (own == number)]
+    everywhere = chance * (ids + np.uint64(1)).astype(np.float32) < np.float32(spans**SPREAD)
+    own = (ids * THIRD >> np.uint64(33)) % np.uint64(files) == number
+    here: Numbers = ids[everywhere | own]
+    return here
 
 
 def spelled(ids: Numbers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Spell numbers below 2**32, each in its own way; the letters behind the length do not count."""
+    """Spell numbers below 2**32, each in its own way; letters behind the length do not count."""
     scrambled = ids * np.uint64(0x9E3779B1) % np.uint64(2**32)
     more = scrambled * np.uint64(0xC2B2AE3D27D4EB4F) >> np.uint64(32)
     bits = scrambled | more << np.uint64(32)
     places = np.arange(LONGEST, dtype=np.uint64) * np.uint64(4)
     letters = LETTERS[(bits[:, None] >> places & np.uint64(15)).astype(np.uint8)]
-    lengths = 8 + (bits >> np.uint64(56)) % np.uint64(LONGEST - 8 + 1)
+    lengths = SHORTEST + (bits >> np.uint64(56)) % np.uint64(LONGEST - SHORTEST + 1)
     return letters, lengths.astype(np.int64)
 
 

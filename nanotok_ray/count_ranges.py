@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, CountReader, Run
+from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, Run
+from nanotok_ray.count_reader import CountReader
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 
 BUFFER_BYTES = 256 << 20
@@ -22,15 +23,15 @@ BUFFER_BYTES = 256 << 20
 MAX_OPEN = 256
 """Files that stay open; further ones are opened for each range that is read."""
 
-BYTES_PER_FILE = 200_000
-"""Held of each file besides what the buffer is for: its head, and one batch of spans of usual
-length (a file whose batches are larger holds one of those)."""
+BATCHES_PER_FILE = 2
+"""Held of each file when a range ends in its middle: the batch that it began in, and the next."""
+
+OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
+"""Held besides of a file that stays open and of one that does not: the head, row offsets. A remote
+file that stays open reads 1 MiB ahead as well."""
 
 _LEAST_SHARE = 8
 """At least an eighth of the buffer is for a range, even if batches of all files fill it."""
-
-Piece = tuple[int, Run]
-"""The number of a file, and rows of it that lie in one batch."""
 
 
 class CountCursor:
@@ -115,7 +116,7 @@ class CountRanges:
         self.num_bytes = sum(cursor.num_bytes for cursor in self._cursors)
         self.num_ranges = _num_ranges(
             self.num_bytes,
-            held_bytes=sum(cursor.batch_bytes for cursor in self._cursors),
+            held_bytes=BATCHES_PER_FILE * sum(cursor.batch_bytes for cursor in self._cursors),
             buffer_bytes=buffer_bytes,
         )
 
@@ -128,6 +129,10 @@ class CountRanges:
             CorruptOutputError: a file is damaged, or its rows are not sorted; names it.
             CountOverflowError: a sum would pass 2**64 - 1; names the span.
         """
+        self._add(sums, number, weights)
+        pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
+
+    def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
         runs, names, own = [], [], []
         for cursor, weight in zip(self._cursors, weights, strict=True):
             for run in cursor.read(number, self.num_ranges):
@@ -146,6 +151,7 @@ class CountRanges:
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
+        pa.default_memory_pool().release_unused()
 
 
 def reading_memory(
@@ -153,11 +159,12 @@ def reading_memory(
 ) -> int:
     """Give the most bytes that reading so many files holds, spans having so many bytes on average.
 
-    A batch of each file is held, as a range ends in its middle; what is left of the buffer, and an
-    eighth of it at least, is for the rows of a range.
+    Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
+    and an eighth of it at least, is for the rows of a range.
     """
-    batches = num_files * BATCH_ROWS * (24 + span_bytes)
-    heads = num_files * (BYTES_PER_FILE - BATCH_ROWS * (24 + 10))
+    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (24 + span_bytes)
+    opened = min(num_files, MAX_OPEN)
+    heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
     return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads
 
 

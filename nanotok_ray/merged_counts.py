@@ -5,6 +5,7 @@ all the texts of its files would have made. Knows neither Ray nor what the count
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from nanotok_ray.count_file import (
     NUM_RANGES,
     CountWriter,
     Run,
-    origins_of,
     range_sizes,
 )
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.count_ranges import BUFFER_BYTES, CountRanges
+from nanotok_ray.count_reader import origins_of
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder, WholeFile
 
@@ -32,7 +33,7 @@ LONGEST = 4
 
 
 def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int, int]]:
-    """Give (first, end) of groups of neighbours, of about `target` keys and at most four times that.
+    """Give (first, end) of groups of neighbours: about `target` keys, four times that at most.
 
     A group ends where the hash of a key says so, and a group that is too long is cut again after
     the key with the smallest hash in it. So a key that is added or removed changes the group in
@@ -44,7 +45,7 @@ def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int
     hashes = [_core.hash64(key.encode()) for key in keys]
     ends = [number + 1 for number, each in enumerate(hashes) if each % target == 0]
     bounds = sorted({0, *ends, len(keys)})
-    groups = zip(bounds[:-1], bounds[1:], strict=True)
+    groups = pairwise(bounds)
     return [part for group in groups for part in _cut(hashes, *group, most=LONGEST * target)]
 
 

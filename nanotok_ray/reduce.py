@@ -75,8 +75,8 @@ def reduce_counts(
     """Add up count files; the result depends neither on their order nor on how texts were sliced.
 
     Held at most (`reduce_memory`): 16 bytes and its own bytes for each span that is kept; the
-    buffer, or a batch (140 kB) of each file and an eighth of the buffer if that is more; and for
-    each file its head. Each byte of a file is read once.
+    buffer, or two batches (of 140 kB) of each file and an eighth of the buffer if that is more; and
+    for each file its head. Each byte of a file is read once.
 
     Args:
         parts: the files, and their weights.
@@ -114,7 +114,7 @@ def reduce_memory(
     Args:
         distinct_spans: different spans that are kept.
         distinct_bytes: the bytes of these, each once.
-        num_files: count files, each with batches of 4,096 rows.
+        num_files: count files on local disks, of any size, with batches of 4,096 rows.
         buffer_bytes: as given to `reduce_counts`.
 
     >>> reduce_memory(distinct_spans=10**9, distinct_bytes=10**10, num_files=100) // 10**9

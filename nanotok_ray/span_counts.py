@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nanotok_ray import _core
 from nanotok_ray.count_columns import Column, checked_run, columns_of
-from nanotok_ray.count_file import Run, origins_of
+from nanotok_ray.count_file import Run
 from nanotok_ray.count_origin import CountOrigin, check_same_spans
+from nanotok_ray.count_reader import origins_of
 from nanotok_ray.counted_spans import CountedSpans
 from nanotok_ray.documents import Nulls
 from nanotok_ray.errors import CountsError, SplitError

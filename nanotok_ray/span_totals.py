@@ -42,7 +42,7 @@ class SpanTotals:
 
     @classmethod
     def of(cls, offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> Self:
-        """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times; none dropped."""
+        """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
         spans = span_bytes = 0
         for start in range(0, len(counts), _BLOCK):
             own = counts[start : start + _BLOCK]

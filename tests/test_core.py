@@ -187,6 +187,48 @@ def test_runs_that_do_not_fit_together_are_refused():
         _core.merge_runs([(hashes, data, offsets, counts[:2])])
 
 
+@given(st.lists(corpora, max_size=4))
+def test_sums_of_runs_are_the_merged_run(parts):
+    runs = [count(documents).sorted_run() for documents in parts]
+    sums = _core.RunSums(hashes=True)
+    sums.add(runs, ["x"] * len(runs), [1] * len(runs))
+    merged = _core.merge_runs(runs)
+    (spans, num_bytes, distinct), dropped = sums.totals()
+    assert (spans, distinct) == (sum(merged[3].tolist()), len(merged[3]))
+    assert num_bytes == sum(len(document.encode()) for part in parts for document in part)
+    assert dropped == [0, 0, 0]
+    assert same(sums.take(), merged)
+
+
+def test_sums_of_runs_have_weights_and_a_least_count():
+    sums = _core.RunSums(min_count=3)
+    runs = [run_of({b"a": 2, b"bb": 1}), run_of({b"a": 1, b"c": 2**63})]
+    sums.add(runs, ["one", "two"], [10, 1])
+    assert sums.totals() == ([2**63 + 4, 2**63 + 5, 3], [1, 2, 1])
+    hashes, *rest = sums.take()
+    assert hashes.tolist() == []
+    assert dict(zip(unpack(*rest[:2]), rest[2].tolist(), strict=True)) == {b"a": 21, b"c": 2**63}
+    with pytest.raises(TokenizerError, match="taken already"):
+        sums.take()
+
+
+def test_sums_of_runs_name_what_is_wrong():
+    hashes, data, offsets, counts = run_of({b"a": 1, b"b": 2, b"c": 3})
+    backwards = (hashes[::-1].copy(), data, offsets, counts)
+    for run, weights, message in (
+        (backwards, [1], "two: rows are not sorted"),
+        ((hashes, data, offsets, counts[:2]), [1], "two: there are 3 spans but 2 counts"),
+        ((hashes, data, offsets[::-1].copy(), counts), [1], "two: offset"),
+        ((hashes, data, offsets, counts), [], "weights"),
+    ):
+        with pytest.raises(TokenizerError, match=message):
+            _core.RunSums().add([run_of({b"a": 1}), run], ["one", "two"], [1, *weights])
+    with pytest.raises(TokenizerError, match="1 runs, 0 names"):
+        _core.RunSums().add([backwards], [], [1])
+    with pytest.raises(CountOverflowError, match=r'"b" would pass 2\*\*64 - 1'):
+        _core.RunSums().add([(hashes, data, offsets, counts)], ["one"], [2**63])
+
+
 @given(corpora, st.integers(0, 80))
 def test_merges_are_those_of_rustbpe(documents, num_merges):
     peer = rustbpe.Tokenizer()

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import NUM_RANGES, pack_counts, read_origin, read_range
+from nanotok_ray.count_file import NUM_RANGES, pack_counts
 from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.count_reader import read_origin, read_range
 from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError

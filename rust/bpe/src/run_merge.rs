@@ -20,8 +20,8 @@ const ROWS_PER_RUN: usize = 2;
 pub(crate) struct Row {
     hash: u64,
     run: u32,
-    /// From the run's first row in the window.
-    row: u32,
+    /// Its place among the run's rows in the window.
+    place: u32,
 }
 
 /// What the loop gives for one span.
@@ -29,7 +29,7 @@ pub(crate) struct Row {
 pub(crate) struct Rows<'a, 'm> {
     pub(crate) hash: u64,
     pub(crate) span: &'a [u8],
-    rows: &'m [Row],
+    same: &'m [Row],
     runs: &'m [RunView<'a>],
     starts: &'m [usize],
 }
@@ -39,9 +39,9 @@ impl<'m> Rows<'_, 'm> {
     #[inline]
     pub(crate) fn counts(self) -> impl Iterator<Item = (usize, u64)> + 'm {
         let (runs, starts) = (self.runs, self.starts);
-        self.rows.iter().map(move |row| {
+        self.same.iter().map(move |row| {
             let run = row.run as usize;
-            (run, runs[run].counts()[starts[run] + row.row as usize])
+            (run, runs[run].counts()[starts[run] + row.place as usize])
         })
     }
 }
@@ -104,8 +104,9 @@ fn gather(
         if hash <= before && end > 0 && is_out_of_order(run, end) {
             return Err(Error::RunUnsorted { run: number, row: end });
         }
-        let row = u32::try_from(end - start).expect("a window has fewer than 2**32 rows of a run");
-        rows.push(Row { hash, run: number_32, row });
+        let place =
+            u32::try_from(end - start).expect("a window has fewer than 2**32 rows of a run");
+        rows.push(Row { hash, run: number_32, place });
         (before, end) = (hash, end + 1);
     }
     Ok(end)
@@ -130,15 +131,15 @@ fn give<'a>(
 ) -> Result<(), Error> {
     let span_of = |row: &Row| -> &'a [u8] {
         let run = row.run as usize;
-        runs[run].spans().get(starts[run] + row.row as usize)
+        runs[run].spans().get(starts[run] + row.place as usize)
     };
     let (hash, span) = (rows[0].hash, span_of(&rows[0]));
     if rows[1..].iter().all(|row| span_of(row) == span) {
-        return each(Rows { hash, span, rows, runs, starts });
+        return each(Rows { hash, span, same: rows, runs, starts });
     }
     rows.sort_by_key(span_of);
-    for rows in rows.chunk_by(|one, next| span_of(one) == span_of(next)) {
-        each(Rows { hash, span: span_of(&rows[0]), rows, runs, starts })?;
+    for same in rows.chunk_by(|one, next| span_of(one) == span_of(next)) {
+        each(Rows { hash, span: span_of(&same[0]), same, runs, starts })?;
     }
     Ok(())
 }

@@ -132,6 +132,9 @@ mod tests {
 
     type Counts = BTreeMap<(u64, Vec<u8>), u64>;
 
+    /// The plain and the weighted count of each span.
+    type Sums = HashMap<(u64, Vec<u8>), (u64, u64)>;
+
     fn run_of(rows: &Counts) -> SortedRun {
         let mut run = SortedRun::with_capacity(rows.len(), 0);
         for ((hash, span), &count) in rows {
@@ -221,8 +224,8 @@ mod tests {
     }
 
     /// The sums of plain maps; `None` if one does not fit.
-    fn plain_sums(parts: &[(Counts, u64)]) -> Option<HashMap<(u64, Vec<u8>), (u64, u64)>> {
-        let mut sums = HashMap::new();
+    fn plain_sums(parts: &[(Counts, u64)]) -> Option<Sums> {
+        let mut sums = Sums::new();
         for (counts, weight) in parts {
             for (span, count) in counts {
                 let (plain, weighted) = sums.entry(span.clone()).or_insert((0u64, 0u64));

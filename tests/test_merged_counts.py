@@ -1,0 +1,174 @@
+"""Groups of count files, and the file merged from one: what counting at once would have made."""
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import count_file
+from nanotok_ray.count_file import BATCH_ROWS, COUNTS_FORMAT, pack_counts
+from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.count_reader import origins_of
+from nanotok_ray.errors import CorruptOutputError, CountsError
+from nanotok_ray.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.merged_counts import merge_count_files, merge_groups, merged_key
+from nanotok_ray.reduce import CountPart, reduce_counts
+from nanotok_ray.storage import Folder
+
+COUNTERS = st.lists(
+    st.dictionaries(st.binary(max_size=3), st.integers(1, 9), max_size=30), min_size=1, max_size=5
+)
+
+
+def run_of(counts):
+    spans = sorted(counts, key=lambda span: (xxhash.xxh3_64_intdigest(span), span))
+    hashes = np.array([xxhash.xxh3_64_intdigest(span) for span in spans], np.uint64)
+    offsets = np.cumsum([0, *map(len, spans)], dtype=np.int64)
+    data = np.frombuffer(b"".join(spans), np.uint8)
+    return hashes, data, offsets, np.array([counts[span] for span in spans], np.uint64)
+
+
+def origin_of(counts, **other):
+    spans = sum(counts.values())
+    own = {"pattern": ".", "texts": 3, "text_bytes": spans, "spans": spans, "num_gaps": 1}
+    return CountOrigin(**(own | other))
+
+
+def files_of(folder, counters):
+    for number, counts in enumerate(counters):
+        data = pack_counts(run_of(counts), origin_of(counts))
+        (folder / f"{number}.arrow").write_bytes(data)
+    return [str(folder / f"{number}.arrow") for number in range(len(counters))]
+
+
+def merged(folder, urls, **options):
+    keys = [Path(url).stem for url in urls]
+    return merge_count_files(urls, keys=keys, folder=Folder(str(folder)), name="all", **options)
+
+
+def many(rng, size):
+    return Counter(str(rng.randrange(3 * size)).encode() for _ in range(size))
+
+
+def check(folder, counters, **options):
+    urls = files_of(folder, counters)
+    record = merged(folder, urls, **options)
+    total = sum(map(Counter, counters), Counter())
+    whole = pack_counts(run_of(total), CountOrigin.joined(origins_of(urls))).to_pybytes()
+    path = folder / record["files"][0]["name"]
+    assert path.read_bytes() == whole
+    parts = [CountPart(url=url) for url in urls]
+    one, each = reduce_counts([CountPart(url=str(path))]), reduce_counts(parts)
+    for name in ("data", "offsets", "counts"):
+        assert np.array_equal(getattr(one, name), getattr(each, name))
+    assert one.totals == each.totals
+    return record
+
+
+@given(COUNTERS, st.sampled_from([50_000, 1 << 28]), st.sampled_from([1, 2, 7]))
+def test_a_merged_file_is_that_of_all_texts_at_once(
+    tmp_path_factory, counters, buffer_bytes, batch_rows
+):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count_file, "BATCH_ROWS", batch_rows)
+        check(tmp_path_factory.mktemp("counts"), counters, buffer_bytes=buffer_bytes)
+
+
+@pytest.mark.parametrize("buffer_bytes", [400_000, 1 << 28])
+def test_batches_of_a_merged_file_are_full(tmp_path, buffer_bytes):
+    rng = random.Random(1)
+    counters = [many(rng, size) for size in (3 * BATCH_ROWS, 10, 4 * BATCH_ROWS, BATCH_ROWS)]
+    check(tmp_path, counters, buffer_bytes=buffer_bytes)
+
+
+def test_a_whole_number_of_batches_has_no_empty_one(tmp_path):
+    counters = [{b"%d" % n: 1 for n in range(BATCH_ROWS)}, {b"%d" % n: 1 for n in range(10)}]
+    check(tmp_path, counters)
+
+
+def test_the_record_says_what_was_merged(tmp_path):
+    counters = [{b"a": 2, b"b": 1}, {b"b": 4}]
+    record = check(tmp_path, counters)
+    path = tmp_path / "all.arrow"
+    assert record == {
+        "format": RECORD_FORMAT,
+        "stage": "merge",
+        "key": merged_key(["0", "1"]),
+        "count_files": 2,
+        "texts": 6,
+        "text_bytes": 7,
+        "spans": 7,
+        "distinct_spans": 2,
+        "gaps": 2,
+        "files": [
+            {
+                "name": "all.arrow",
+                "size": path.stat().st_size,
+                "sha256": Folder(str(tmp_path)).sha256("all.arrow"),
+            }
+        ],
+    }
+
+
+def test_a_key_is_that_of_its_files_in_their_order():
+    assert merged_key(["a", "b"]) == key_of({"counts": ["a", "b"], "format": COUNTS_FORMAT})
+    assert len({merged_key(keys) for keys in (["a"], ["a", "b"], ["b", "a"], ["ab"])}) == 4
+
+
+def test_files_that_were_cut_in_another_way_are_refused(tmp_path):
+    urls = files_of(tmp_path, [{b"a": 1}, {b"a": 1}])
+    other = pack_counts(run_of({b"a": 1}), origin_of({b"a": 1}, pattern="a"))
+    Path(urls[1]).write_bytes(other)
+    with pytest.raises(CountsError, match=r"1\.arrow has 'a'"):
+        merged(tmp_path, urls)
+    assert not (tmp_path / "all.arrow").exists()
+
+
+def test_a_damaged_file_is_named_and_nothing_is_left(tmp_path):
+    urls = files_of(tmp_path, [{b"a": 1}, {b"a": 1, b"b": 1}])
+    hashes, *rest = run_of({b"a": 1, b"b": 1})
+    Path(urls[1]).write_bytes(pack_counts((hashes[::-1].copy(), *rest), origin_of({})))
+    with pytest.raises(CorruptOutputError, match=r"/1\.arrow"):
+        merged(tmp_path, urls)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.arrow", "1.arrow"]
+
+
+def keys_of(number, seed=0):
+    return [key_of([seed, each]) for each in range(number)]
+
+
+@given(st.integers(0, 400), st.integers(1, 9), st.integers(0, 5))
+def test_groups_are_all_keys_in_order_and_none_is_too_long(number, target, seed):
+    keys = keys_of(number, seed)
+    groups = merge_groups(keys, target=target)
+    assert [each for first, end in groups for each in range(first, end)] == list(range(number))
+    assert all(0 < end - first <= 4 * target for first, end in groups)
+
+
+def test_groups_are_about_as_long_as_asked():
+    groups = merge_groups(keys_of(30_000))
+    assert 40 < 30_000 / len(groups) < 80
+
+
+@pytest.mark.parametrize("number", [300, 3000])
+def test_a_key_that_is_added_changes_the_group_it_lies_in(number):
+    keys = keys_of(number)
+    before = {tuple(keys[first:end]) for first, end in merge_groups(keys)}
+    changed = []
+    for place in range(0, number, 37):
+        more = [*keys[:place], key_of(["more", place]), *keys[place:]]
+        after = {tuple(more[first:end]) for first, end in merge_groups(more)}
+        changed.append(len(before - after))
+    assert max(changed) <= 2
+    assert sorted(changed)[len(changed) // 2] == 1
+
+
+def test_keys_of_one_hash_are_cut_into_groups_too():
+    groups = merge_groups(["same"] * 50, target=3)
+    assert all(end - first <= 12 for first, end in groups)
+    assert sum(end - first for first, end in groups) == 50

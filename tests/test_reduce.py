@@ -1,0 +1,325 @@
+"""Count files added up: any files, weights and least counts against plain counters."""
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import count_file, count_ranges, count_reader
+from nanotok_ray.count_file import (
+    BATCH_ROWS,
+    NUM_RANGES,
+    CountWriter,
+    pack_counts,
+    range_sizes,
+)
+from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.count_ranges import MAX_OPEN, CountRanges
+from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
+from nanotok_ray.merges import learn_merges
+from nanotok_ray.reduce import CountPart, reduce_counts, reduce_memory, sum_run
+from nanotok_ray.storage import Folder
+
+ORIGIN = CountOrigin.nothing(pattern=".", gaps="spans")
+
+COUNTERS = st.lists(
+    st.dictionaries(st.binary(max_size=3), st.integers(1, 9), max_size=30), max_size=5
+)
+
+
+def run_of(counts):
+    spans = sorted(counts, key=lambda span: (xxhash.xxh3_64_intdigest(span), span))
+    hashes = np.array([xxhash.xxh3_64_intdigest(span) for span in spans], np.uint64)
+    offsets = np.cumsum([0, *map(len, spans)], dtype=np.int64)
+    data = np.frombuffer(b"".join(spans), np.uint8)
+    return hashes, data, offsets, np.array([counts[span] for span in spans], np.uint64)
+
+
+def files_of(folder, counters):
+    for number, counts in enumerate(counters):
+        (folder / f"{number}.arrow").write_bytes(pack_counts(run_of(counts), ORIGIN))
+    return [str(folder / f"{number}.arrow") for number in range(len(counters))]
+
+
+def parts_of(folder, counters, weights=None):
+    weights = weights or [1] * len(counters)
+    urls = files_of(folder, counters)
+    return [CountPart(url=url, weight=weight) for url, weight in zip(urls, weights, strict=True)]
+
+
+def spans_of(data, offsets, counts):
+    data = data.tobytes()
+    spans = [data[start:end] for start, end in pairwise(offsets.tolist())]
+    assert len(set(spans)) == len(spans)
+    return dict(zip(spans, counts.tolist(), strict=True))
+
+
+def found(reduced):
+    return spans_of(reduced.data, reduced.offsets, reduced.counts)
+
+
+def expected(counters, weights, min_count):
+    """Plain sums, what is kept of them weighted, and all totals."""
+    plain, weighted = Counter(), Counter()
+    for counts, weight in zip(counters, weights, strict=True):
+        plain.update(counts)
+        weighted.update({span: count * weight for span, count in counts.items()})
+    dropped = {span: count for span, count in plain.items() if count < min_count}
+    kept = {span: count for span, count in weighted.items() if span not in dropped}
+    totals = [
+        number
+        for each in (plain, dropped)
+        for number in (
+            sum(each.values()),
+            sum(len(span) * count for span, count in each.items()),
+            len(each),
+        )
+    ]
+    return kept, totals
+
+
+def check(reduced, counters, weights, min_count):
+    kept, totals = expected(counters, weights, min_count)
+    assert found(reduced) == kept
+    own = reduced.totals
+    assert [
+        *(own.spans, own.span_bytes, own.distinct_spans),
+        *(own.dropped_spans, own.dropped_bytes, own.dropped_distinct),
+    ] == totals
+
+
+@given(
+    counters=COUNTERS,
+    weights=st.lists(st.integers(1, 2**40), min_size=5, max_size=5),
+    min_count=st.integers(1, 20),
+    sizes=st.tuples(st.sampled_from([50_000, 1 << 28]), st.sampled_from([1, 2, 7])),
+    rng=st.randoms(use_true_random=False),
+)
+def test_sums_are_those_of_counters(tmp_path_factory, *, counters, weights, min_count, sizes, rng):
+    buffer_bytes, batch_rows = sizes
+    weights = weights[: len(counters)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count_file, "BATCH_ROWS", batch_rows)
+        parts = parts_of(tmp_path_factory.mktemp("counts"), counters, weights)
+    shuffled = rng.sample(parts, len(parts))
+    reduced = reduce_counts(shuffled, min_count=min_count, buffer_bytes=buffer_bytes)
+    check(reduced, counters, weights, min_count)
+    hashes = [xxhash.xxh3_64_intdigest(span) for span in found(reduced)]
+    assert hashes == sorted(hashes)
+
+
+def many(rng, size):
+    return Counter(str(rng.randrange(3 * size)).encode() for _ in range(size))
+
+
+@pytest.mark.parametrize("buffer_bytes", [1, 300_000, 1 << 28])
+def test_files_of_many_batches_are_read_once_in_any_buffer(tmp_path, monkeypatch, buffer_bytes):
+    rng = random.Random(1)
+    sizes = [2 * BATCH_ROWS + 1, 0, 5 * BATCH_ROWS, 10]
+    counters = [many(rng, size) for size in sizes]
+    parts = parts_of(tmp_path, counters, [1, 2, 3, 4])
+    read = Counter()
+    batch = count_reader.CountReader.batch
+
+    def counted(self, number):
+        read[self.name, number] += 1
+        return batch(self, number)
+
+    monkeypatch.setattr(count_reader.CountReader, "batch", counted)
+    reduced = reduce_counts(parts, min_count=2, buffer_bytes=buffer_bytes)
+    check(reduced, counters, [1, 2, 3, 4], 2)
+    assert set(read.values()) == {1}
+    assert len(read) == sum(-(-len(counts) // BATCH_ROWS) for counts in counters)
+
+
+def test_no_file_and_one_file_and_empty_files(tmp_path):
+    assert found(reduce_counts([])) == {}
+    for counters in ([{}], [{b"a": 2}], [{}, {b"a": 2}, {}]):
+        check(reduce_counts(parts_of(tmp_path, counters)), counters, [1] * len(counters), 1)
+
+
+def test_more_files_than_stay_open(tmp_path, monkeypatch):
+    rng = random.Random(2)
+    counters = [many(rng, 20) for _ in range(300)]
+    assert len(counters) > MAX_OPEN
+    parts = parts_of(tmp_path, counters)
+    check(reduce_counts(parts, buffer_bytes=40 << 20), counters, [1] * 300, 1)
+    monkeypatch.setattr(count_ranges, "MAX_OPEN", 3)
+    opened = set()
+    start, close = count_reader.CountReader.__init__, count_reader.CountReader.close
+
+    def noted(self, source, *, name):
+        opened.add(name)
+        assert len(opened) <= 4
+        start(self, source, name=name)
+
+    def forgotten(self):
+        opened.discard(self.name)
+        close(self)
+
+    monkeypatch.setattr(count_reader.CountReader, "__init__", noted)
+    monkeypatch.setattr(count_reader.CountReader, "close", forgotten)
+    check(reduce_counts(parts[:20], buffer_bytes=1 << 20), counters[:20], [1] * 20, 1)
+    assert not opened
+
+
+def test_a_sum_with_hashes_is_a_sorted_run(tmp_path):
+    counters = [many(random.Random(seed), 3000) for seed in range(3)]
+    run = sum_run(files_of(tmp_path, counters), buffer_bytes=20_000)
+    whole = run_of(sum(counters, Counter()))
+    assert all(map(np.array_equal, run, whole))
+
+
+def test_files_of_a_remote_store_are_read_too(tmp_path):
+    counters = [many(random.Random(seed), 5000) for seed in range(2)]
+    folder = Folder("memory://test-reduce")
+    for number, counts in enumerate(counters):
+        folder.write_whole(f"{number}.arrow", pack_counts(run_of(counts), ORIGIN))
+    parts = [CountPart(url=folder.join(name)) for name in folder.list()]
+    check(reduce_counts(parts, buffer_bytes=50_000), counters, [1, 1], 1)
+
+
+def test_progress_tells_bytes_and_an_error_in_it_ends_the_call(tmp_path):
+    parts = parts_of(tmp_path, [many(random.Random(3), 3000)])
+    told = []
+    reduce_counts(parts, buffer_bytes=20_000, on_progress=lambda *each: told.append(each))
+    size = (tmp_path / "0.arrow").stat().st_size
+    assert len(told) > 1
+    assert told == sorted(told)
+    assert told[-1] == (size, size)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reduce_counts(parts, on_progress=stop)
+
+
+@pytest.mark.parametrize("weights", [[1, 1], [2, 1]], ids=["plain", "weighted"])
+def test_a_sum_past_64_bits_names_the_span(tmp_path, weights):
+    other = 2**63 if weights == [1, 1] else 1
+    parts = parts_of(tmp_path, [{b"ab\xff": 2**63}, {b"ab\xff": other, b"c": 1}], weights)
+    with pytest.raises(CountOverflowError, match=r'"ab\\xff" would pass 2\*\*64 - 1'):
+        reduce_counts(parts)
+
+
+@pytest.mark.parametrize("weight", [0, -1, 2**64])
+def test_a_weight_out_of_range_is_refused(weight):
+    with pytest.raises(CountsError, match=rf"a\.arrow is {weight}: it must be 1"):
+        CountPart(url="a.arrow", weight=weight)
+
+
+def test_a_least_count_out_of_range_is_refused():
+    with pytest.raises(CountsError, match="min_count is 0"):
+        reduce_counts([], min_count=0)
+
+
+def test_rows_out_of_order_name_their_file(tmp_path):
+    first, second = files_of(tmp_path, [{b"a": 1}, {b"a": 1}])
+    hashes, data, offsets, counts = run_of({bytes([n]): 1 for n in range(40)})
+    low = np.flatnonzero(hashes < 2**63)[:2]
+    hashes[low] = hashes[low[::-1]]
+    (tmp_path / "1.arrow").write_bytes(pack_counts((hashes, data, offsets, counts), ORIGIN))
+    with pytest.raises(CorruptOutputError, match=r"/1\.arrow: rows are not sorted.*again"):
+        reduce_counts([CountPart(url=first), CountPart(url=second)])
+
+
+DAMAGE = {
+    "cut": lambda data: data[: len(data) // 2],
+    "other bytes": lambda data: data[::-1],
+    "no start": lambda data: data.replace(b"[0, ", b"[9, "),
+    "too few rows": lambda data: data.replace(b", 3000]", b", 9999]"),
+    "no offsets": lambda data: data.replace(b"ranges", b"rangez"),
+    "no numbers": lambda data: data.replace(b"[0, ", b'["",'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_file_is_named(tmp_path, damage):
+    counters = [{b"%d" % n: 1 for n in range(3000)}, {b"a": 1}]
+    parts = parts_of(tmp_path, counters)
+    path = tmp_path / "0.arrow"
+    data = path.read_bytes()
+    path.write_bytes(damage(data))
+    assert path.read_bytes() != data
+    with pytest.raises(CorruptOutputError, match=r"/0\.arrow"):
+        reduce_counts(parts[::-1], buffer_bytes=20_000)
+
+
+def test_rows_outside_their_range_are_refused(tmp_path):
+    run = run_of({b"%d" % n: 1 for n in range(3000)})
+    sizes = range_sizes(run[0])
+    last = np.flatnonzero(sizes[: NUM_RANGES // 2])[-1]
+    sizes[last] -= 1
+    sizes[NUM_RANGES // 2] += 1
+    path = tmp_path / "0.arrow"
+    with pa.OSFile(str(path), "wb") as sink:
+        writer = CountWriter(sink, sizes, ORIGIN)
+        writer.write(run)
+        writer.close()
+    with pytest.raises(CorruptOutputError, match=r"/0\.arrow.*another hash range"):
+        reduce_counts([CountPart(url=str(path))], buffer_bytes=20_000)
+
+
+def test_a_value_that_is_missing_is_refused(tmp_path):
+    schema = pa.ipc.open_file(pa.BufferReader(pack_counts(run_of({b"a": 1}), ORIGIN))).schema
+    columns = [pa.array([1], pa.uint64()), pa.array([None], pa.large_binary())]
+    table = pa.table([*columns, pa.array([1], pa.uint64())], schema=schema)
+    sizes = np.zeros(NUM_RANGES, np.int64)
+    sizes[0] = 1
+    starts = f"[0, {', '.join(map(str, np.cumsum(sizes)))}]"
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(
+        str(path), schema.with_metadata(schema.metadata | {b"ranges": starts})
+    ) as w:
+        w.write_table(table)
+    with pytest.raises(CorruptOutputError, match=r"a\.arrow.*1 nulls"):
+        reduce_counts([CountPart(url=str(path))])
+
+
+def test_a_file_that_is_not_there_is_an_error_of_its_own(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        reduce_counts([CountPart(url=str(tmp_path / "a.arrow"))])
+
+
+def test_there_are_as_few_ranges_as_the_buffer_allows(tmp_path):
+    urls = files_of(tmp_path, [many(random.Random(4), 40_000)])
+    numbers = []
+    for buffer_bytes in (1 << 28, 1 << 20, 1 << 19, 1):
+        with CountRanges(urls, buffer_bytes=buffer_bytes) as ranges:
+            numbers.append(ranges.num_ranges)
+    assert numbers == [1, 2, 4, NUM_RANGES]
+
+
+def test_memory_is_the_sums_and_the_buffer():
+    few = reduce_memory(distinct_spans=0, distinct_bytes=0, num_files=0, buffer_bytes=1 << 28)
+    sums = {"distinct_spans": 10**6, "distinct_bytes": 9 * 10**6}
+    assert reduce_memory(**sums, num_files=0, buffer_bytes=1 << 28) - few == 25 * 10**6
+    assert reduce_memory(**sums, num_files=100, buffer_bytes=1 << 28) - few < 40 * 10**6
+    assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
+
+
+def test_learning_takes_weights_and_a_least_count(tmp_path):
+    counters = [{b"abab": 3, b"rare": 1}, {b"cdcd": 2, b"abab": 1}]
+    plain = learn_merges(files_of(tmp_path, counters), num_merges=1)
+    assert plain.merges.tolist() == [[97, 98]]
+    parts = parts_of(tmp_path, counters, [1, 10])
+    told = []
+    learned = learn_merges(
+        parts, num_merges=1, min_count=2, on_read=lambda *each: told.append(each)
+    )
+    assert learned.merges.tolist() == [[99, 100]]
+    assert learned.counts.tolist() == [40]
+    assert spans_of(learned.span_data, learned.span_offsets, learned.span_counts) == {
+        b"abab": 13,
+        b"cdcd": 20,
+    }
+    assert (learned.spans, learned.span_bytes, learned.distinct_spans) == (7, 28, 3)
+    assert learned.totals.dropped_distinct == learned.totals.dropped_spans == 1
+    assert told
