@@ -155,24 +155,27 @@ class _Flight:
 
     def land(self, reference: "ray.ObjectRef[Any]") -> list[Ended]:
         """Give the slices that ended with a call."""
-        call = self._calls.get(reference)
-        if call is None:  # cancelled since it was found to have ended
+        call = self._calls.pop(reference, None)
+        if call is None:  # its twin was first, since it was found to have ended
             return []
+        del self._references[call]
         outcomes = self._outcomes(reference, call)
         self._tell(call, outcomes)
         now = time.monotonic()
         is_whole = all(outcome.failure is None for outcome in outcomes)
-        self._leave(call, now, sum(each.seconds for each in outcomes) if is_whole else None)
+        seconds = sum(each.seconds for each in outcomes) if is_whole else None
+        self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
         ended = self._attempts.ended(call, outcomes, now)
         if call.twin in self._references and not self._attempts.is_wanted(call.twin):
-            self._cancel(call.twin, now)
+            self._pace.left(call.twin, now, cpus=self.room.cpus)
+            reference = self._references.pop(call.twin)
+            del self._calls[reference]
+            _cancel([reference])
         return ended
 
     def cancel_all(self) -> None:
         """Cancel what is in flight."""
-        now = time.monotonic()
-        for call in list(self._references):
-            self._cancel(call, now)
+        _cancel(list(self._calls))
 
     def _fill_with_seconds(self, now: float) -> None:
         """Try overdue calls a second time on CPUs that are free."""
@@ -205,17 +208,6 @@ class _Flight:
             return [Outcome(failure=failure_of(error))] * len(call.slices)
         return outcomes
 
-    def _leave(self, call: Call, now: float, seconds: float | None = None) -> None:
-        del self._calls[self._references.pop(call)]
-        self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
-
-    def _cancel(self, call: Call, now: float) -> None:
-        import ray  # noqa: PLC0415 - see above
-
-        reference = self._references[call]
-        self._leave(call, now)
-        ray.cancel(reference, force=False)
-
     def _tell(self, call: Call, outcomes: Sequence[Outcome]) -> None:
         """Tell of failures that may not be for good."""
         failures = [each.failure for each in outcomes if each.failure is not None]
@@ -236,3 +228,14 @@ class _Flight:
         name = self._tasks[call.slices[0]].name
         more = len(call.slices) - 1
         return f"{name} and {more} more" if more else name
+
+
+def _cancel(references: "list[ray.ObjectRef[Any]]") -> None:
+    """Cancel calls that have not ended: to cancel one that has just ended may abort Ray 2.60."""
+    import ray  # noqa: PLC0415 - see above
+
+    if not references:
+        return
+    _, running = ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)
+    for reference in running:
+        ray.cancel(reference, force=False)
