@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.cluster.attempts import Attempts
+from nanotok_ray.cluster.grouping import LEAST_BYTES
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.task import Task
@@ -19,11 +20,13 @@ def bad(cause):
     return Outcome(failure=Failure(cause, f"text of {cause.name}"))
 
 
-def attempts_at(count, **settings):
+def attempts_at(count, *, num_bytes=0, **settings):
+    """Give attempts at tasks of one size: from `LEAST_BYTES` on each is a call of its own."""
     tasks = [
-        Task(name=f"slice {number}", work=len, argument="", num_bytes=0) for number in range(count)
+        Task(name=f"slice {number}", work=len, argument="", num_bytes=num_bytes)
+        for number in range(count)
     ]
-    given = {"patience": LIMITS, "in_order": True} | settings
+    given = {"patience": LIMITS} | settings
     return Attempts(tasks, **given)
 
 
@@ -199,18 +202,13 @@ def test_an_error_ends_its_slice_though_another_attempt_is_in_flight():
     assert not attempts.is_wanted(second)
 
 
-def test_alone_is_one_slice_a_call():
-    attempts = attempts_at(3, alone=True)
-    assert [call.slices for call in take_all(attempts, 0.0)] == [(0,), (1,), (2,)]
-
-
 MOST = sum(LIMITS.limits.values()) + 3
 """Failures of all causes, a call cut in two ways, and the one that ends well."""
 
 
 @given(st.integers(1, 12), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.3, 0.97]))
 def test_every_slice_ends_once_and_in_time_whatever_happens(count, rng, badness):
-    attempts = attempts_at(count, in_order=rng.random() < 0.5, alone=rng.random() < 0.3)
+    attempts = attempts_at(count, num_bytes=rng.choice([0, LEAST_BYTES]))
     now, ended, in_flight = 0.0, [], []
     for _ in range(10_000):
         if attempts.is_over:

@@ -79,13 +79,6 @@ def test_notes_of_the_engine_reach_the_listener_with_the_stage(engine):
     assert Note(text="count: a worker died") in told
 
 
-def test_enough_ends_the_stage_and_closes_the_engine(engine):
-    failures, told = run(9, max_skipped=1, is_enough=lambda ended: ended.task.name == "slice 2")
-    assert [each.error for each in failures] == ["why 1"]
-    assert (engine["begun"], engine["closed"], engine["in_order"]) == (3, True, True)
-    assert told[-1].num_bytes == 14
-
-
 def test_a_listener_that_raises_closes_the_engine(engine):
     def interrupt(event):
         if isinstance(event, Advanced):
@@ -100,7 +93,6 @@ def test_a_listener_that_raises_closes_the_engine(engine):
 def test_nothing_to_do_starts_no_engine(engine):
     assert run(0)[0] == []
     assert engine["begun"] == 0
-    assert "window" not in engine
 
 
 def test_many_inputs_are_told_short():

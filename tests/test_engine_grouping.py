@@ -33,7 +33,8 @@ sizes = st.lists(st.integers(0, 5 << 30) | st.integers(0, 2 << 20), max_size=300
 def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share(own, cpus):
     tasks = tasks_of(own)
     calls = list(groups(tasks, cpus=cpus))
-    assert [task for call in calls for task in call] == tasks
+    by_size = sorted(tasks, key=weight, reverse=True)
+    assert [task for call in calls for task in call] == by_size
     left = sum(map(weight, tasks))
     for call in calls:
         size = sum(map(weight, call))
@@ -74,11 +75,8 @@ def test_calls_are_as_small_for_a_cluster_that_has_yet_to_grow():
     assert list(groups(tasks, cpus=1)) == list(groups(tasks, cpus=32))
 
 
-def test_the_largest_are_first_and_equals_stay_in_order_unless_order_is_asked_for():
-    tasks = tasks_of([1 << 30, 9 << 30, 0, 9 << 30, 1])
-    waiting = Waiting(tasks, in_order=False)
+def test_the_largest_are_first_and_equals_stay_in_order():
+    waiting = Waiting(tasks_of([1 << 30, 9 << 30, 0, 9 << 30, 1]))
     assert [waiting.take(cpus=1) for _ in range(3)] == [[1], [3], [0]]
     assert waiting.take(cpus=1) == [2, 4]
     assert not waiting
-    waiting = Waiting(tasks, in_order=True)
-    assert [waiting.take(cpus=1, most_slices=1) for _ in range(5)] == [[0], [1], [2], [3], [4]]

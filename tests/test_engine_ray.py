@@ -3,12 +3,14 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
 from nanotok_ray.cluster.engine import Patience, SharedFolder, Task, run_tasks
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.grouping import LEAST_BYTES
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 
@@ -106,9 +108,10 @@ def test_storage_that_fails_twice_is_waited_for(tmp_path):
 def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_once, [marker]), *tasks_of(die, ["a", "b"])]
+    tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]  # each in a call of its own
     notes = []
     patience = Patience(overdue_floor=0.3)
-    ended = list(run_tasks(tasks, window=2, patience=patience, on_note=notes.append))
+    ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 3
     assert {each.task.argument: each.attempts for each in ended} == {marker: 2, "a": 1, "b": 1}
     assert notes == ["slice 0 takes long and is tried a second time beside the first"]

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nanotok_ray.cluster.grouping import MOST_SLICES, Waiting, weight
+from nanotok_ray.cluster.grouping import Waiting, weight
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.task import Ended, Task
@@ -50,14 +50,11 @@ class _Account:
 class Attempts:
     """The attempts at the slices of one fan-out."""
 
-    def __init__(
-        self, tasks: Sequence[Task], *, patience: Patience, in_order: bool, alone: bool = False
-    ) -> None:
-        """Let all tasks wait, the largest first unless `in_order`; `alone`: one a call."""
+    def __init__(self, tasks: Sequence[Task], *, patience: Patience) -> None:
+        """Let all tasks wait, the largest first."""
         self._tasks = tasks
         self._patience = patience
-        self._fresh = Waiting(tasks, in_order=in_order)
-        self._most_slices = 1 if alone else MOST_SLICES
+        self._fresh = Waiting(tasks)
         self._again: list[tuple[float, int, Call]] = []
         self._numbers = itertools.count()
         self._begun: dict[int, _Account] = {}
@@ -79,7 +76,7 @@ class Attempts:
         if self._again and self._again[0][0] <= now:
             call = heapq.heappop(self._again)[2]
         elif self._fresh:
-            call = self._call(self._fresh.take(cpus=cpus, most_slices=self._most_slices))
+            call = self._call(self._fresh.take(cpus=cpus))
         else:
             return None
         self._begin(call)

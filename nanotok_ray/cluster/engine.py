@@ -44,8 +44,6 @@ SHOWN_CHARS = 400
 def run_tasks(
     tasks: Iterable[Task],
     *,
-    window: int | None = None,
-    in_order: bool = False,
     patience: Patience | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Iterator[Ended]:
@@ -55,9 +53,6 @@ def run_tasks(
 
     Args:
         tasks: what is to be done.
-        window: slices in flight at most, each in a call of its own; None: as many calls as twice
-            the CPUs of the cluster.
-        in_order: begin them in the order given.
         patience: how often and when what failed is tried again.
         on_note: told of failures that are not for good, the first few.
 
@@ -66,9 +61,9 @@ def run_tasks(
     """
     known = tuple(tasks)
     patience = patience or Patience()
-    attempts = Attempts(known, patience=patience, in_order=in_order, alone=window is not None)
+    attempts = Attempts(known, patience=patience)
     with probes_in({place for task in known for place in task.shared}) as probes:
-        flight = _Flight(known, attempts, Pace(patience), probes=probes, window=window)
+        flight = _Flight(known, attempts, Pace(patience), probes=probes)
         flight.on_note = on_note or flight.on_note
         try:
             while not attempts.is_over:
@@ -94,7 +89,6 @@ class _Flight:
         pace: Pace,
         *,
         probes: Sequence[Probe],
-        window: int | None,
     ) -> None:
         import ray  # noqa: PLC0415 - see above
 
@@ -102,7 +96,6 @@ class _Flight:
         self._attempts = attempts
         self._pace = pace
         self._probes = probes
-        self._window = window
         self._remote = ray.remote(max_retries=0)(run_call)
         self._calls: dict[ray.ObjectRef[Any], Call] = {}
         self._references: dict[Call, ray.ObjectRef[Any]] = {}
@@ -121,7 +114,7 @@ class _Flight:
     @property
     def width(self) -> int:
         """Calls in flight at most."""
-        return self._window or min(max(2 * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+        return min(max(2 * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
 
     def fill(self) -> None:
         """Make calls until the window is full; beside slow ones, if there is nothing else to do."""

@@ -1,8 +1,7 @@
 """One fan-out over slices: run what is not done, tell about it, fail if slices failed for good."""
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 
 from nanotok_ray.cluster.engine import Ended, Task, run_tasks
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
@@ -18,9 +17,6 @@ def fan_out(
     kept: int,
     on_event: OnEvent,
     max_skipped: int = 0,
-    in_order: bool = False,
-    window: int | None = None,
-    is_enough: Callable[[Ended], bool] | None = None,
 ) -> list[Ended]:
     """Run tasks and give those that failed; a failed one does not stop the others.
 
@@ -30,9 +26,6 @@ def fan_out(
         kept: how many slices were done already.
         on_event: told of start, progress, notes and end.
         max_skipped: so many may fail; more fail the job at the end.
-        in_order: begin tasks in the order given, not the largest first.
-        window: slices in flight at most, each in a call of its own.
-        is_enough: asked after each task; True ends the stage early. Implies `in_order`.
 
     Raises:
         SliceError: naming the slices that failed, their input files, and why.
@@ -43,25 +36,15 @@ def fan_out(
     start = time.perf_counter()
     num_bytes = 0
     failures: list[Ended] = []
-    running = _run(
-        stage, tasks, on_event, window=window, in_order=in_order or is_enough is not None
-    )
-    with closing(running):
-        for done, ended in enumerate(running, start=1):
-            num_bytes += ended.result or 0
-            if ended.error is not None:
-                failures.append(ended)
-            on_event(
-                Advanced(
-                    stage=stage,
-                    done=done,
-                    todo=len(tasks),
-                    num_bytes=num_bytes,
-                    failed=len(failures),
-                )
+    for done, ended in enumerate(_run(stage, tasks, on_event), start=1):
+        num_bytes += ended.result or 0
+        if ended.error is not None:
+            failures.append(ended)
+        on_event(
+            Advanced(
+                stage=stage, done=done, todo=len(tasks), num_bytes=num_bytes, failed=len(failures)
             )
-            if is_enough is not None and is_enough(ended):
-                break
+        )
     if tasks:
         on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=num_bytes))
     if len(failures) > max_skipped:
@@ -69,14 +52,12 @@ def fan_out(
     return failures
 
 
-def _run(
-    stage: str, tasks: Sequence[Task], on_event: OnEvent, *, window: int | None, in_order: bool
-) -> Generator[Ended]:
+def _run(stage: str, tasks: Sequence[Task], on_event: OnEvent) -> Iterator[Ended]:
     def on_note(text: str) -> None:
         on_event(Note(text=f"{stage}: {text}"))
 
     if tasks:
-        yield from run_tasks(tasks, window=window, in_order=in_order, on_note=on_note)
+        yield from run_tasks(tasks, on_note=on_note)
 
 
 def _told(stage: str, failures: Sequence[Ended], total: int) -> str:

@@ -29,7 +29,7 @@ LEAST_CPUS = 32
 
 
 def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
-    """Give the tasks of each call, in order, on a cluster that always has that many CPUs.
+    """Give the tasks of each call, as they are made, on a cluster that always has that many CPUs.
 
     >>> from nanotok_ray.cluster.task import Task
     >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(3)]
@@ -44,27 +44,35 @@ def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
         yield [tasks[number] for number in waiting.take(cpus=cpus)]
 
 
+def num_calls(sizes: Sequence[int], *, cpus: int) -> int:
+    """Give how many calls slices of so many bytes become.
+
+    >>> num_calls([5 << 20] * 3, cpus=2), num_calls([], cpus=2)
+    (3, 0)
+    """
+    tasks = [Task(name="", work=len, argument="", num_bytes=size) for size in sizes]
+    return sum(1 for _ in groups(tasks, cpus=cpus))
+
+
 def weight(task: Task) -> int:
     """Give what a task counts for, in bytes."""
     return max(task.num_bytes, SLICE_BYTES)
 
 
 class Waiting:
-    """The tasks that no call has taken yet, by their numbers, in order."""
+    """The tasks that no call has taken yet, by their numbers, the largest first."""
 
-    def __init__(self, tasks: Sequence[Task], *, in_order: bool = True) -> None:
-        """Let all tasks wait; unless `in_order`, the largest are first."""
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        """Let all tasks wait; those of one size stay in order."""
         self._weights = [weight(task) for task in tasks]
-        self._numbers = deque(range(len(tasks)))
-        if not in_order:
-            by_size = sorted(self._numbers, key=self._weights.__getitem__, reverse=True)
-            self._numbers = deque(by_size)
+        by_size = sorted(range(len(tasks)), key=self._weights.__getitem__, reverse=True)
+        self._numbers = deque(by_size)
         self._left = sum(self._weights)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def take(self, *, cpus: int, most_slices: int = MOST_SLICES) -> list[int]:
+    def take(self, *, cpus: int) -> list[int]:
         """Take the tasks of the next call: one, and more up to the share of a call.
 
         Raises:
@@ -74,7 +82,7 @@ class Waiting:
         share = max(LEAST_BYTES, min(MOST_BYTES, self._left // calls))
         taken: list[int] = []
         size = 0
-        while self._numbers and len(taken) < most_slices:
+        while self._numbers and len(taken) < MOST_SLICES:
             size += self._weights[self._numbers[0]]
             if taken and size > share:
                 break

@@ -99,7 +99,8 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
         rate = each["megabytes_per_second"]
         if rate is not None:
             per = " a CPU" if each["per_cpu"] else ""
-            yield f"{_INDENT}{name} at {rate:,.1f} MB/s{per}: {each['from']}"
+            tasks = f"{each['tasks']:,} Ray task{'s' if each['tasks'] != 1 else ''}"
+            yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {each['from']}"
         else:
             yield f"{_INDENT}{name}: {each['from']}"
 

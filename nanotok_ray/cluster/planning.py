@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from nanotok_ray.cluster.existing import freeze
+from nanotok_ray.cluster.grouping import num_calls
 from nanotok_ray.cluster.job import SUMMARY_NAME
 from nanotok_ray.cluster.outlook import Outlook, outlook
 from nanotok_ray.manifest import PLAN_NAME
@@ -100,9 +101,11 @@ def _estimate(
 
 
 def _fan_out(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
+    tasks = num_calls([each.num_bytes for each in slices], cpus=cpus)
     if rate is None:
-        return _stage(None, told="unknown")
+        return _stage(None, told="unknown") | {"tasks": tasks}
     return _stage(rate.seconds(slices, cpus=cpus), told=rate.told) | {
+        "tasks": tasks,
         "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
         "per_cpu": rate.is_per_cpu,
     }
@@ -120,6 +123,7 @@ def _learning(last: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(seconds: float | None, *, told: str) -> dict[str, Any]:
     return {
         "seconds": None if seconds is None else round(seconds, 1),
+        "tasks": None,
         "megabytes_per_second": None,
         "per_cpu": None,
         "from": told,
