@@ -23,6 +23,7 @@ from nanotok_ray.manifest import (
     to_json,
 )
 from nanotok_ray.plan import Plan, Slice, plan_to_json
+from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -134,6 +135,11 @@ def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> 
     files = [file for file in record.values["files"] if file["name"].startswith(below)]
     present = all(folder.size(file["name"]) == file["size"] for file in files)
     return record if present else None
+
+
+def is_skipped(record: Record) -> bool:
+    """Tell whether a record stands for a slice that was left out: the next run tries it again."""
+    return SKIPPED in record.values["quarantined"]
 
 
 def _record_of(folder: Folder, name: str, *, key: str) -> Record | None:

@@ -3,7 +3,7 @@
 Takes the manifest and the times; knows nothing of how they came about.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,7 @@ class Summary:
             f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
         )
         if "learned" in own:
-            lines.append(
-                f"learned     {own['learned']['merges']:,} merges: {own['learned']['end']}"
-            )
-            lines += [f"also        {size:,} ids" for size in own["learned"]["also"]]
+            lines += _learned_lines(own["learned"])
         if own["span_table"]:
             lines.append(f"span table  {own['span_table']:,} spans")
         if "documents" in own:
@@ -85,6 +82,8 @@ def summarise(
             "merges": len(tokenizer.model.merges),
             "end": why_stopped(learned.values["report"]),
             "also": learned.values["also"],
+            "differs_from_rustbpe": learned.values["report"]["differs_from_rustbpe"],
+            "skipped_slices": learned.values["report"]["skipped_slices"],
         }
     if manifest is not None:
         values |= _corpus(manifest)
@@ -96,6 +95,15 @@ def summarise(
             "sampled": verification.sampled,
         }
     return Summary(values)
+
+
+def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
+    other = learned["differs_from_rustbpe"]
+    told = f"; not those of rustbpe, because of {', '.join(other)}" if other else ""
+    yield f"learned     {learned['merges']:,} merges: {learned['end']}{told}"
+    if learned["skipped_slices"]:
+        yield f"left out    {len(learned['skipped_slices']):,} slices that could not be counted"
+    yield from (f"also        {size:,} ids" for size in learned["also"])
 
 
 def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:

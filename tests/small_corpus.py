@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nanotok_ray.recipe import Recipe, parse_recipe
+from nanotok_ray.storage import Folder
 
 WORDS = [
     *("the", "a", "of", "it's", "we'll", "THEY'RE", "naïve", "数据", "данные", "🙂", "e\u0301"),
@@ -110,3 +111,17 @@ def contents(folder: Path, *, leave_out: tuple[str, ...] = ("run",)) -> dict[str
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.relative_to(folder).parts[0] not in leave_out
     }
+
+
+def joined_shards(out: Folder) -> dict[tuple[str, str], bytes]:
+    """Give the bytes of shards and tokenizer by folder and kind: the names hold keys of inputs.
+
+    Keys hold the times of files on a disk, and the etags of those on S3.
+    """
+    found: dict[tuple[str, str], bytes] = {}
+    for name in out.list():
+        top, _, last = name.rpartition("/")
+        if top.split("/")[0] in {"web", "chats", "tokenizer"}:
+            kind = (top, last if top == "tokenizer" else last.rpartition(".")[2])
+            found[kind] = found.get(kind, b"") + out.read_bytes(name)
+    return found

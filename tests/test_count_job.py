@@ -10,6 +10,9 @@ from nanotok_ray import _core
 from nanotok_ray.cluster.engine import Ended
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.job import train_tokenizer
+from nanotok_ray.cluster.stages import count_work
+from nanotok_ray.cluster.training import training_of
+from nanotok_ray.counts import count_slice
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
@@ -119,3 +122,19 @@ def test_a_changed_file_is_counted_again_and_no_other(folder):
     assert second.num_bytes == size
     assert second.kept > second.todo
     check_merges(folder, [*texts(60, seed=0), *texts(60, seed=9), *texts(60, seed=2)])
+
+
+def test_a_slice_that_another_attempt_has_done_is_left_alone(folder, monkeypatch):
+    write(folder / "in/a.jsonl", texts(40, seed=1))
+    recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=3000))
+    training = training_of(recipe, make_plan(recipe))
+    works = [training.work(each) for each in training.slices]
+    sizes = [count_work(work) for work in works]
+    (folder / f"work/{works[1].name}.arrow").write_bytes(b"cut off")
+    counted = []
+    monkeypatch.setattr(
+        "nanotok_ray.cluster.stages.count_slice",
+        lambda each, *args, **kwargs: counted.append(each) or count_slice(each, *args, **kwargs),
+    )
+    assert [count_work(work) for work in works] == sizes
+    assert counted == [works[1].slice]

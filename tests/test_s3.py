@@ -3,17 +3,13 @@
 import asyncio
 import gzip
 import hashlib
-import http.client
 import json
-import logging
 import time
 import uuid
 
 import fsspec
 import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
-from s3fs import S3FileSystem
 
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
@@ -21,12 +17,12 @@ from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import Folder, find_files, list_files, open_input
 from nanotok_ray.storage.remote_tree import connect
 from nanotok_ray.storage.retries import Retries
-from tests.faulty_proxy import Fault, FaultyProxy
-from tests.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.faulty_proxy import Fault
+from tests.s3_server import BUCKET, s3_behind_a_proxy
+from tests.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
 
-BUCKET = "bucket"
 PART_BYTES = 5 << 20
 """The least that S3 takes as a part of an upload."""
 
@@ -53,28 +49,9 @@ class Hasty:
 
 @pytest.fixture(scope="module")
 def server():
-    """Give a proxy in front of an S3 with one bucket, as AWS' variables name it."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    address = moto.get_host_and_port()
-    connection = http.client.HTTPConnection(*address)
-    connection.request("PUT", f"/{BUCKET}")
-    assert connection.getresponse().status == 200
-    connection.close()
-    with FaultyProxy(*address) as proxy, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, s3_behind_a_proxy() as proxy:
         patch.setattr("s3fs.core.asyncio", Hasty())
-        patch.setenv("AWS_ENDPOINT_URL", proxy.url)
-        patch.setenv("AWS_ACCESS_KEY_ID", "key")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_CONFIG_FILE", "/dev/null")
-        for name in ("AWS_PROFILE", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_SESSION_TOKEN"):
-            patch.delenv(name, raising=False)
-        S3FileSystem.clear_instance_cache()
         yield proxy
-        S3FileSystem.clear_instance_cache()
-    moto.stop()
 
 
 @pytest.fixture
@@ -396,18 +373,6 @@ def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
     local = prepare(recipe(tmp_path / "in", tmp_path / "out", large)).values
     same = local.keys() - {"output", "stages"}
     assert {key: remote[key] for key in same} == {key: local[key] for key in same}
-    assert joined(Folder(f"{folder.url}/out")) == joined(Folder(str(tmp_path / "out")))
-
-
-def joined(out) -> dict[tuple[str, str], bytes]:
-    """Give the bytes of shards and tokenizer by folder and kind: the names hold keys of inputs.
-
-    The key of a shard comes from the inputs' etags on S3, from their times on a disk.
-    """
-    found = {}
-    for name in out.list():
-        top, _, last = name.rpartition("/")
-        if top.split("/")[0] in {"web", "chats", "tokenizer"}:
-            kind = (top, last if top == "tokenizer" else last.rpartition(".")[2])
-            found[kind] = found.get(kind, b"") + out.read_bytes(name)
-    return found
+    assert joined_shards(Folder(f"{folder.url}/out")) == joined_shards(
+        Folder(str(tmp_path / "out"))
+    )

@@ -11,7 +11,7 @@ from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
-from nanotok_ray.output import Expected
+from nanotok_ray.output import Expected, finished_record, is_skipped
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings, tokenize_slice
 from nanotok_ray.storage import Folder
@@ -73,8 +73,14 @@ class TokenizeWork:
 
 
 def count_work(work: CountWork) -> int:
-    """Count a slice, write its record and give the bytes of text."""
+    """Count a slice, write its record and give the bytes of text.
+
+    A slice that another attempt has done meanwhile is left alone; so it is with all stages.
+    """
     folder = Folder(work.work)
+    done = finished_record(folder, f"{work.name}.json", key=work.settings.key(work.slice))
+    if done is not None:
+        return int(done.values["text_bytes"])
     record = count_slice(work.slice, work.settings, folder=folder, name=work.name)
     folder.write_whole(f"{work.name}.json", to_json(record))
     return int(record["text_bytes"])
@@ -83,6 +89,8 @@ def count_work(work: CountWork) -> int:
 def merge_work(work: MergeWork) -> int:
     """Merge count files, write the record and give the bytes of the files."""
     folder = Folder(work.work)
+    if finished_record(folder, f"{work.name}.json", key=work.key) is not None:
+        return work.num_bytes
     urls = [folder.join(name) for name in work.files]
     record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
     folder.write_whole(f"{work.name}.json", to_json(record))
@@ -92,11 +100,14 @@ def merge_work(work: MergeWork) -> int:
 def tokenize_work(work: TokenizeWork) -> int:
     """Tokenize a slice, write its record and give the bytes of text."""
     folder = Folder(work.out)
+    expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
+    done = finished_record(folder, expected.record_name, key=expected.key)
+    if done is not None and not is_skipped(done):
+        return int(done.values["text_bytes"])
     tokenizer = _tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
     record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
-    expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
     folder.write_whole(expected.record_name, to_json(record))
     return int(record["text_bytes"])
 

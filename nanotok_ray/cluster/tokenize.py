@@ -21,9 +21,9 @@ from nanotok_ray.output import (
     assemble,
     expected_records,
     finished_records,
+    is_skipped,
 )
 from nanotok_ray.plan import Plan
-from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import ShardSettings, skip_slice
 from nanotok_ray.storage import Folder
@@ -70,7 +70,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     }
     expected = tuple(expected_records(plan, settings))
     records = tuple(
-        None if record is not None and SKIPPED in record.values["quarantined"] else record
+        None if record is not None and is_skipped(record) else record
         for record in _records(expected, out)
     )
     return Tokenizing(
