@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import resident
-from nanotok_ray.cluster.counting import Counted, count
+from nanotok_ray.cluster.counting import CountedSlices, count
 from nanotok_ray.cluster.engine import Task, run_tasks
 from nanotok_ray.cluster.events import Event, StageEnded
 from nanotok_ray.cluster.session import ray_session
@@ -63,7 +63,7 @@ def warm(training: Training, workers: int) -> None:
         shutil.rmtree(Path(f"{training.recipe.output.path}-warm-{number}"))
 
 
-def figures(counted: Counted, seconds: float) -> dict[str, object]:
+def figures(counted: CountedSlices, seconds: float) -> dict[str, object]:
     """Say what was counted, and in what time."""
     files = [record.values["files"][0] for record in counted.records]
     return {

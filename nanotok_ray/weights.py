@@ -57,11 +57,6 @@ class Weights:
             unit, weights = 1, dict.fromkeys(weights, 1)
         return cls(unit=unit, multipliers=weights)
 
-    @property
-    def change_counts(self) -> bool:
-        """Whether some source counts more than another."""
-        return len(set(self.multipliers.values())) > 1
-
 
 def _of_shares(sources: Sequence[SourceRecipe], text_bytes: Mapping[str, int]) -> dict[str, int]:
     total = sum(text_bytes.get(source.name, 0) for source in sources)

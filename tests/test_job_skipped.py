@@ -80,3 +80,11 @@ def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     run(recipe(corpus, tmp_path / "whole", ALLOWED))
     mended, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
     assert {name: mended[name] for name in whole} == whole
+
+
+def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_path, broken):
+    limits = ["limits.max_chars=100000", "limits.slice_bytes=1500"]
+    values, _ = run(recipe(corpus, tmp_path / "out", ALLOWED, *limits))
+    assert len(values["learned"]["skipped_slices"]) == 1
+    with pytest.raises(SliceError, match="1 of"):
+        prepare(recipe(corpus, tmp_path / "other", *limits))

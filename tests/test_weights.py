@@ -68,9 +68,3 @@ def test_shares_are_those_of_the_weighted_text_but_for_a_rounding_of_1_in_1024(s
 def test_a_source_without_text_cannot_have_a_share():
     with pytest.raises(SourceError, match=r"'s1' has weight = 'share:0\.5' and no text"):
         multipliers("share:0.5", "share:0.5", text_bytes=[10, 0])
-
-
-def test_equal_weights_change_nothing():
-    own = Weights.of(sources("4", "4"), text_bytes={"s0": 1, "s1": 2})
-    assert not own.change_counts
-    assert Weights.of(sources("4", "5"), text_bytes={"s0": 1, "s1": 2}).change_counts

@@ -20,7 +20,7 @@ from nanotok_ray.storage import Folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class CountedSlices:
     """The count files that are learned from, and the slices that were left out."""
 
     works: tuple[CountWork, ...]
@@ -54,7 +54,7 @@ class Counted:
         return dict(sorted(total.items()))
 
 
-def count(training: Training, *, on_event: OnEvent) -> Counted:
+def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     """Count what is not counted yet. Needs a Ray session.
 
     Raises:
@@ -82,19 +82,21 @@ def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
 
 def _count_up_to(
     training: Training, works: Sequence[CountWork], limit: int, on_event: OnEvent
-) -> Counted:
+) -> CountedSlices:
     """Count up to the document that passes the limit: as in nanochat, it is whole and the last."""
     known = finished_counts(works)
     skipped: dict[str, Ended] = {}
     while chosen := next_round(works, known, passed_over=skipped, limit=limit):
-        ended = _run(training, chosen, known, on_event)
+        ended = _run(training, chosen, known, on_event, skipped=len(skipped))
         skipped |= {each.task.argument.name: each for each in ended}
         known |= finished_counts([work for work in chosen if work.name not in known])
     whole, cut = cut_of(works, known, passed_over=skipped, limit=limit)
     if cut is not None:
         work, budget = cut
-        whole.append(training.work(work.slice, budget=budget))
-        _run(training, whole[-1:], finished_counts(whole[-1:]), on_event)
+        last = [training.work(work.slice, budget=budget)]
+        ended = _run(training, last, finished_counts(last), on_event, skipped=len(skipped))
+        skipped |= {each.task.argument.name: each for each in ended}
+        whole += last
     return _counted(whole, list(skipped.values()))
 
 
@@ -103,7 +105,10 @@ def _run(
     works: Sequence[CountWork],
     known: Mapping[str, Record],
     on_event: OnEvent,
+    *,
+    skipped: int = 0,
 ) -> list[Ended]:
+    """Count what is not known; `skipped` slices have been left out before."""
     todo = [work for work in works if work.name not in known]
     shared = work_folder(training.recipe.output.work)
     tasks = [
@@ -122,15 +127,15 @@ def _run(
         tasks,
         kept=len(works) - len(todo),
         on_event=on_event,
-        max_skipped=training.recipe.limits.max_skipped_slices,
+        max_skipped=training.recipe.limits.max_skipped_slices - skipped,
     )
 
 
 def counted_of(
     works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[Ended] = ()
-) -> Counted:
+) -> CountedSlices:
     """Put together what was counted: works, and the records of all of them by name."""
-    return Counted(
+    return CountedSlices(
         works=tuple(works),
         records=tuple(records[work.name] for work in works),
         files=tuple((work.slice.source, f"{work.name}.arrow") for work in works),
@@ -138,7 +143,7 @@ def counted_of(
     )
 
 
-def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> Counted:
+def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> CountedSlices:
     """Read the records back, from storage alone."""
     left_out = {ended.task.argument.name for ended in skipped}
     chosen = [work for work in works if work.name not in left_out]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nanotok_ray.cluster.counting import Counted
+from nanotok_ray.cluster.counting import CountedSlices
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.learn_record import write_learn_record
 from nanotok_ray.cluster.smaller import (
@@ -26,15 +26,15 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from nanotok_ray.training_report import (
     REPORT_NAME,
+    Counted,
     bytes_of_spans,
     training_report,
     why_stopped,
 )
-from nanotok_ray.training_report import Counted as CountedText
 
 
 def learn_tokenizer(
-    training: Training, counted: Counted, out: Folder, *, threads: int, on_event: OnEvent
+    training: Training, counted: CountedSlices, out: Folder, *, threads: int, on_event: OnEvent
 ) -> Tokenizer:
     """Learn from the count files, and write all that comes of it.
 
@@ -89,7 +89,7 @@ def _report(
 ) -> dict[str, Any]:
     own, counted = training.recipe.tokenizer, summed.counted
     totals = summed.reduced.totals
-    told = CountedText(
+    told = Counted(
         documents=_documents(training, counted),
         texts=counted.sum("texts"),
         text_bytes=counted.sum("text_bytes"),
@@ -134,7 +134,7 @@ def _sources(training: Training, summed: Summed) -> dict[str, Any]:
     }
 
 
-def _documents(training: Training, counted: Counted) -> int | None:
+def _documents(training: Training, counted: CountedSlices) -> int | None:
     """Count the documents; with max_chars more are read than counted, how many is chance."""
     if training.recipe.limits.max_chars is not None:
         return None

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from nanotok_ray.cluster.counting import Counted
+from nanotok_ray.cluster.counting import CountedSlices
 from nanotok_ray.cluster.events import Event, Note, OnEvent
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.training import Training
@@ -23,7 +23,7 @@ ATTEMPTS = 3
 
 
 def learn_in_task(
-    training: Training, counted: Counted, out: Folder, *, on_event: OnEvent
+    training: Training, counted: CountedSlices, out: Folder, *, on_event: OnEvent
 ) -> Tokenizer:
     """Run the learner as a task of its own, as `[learner]` of the recipe says.
 
@@ -62,7 +62,7 @@ def learn_in_task(
     return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
 
 
-def learning_events(training: Training, counted: Counted, out: Folder) -> Iterator[Event]:
+def learning_events(training: Training, counted: CountedSlices, out: Folder) -> Iterator[Event]:
     """Learn, and give the events as they come: what runs in the task."""
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from nanotok_ray.cluster.counting import Counted
+from nanotok_ray.cluster.counting import CountedSlices
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
@@ -23,7 +23,7 @@ MERGE_ABOVE = 2048
 """Count files that are summed as they are."""
 
 
-def merge_first(work: str, counted: Counted, *, on_event: OnEvent) -> Counted:
+def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
     """Give the same counts in fewer files, if they are very many. Needs a Ray session.
 
     Args:
@@ -57,7 +57,7 @@ def merge_first(work: str, counted: Counted, *, on_event: OnEvent) -> Counted:
     return replace(counted, files=tuple((own.source, f"{own.name}.arrow") for own in works))
 
 
-def merge_works(work: str, counted: Counted) -> list[MergeWork]:
+def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
     """Give the groups that are to be merged; none where the files are not very many."""
     if len(counted.files) <= MERGE_ABOVE:
         return []

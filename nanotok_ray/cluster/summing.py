@@ -7,7 +7,7 @@ sum twice, or not at all. Does not know what is learned from it.
 import time
 from dataclasses import dataclass
 
-from nanotok_ray.cluster.counting import Counted
+from nanotok_ray.cluster.counting import CountedSlices
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.errors import CorruptOutputError
@@ -20,12 +20,12 @@ from nanotok_ray.weights import Weights
 class Summed:
     """What was counted, by what it was multiplied, and the sum."""
 
-    counted: Counted
+    counted: CountedSlices
     weights: Weights
     reduced: Reduced
 
 
-def sum_counts(training: Training, counted: Counted, *, on_event: OnEvent) -> Summed:
+def sum_counts(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> Summed:
     """Sum the files of what was counted.
 
     Raises:

@@ -3,7 +3,7 @@
 A tokenizer whose record matches is not learned again. Does not know the second fan-out.
 """
 
-from nanotok_ray.cluster.counting import Counted, count
+from nanotok_ray.cluster.counting import CountedSlices, count
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import told_failure
 from nanotok_ray.cluster.learn_record import finished_learning
@@ -49,7 +49,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     return learn_in_task(training, counted, out, on_event=on_event)
 
 
-def _check(training: Training, counted: Counted) -> None:
+def _check(training: Training, counted: CountedSlices) -> None:
     check_limits(
         documents=sum(record.values["documents"]["in"] for record in counted.records),
         quarantined=counted.reasons,
