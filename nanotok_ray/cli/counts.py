@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from nanotok_ray.cli.arguments import add_overrides
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.errors import SourceError
 from nanotok_ray.kept_counts import (
@@ -75,14 +76,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     rm.add_argument("--dry-run", action="store_true", help="say what, and remove nothing")
     rm.set_defaults(run=_run_rm)
     for own in (ls, rm):
-        own.add_argument(
-            "--set",
-            metavar="KEY=VALUE",
-            action="append",
-            default=[],
-            dest="overrides",
-            help="override a key of the recipe, as for prepare; repeatable",
-        )
+        add_overrides(own)
 
 
 def _parser(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nanotok_ray.cli.arguments import add_overrides, add_resplit, positive
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.tokenizer import Tokenizer, copy_span_table
@@ -77,34 +78,17 @@ def _add_common(own: argparse.ArgumentParser, *, default_recipe: str | None) -> 
         default=default_recipe,
         help="the TOML file that says all of the job",
     )
-    own.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override a key, e.g. limits.slice_bytes=64MiB or source.NAME.split=train; repeatable",
-    )
+    add_overrides(own)
     own.add_argument(
         "--workers",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="CPUs of a local Ray (default: all of this machine)",
     )
-    own.add_argument(
-        "--resplit",
-        action="store_true",
-        help="assign train and val anew instead of keeping what the first plan froze",
-    )
+    add_resplit(own)
     own.add_argument(
         "--dry-run", action="store_true", help="say what would be done, and start nothing"
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
 
 
 def _add_nanochat(own: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 
+from nanotok_ray.cli.arguments import add_overrides, add_resplit, positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.recipe import load_recipe
 
@@ -42,22 +43,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
-    own.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override a key, as for prepare; repeatable",
-    )
-    own.add_argument(
-        "--resplit",
-        action="store_true",
-        help="assign train and val anew instead of keeping what the first plan froze",
-    )
+    add_overrides(own)
+    add_resplit(own)
     own.add_argument(
         "--workers",
-        type=_workers,
+        type=positive,
         metavar="N",
         help="CPUs to estimate for (default: all of this machine)",
     )
@@ -68,12 +58,6 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="text that one CPU counts or tokenizes in a second (default: see above)",
     )
     own.set_defaults(run=_run_plan)
-
-
-def _workers(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return int(text)
 
 
 def _rate(text: str) -> float:

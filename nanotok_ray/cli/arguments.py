@@ -1,0 +1,35 @@
+"""Arguments that several commands take, spelled and explained once."""
+
+import argparse
+
+
+def add_overrides(own: argparse.ArgumentParser) -> None:
+    """Add --set."""
+    own.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="override a key, e.g. limits.slice_bytes=64MiB or source.NAME.split=train; repeatable",
+    )
+
+
+def add_resplit(own: argparse.ArgumentParser) -> None:
+    """Add --resplit."""
+    own.add_argument(
+        "--resplit",
+        action="store_true",
+        help="assign train and val anew instead of keeping what the first plan froze",
+    )
+
+
+def positive(text: str) -> int:
+    """Read a number from 1 on, as argparse wants it.
+
+    >>> positive("12")
+    12
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
