@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, Run
+from nanotok_ray.count_file import BATCH_ROWS, NUM_RANGES, ROW_BYTES, Run
 from nanotok_ray.count_reader import CountReader
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 
@@ -162,7 +162,7 @@ def reading_memory(
     Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
     and an eighth of it at least, is for the rows of a range.
     """
-    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (24 + span_bytes)
+    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
     opened = min(num_files, MAX_OPEN)
     heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
     return max(buffer_bytes, batches + buffer_bytes // _LEAST_SHARE) + heads

@@ -28,7 +28,8 @@ class CountReader:
         self.name = name
         self._source = source
         try:
-            self._reader = pa.ipc.open_file(source)
+            options = pa.ipc.IpcReadOptions(use_threads=False)
+            self._reader = pa.ipc.open_file(source, options=options)
         except TransientIOError:
             raise
         except (pa.ArrowInvalid, OSError) as error:
@@ -57,8 +58,17 @@ class CountReader:
 
     @property
     def num_bytes(self) -> int:
-        """The size of the file."""
-        return int(self._source.size())
+        """The bytes of all rows in memory.
+
+        Raises:
+            CorruptOutputError: the head does not say it.
+        """
+        told = self._metadata.get(b"bytes")
+        if told is None:  # batches are as they are in memory
+            return int(self._source.size())
+        if not told.isdigit():
+            raise self._damaged("the number of bytes in its head makes no sense")
+        return int(told)
 
     def origin(self) -> CountOrigin:
         """Give what the counts were made from.

@@ -82,10 +82,14 @@ def merge_count_files(
     """
     origin = CountOrigin.joined(origins_of(urls))
     sizes = np.zeros(NUM_RANGES, dtype=np.int64)
+    span_bytes = 0
     for run in _runs(urls, buffer_bytes):
         sizes += range_sizes(run[0])
+        span_bytes += len(run[1])
     with folder.create(f"{name}.arrow") as file:
-        writer = CountWriter(pa.PythonFile(_Sink(file), mode="w"), sizes, origin)
+        writer = CountWriter(
+            pa.PythonFile(_Sink(file), mode="w"), sizes, origin, span_bytes=span_bytes
+        )
         for run in _runs(urls, buffer_bytes):
             writer.write(run)
         writer.close()

@@ -17,7 +17,7 @@ from nanotok_ray.errors import CountsError
 from nanotok_ray.span_totals import SpanTotals
 
 OnRead = Callable[[int, int], None]
-"""Called as (bytes of the files read, bytes of all of them) after each hash range."""
+"""Called as (bytes of rows read, bytes of all rows), as in memory, after each hash range."""
 
 SMALL_REST = 48 << 20
 """Bytes of everything else: the interpreter's and Arrow's own, and memory that they free late."""

@@ -15,6 +15,7 @@ from nanotok_ray import count_file, count_ranges, count_reader
 from nanotok_ray.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
+    ROW_BYTES,
     CountWriter,
     pack_counts,
     range_sizes,
@@ -185,11 +186,27 @@ def test_files_of_a_remote_store_are_read_too(tmp_path):
     check(reduce_counts(parts, buffer_bytes=50_000), counters, [1, 1], 1)
 
 
+def test_files_are_compressed_and_those_that_are_not_are_read_too(tmp_path):
+    counts = many(random.Random(4), 5000)
+    run = run_of(counts)
+    data = pack_counts(run, ORIGIN)
+    plain = ROW_BYTES * len(counts) + len(run[1])
+    assert data.size < 0.9 * plain
+    table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
+    head = table.schema.metadata
+    del head[b"bytes"]  # as files without compression were
+    with pa.ipc.new_file(str(tmp_path / "0.arrow"), table.schema.with_metadata(head)) as writer:
+        writer.write_table(table.replace_schema_metadata(head), max_chunksize=65_536)
+    parts = [CountPart(url=str(tmp_path / "0.arrow"))]
+    check(reduce_counts(parts, buffer_bytes=50_000), [counts], [1], 1)
+
+
 def test_progress_tells_bytes_and_an_error_in_it_ends_the_call(tmp_path):
     parts = parts_of(tmp_path, [many(random.Random(3), 3000)])
     told = []
     reduce_counts(parts, buffer_bytes=20_000, on_progress=lambda *each: told.append(each))
-    size = (tmp_path / "0.arrow").stat().st_size
+    spans = many(random.Random(3), 3000)
+    size = sum(ROW_BYTES + len(span) for span in spans)
     assert len(told) > 1
     assert told == sorted(told)
     assert told[-1] == (size, size)
@@ -260,7 +277,7 @@ def test_rows_outside_their_range_are_refused(tmp_path):
     sizes[NUM_RANGES // 2] += 1
     path = tmp_path / "0.arrow"
     with pa.OSFile(str(path), "wb") as sink:
-        writer = CountWriter(sink, sizes, ORIGIN)
+        writer = CountWriter(sink, sizes, ORIGIN, span_bytes=len(run[1]))
         writer.write(run)
         writer.close()
     with pytest.raises(CorruptOutputError, match=r"/0\.arrow.*another hash range"):
