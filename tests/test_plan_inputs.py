@@ -13,8 +13,8 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import resolve
-from nanotok_ray.sources.first_bytes import is_compressed, read_first
-from nanotok_ray.storage import Folder
+from nanotok_ray.sources.first_bytes import is_compressed
+from nanotok_ray.storage import Folder, read_start
 from tests.small_corpus import recipe, texts, write_corpus, write_parquet
 
 RESOLVE = importlib.import_module(
@@ -62,12 +62,12 @@ def test_what_is_wrong_with_other_sources_is_told_too(corpus, tmp_path):
 
 
 def refusing(error):
-    """Give a `read_first` that fails for files called refused.jsonl, as permissions would."""
+    """Give a `read_start` that fails for files called refused.jsonl, as permissions would."""
 
-    def read(url):
+    def read(url, length):
         if url.endswith("refused.jsonl"):
             raise error
-        return read_first(url)
+        return read_start(url, length)
 
     return read
 
@@ -77,7 +77,7 @@ def test_a_job_refuses_a_file_without_permission_before_it_starts(
 ):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     refused = PermissionError(13, "Permission denied")
-    monkeypatch.setattr(RESOLVE, "read_first", refusing(refused))
+    monkeypatch.setattr(RESOLVE, "read_start", refusing(refused))
     with pytest.raises(SourceError, match=r"cannot read .*/refused\.jsonl: Permission denied"):
         prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
@@ -87,7 +87,7 @@ def test_a_job_refuses_a_file_without_permission_before_it_starts(
 def test_a_store_that_fails_for_now_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     failing = refusing(TransientIOError("cannot read refused.jsonl for now"))
-    monkeypatch.setattr(RESOLVE, "read_first", failing)
+    monkeypatch.setattr(RESOLVE, "read_start", failing)
     with pytest.raises(TransientIOError, match="for now"):
         make_plan(recipe(corpus, tmp_path / "out"))
 
@@ -138,11 +138,11 @@ def test_of_a_remote_file_only_the_first_bytes_are_fetched(monkeypatch):
 def test_a_file_that_goes_away_while_the_plan_is_made_is_named(corpus, tmp_path, monkeypatch):
     gone = corpus / "chats/1.jsonl"
 
-    def read(url):
+    def read(url, length):
         if url == str(gone):
             gone.unlink()
-        return read_first(url)
+        return read_start(url, length)
 
-    monkeypatch.setattr(RESOLVE, "read_first", read)
+    monkeypatch.setattr(RESOLVE, "read_start", read)
     with pytest.raises(SourceError, match=r"cannot read .*/chats/1\.jsonl: No such file"):
         make_plan(recipe(corpus, tmp_path / "out"))

@@ -12,6 +12,7 @@ from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.lines import read_lines
 from nanotok_ray.sources.parquet import read_row_groups
 from nanotok_ray.sources.stored import ReadAccount
+from nanotok_ray.storage import unreadable
 
 
 class PieceReader:
@@ -28,8 +29,8 @@ class PieceReader:
             yield from self._batches
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise SourceError(
-                f"cannot read {self._piece.url}: {error.strerror or error}; it was there when the "
-                "plan was made, see that every worker can read it"
+                f"{unreadable(self._piece.url, error)}; it was there when the plan was made, see "
+                "that every worker can read it"
             ) from error
         self._is_over = True
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
-from nanotok_ray.sources.first_bytes import is_compressed, read_first
+from nanotok_ray.sources.first_bytes import FIRST_BYTES, is_compressed
 from nanotok_ray.sources.parquet_column import read_footer
-from nanotok_ray.storage import FoundFiles, InputFile, find_files
+from nanotok_ray.storage import FoundFiles, InputFile, find_files, read_start, unreadable
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -182,13 +182,13 @@ def _look(file: SourceFile, *, column: str) -> _Look:
         if file.format == "parquet":
             footer = read_footer(file.url, column=column)
             return _Look(file=replace(file, layout=footer.layout, footer_sha256=footer.sha256))
-        first = read_first(file.url) if file.size else b""
+        first = read_start(file.url, FIRST_BYTES) if file.size else b""
     except TransientIOError:
         raise
     except SourceError as error:
         return _Look(file=file, problem=str(error))
     except OSError as error:
-        return _Look(file=file, problem=f"cannot read {file.url}: {error.strerror or error}")
+        return _Look(file=file, problem=unreadable(file.url, error))
     if file.compression is None or not file.size or is_compressed(first, file.compression):
         return _Look(file=file)
     return _Look(file=file, oddity=f"{file.path} is not {file.compression} (it begins {first!r})")

@@ -4,7 +4,15 @@ Takes paths and URLs; gives bytes, sizes and file objects. Does not know what an
 """
 
 from nanotok_ray.storage.folder import Folder
-from nanotok_ray.storage.inputs import FoundFiles, InputFile, find_files, list_files, open_input
+from nanotok_ray.storage.inputs import (
+    FoundFiles,
+    InputFile,
+    find_files,
+    list_files,
+    open_input,
+    read_start,
+    unreadable,
+)
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.node_copy import local_copy
 from nanotok_ray.storage.positioned import PositionedFile
@@ -21,4 +29,6 @@ __all__ = [
     "list_files",
     "local_copy",
     "open_input",
+    "read_start",
+    "unreadable",
 ]

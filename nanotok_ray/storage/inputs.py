@@ -15,6 +15,7 @@ from nanotok_ray.errors import SourceError
 from nanotok_ray.storage.local_tree import list_local, look_at_local
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
+from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import Entry, Lister, match, static_parts, walk
 from nanotok_ray.storage.urls import is_temporary, local_path
 
@@ -97,6 +98,33 @@ def open_input(path: str) -> BinaryIO:
     if local is None:
         return io.BufferedReader(RemoteInput(path), buffer_size=_BUFFER_BYTES)
     return Path(local).open("rb", buffering=_BUFFER_BYTES)
+
+
+def read_start(path: str, length: int) -> bytes:
+    """Give the first `length` bytes of a file or URL, fewer if it has fewer, fetching no others.
+
+    Raises:
+        OSError: it cannot be read, or is not there.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    local = local_path(path)
+    if local is not None:
+        with Path(local).open("rb", buffering=0) as file:
+            return file.read(length)
+    file_system, inside = connect(path)
+    # Opening and reading would fetch what the file system reads ahead: 50 MB of S3.
+    data = attempt("read", path, lambda: file_system.cat_file(inside, start=0, end=length))
+    return bytes(data[:length])  # some servers know no ranges and send all of it
+
+
+def unreadable(path: str, error: OSError) -> str:
+    """Say that a file or URL cannot be read and why, naming it once.
+
+    >>> unreadable("/data/a", PermissionError(13, "Permission denied"))
+    'cannot read /data/a: Permission denied'
+    """
+    why = str(error.strerror or error)
+    return why if path in why else f"cannot read {path}: {why}"
 
 
 def _find(
