@@ -11,10 +11,11 @@ fresh processes, in turn, after a warm-up of its own; medians are shown:
   submitted to the last record; Ray's start is told apart
 
 Ray's workers have here the priority of the processes alone (its default is a niceness of 15, which
-gives way to whatever else runs on the machine). All must write the same count files, by their sha256. Goals: job 1 takes less than 1.15 times what
-alone does; two alone take at least 0.92 of what job 2 does. Then a file of lines is cut into
---tiny slices: goals 60 s and less than 500 MB in the driver. The last line of stdout is one JSON
-document, which --save adds to results/count_job.jsonl.
+gives way to whatever else runs on the machine). All must write the same count files, by their
+sha256. Goals: job 1 takes less than 1.15 times what alone does; two alone take at least 0.92 of
+what job 2 does. Then a file of lines is cut into --tiny slices: goals 60 s and less than 500 MB in
+the driver. The last line of stdout is one JSON document, which --save adds to
+results/count_job.jsonl.
 """
 
 import argparse

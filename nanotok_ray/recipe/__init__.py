@@ -4,9 +4,9 @@ Takes TOML text, overrides and environment variables; gives a checked, frozen `R
 know whether any input exists, what a tokenizer folder holds, or how the job runs.
 """
 
+from nanotok_ray.recipe.learner import LearnerRecipe
 from nanotok_ray.recipe.model import (
     Gaps,
-    LearnerRecipe,
     LimitsRecipe,
     OutputRecipe,
     Recipe,
