@@ -27,8 +27,8 @@ BATCHES_PER_FILE = 2
 """Held of each file when a range ends in its middle: the batch that it began in, and the next."""
 
 OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
-"""Held besides of a file that stays open and of one that does not: the head, row offsets. A remote
-file that stays open reads 1 MiB ahead as well."""
+"""Held besides of a file that stays open and of one that does not: the head, row offsets. Of a
+remote file that stays open about 3 blocks (`count_reader`) are held as well, which is not in it."""
 
 _LEAST_SHARE = 8
 """At least an eighth of the buffer is for a range, even if batches of all files fill it."""

@@ -19,6 +19,9 @@ from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError, Tra
 from nanotok_ray.storage import open_input
 from nanotok_ray.storage.urls import local_path
 
+REMOTE_BLOCK_BYTES = 256 << 10
+"""Fetched of a remote count file at a time: hundreds are open side by side."""
+
 
 class CountReader:
     """An open count file; errors name it."""
@@ -49,7 +52,7 @@ class CountReader:
             FileNotFoundError: there is no such file.
         """
         path = local_path(url)
-        source = pa.PythonFile(open_input(url), mode="r") if path is None else pa.OSFile(path)
+        source = pa.OSFile(path) if path is not None else _remote(url)
         try:
             return cls(source, name=url)
         except BaseException:
@@ -131,6 +134,10 @@ class CountReader:
 
     def _damaged(self, why: object) -> CorruptOutputError:
         return CorruptOutputError(f"{self.name} cannot be read as a count file: {why}")
+
+
+def _remote(url: str) -> pa.NativeFile:
+    return pa.PythonFile(open_input(url, block_bytes=REMOTE_BLOCK_BYTES), mode="r")
 
 
 def read_origin(source: pa.NativeFile, *, name: str) -> CountOrigin:

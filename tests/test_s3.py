@@ -10,6 +10,7 @@ import uuid
 import fsspec
 import pyarrow as pa
 import pytest
+from s3fs.core import S3File
 
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
@@ -376,3 +377,22 @@ def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
     assert joined_shards(Folder(f"{folder.url}/out")) == joined_shards(
         Folder(str(tmp_path / "out"))
     )
+
+
+def test_of_a_count_file_small_blocks_are_fetched_however_large_those_of_the_store(
+    folder, proxy, monkeypatch
+):
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
+    folder.write_whole("a", bytes(4 * READ_BYTES))
+    fetched = []
+    fetch = S3File._fetch_range
+    monkeypatch.setattr(
+        S3File, "_fetch_range", lambda self, *ends: fetched.append(ends) or fetch(self, *ends)
+    )
+    with open_input(folder.join("a"), block_bytes=READ_BYTES // 4) as file:
+        assert file.read(10) == bytes(10)
+    assert sum(end - start for start, end in fetched) <= READ_BYTES
+    fetched.clear()
+    with open_input(folder.join("a")) as file:
+        file.read(10)
+    assert sum(end - start for start, end in fetched) == 4 * READ_BYTES

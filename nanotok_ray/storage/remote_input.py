@@ -28,8 +28,10 @@ class RemoteInput(PositionedFile):
     opened at first, by size, and by etag and time where the store tells them.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
+        """Open it; so much is fetched at a time, None: as the store's package has it."""
         self._url = url
+        self._block_bytes = block_bytes
         self._is_stream = False
         self._file: Any = None
         self._file_system, self._path = connect(url)
@@ -104,7 +106,8 @@ class RemoteInput(PositionedFile):
 
     def _open(self) -> Entry:
         """Open a handle and tell of what file it is."""
-        options = {"block_size": 0} if self._is_stream else {}
+        block_bytes = 0 if self._is_stream else self._block_bytes
+        options = {} if block_bytes is None else {"block_size": block_bytes}
         self._file = self._file_system.open(self._path, "rb", **options)
         try:
             entry = _entry_of(self._file, self._file_system, self._path)
