@@ -220,6 +220,7 @@ def _differences(counted: Counted, *, max_token_bytes: int | None) -> list[str]:
         "weight": counted.has_weights,
         "min_count": counted.min_count > 1,
         "max_token_bytes": max_token_bytes is not None,
+        "gaps": bool(counted.gaps),  # rustbpe loses them
     }
     return [name for name, makes_others in settings.items() if makes_others]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -209,3 +210,31 @@ def test_numbers_that_do_not_fit_the_merges_are_refused():
             stop_reason=REACHED,
             counted=counted,
         )
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "named"),
+    [
+        ({}, {}, []),
+        ({"gaps": None}, {}, []),
+        ({"gaps": 2}, {}, ["gaps"]),
+        ({"min_count": 2}, {"max_token_bytes": 9}, ["min_count", "max_token_bytes"]),
+        ({"sources": {"a": {"multiplier": 2}, "b": {"multiplier": 5}}}, {}, ["weight"]),
+        ({"sources": {"a": {"multiplier": 1}, "b": {"multiplier": 1}}}, {}, []),
+    ],
+)
+def test_what_makes_other_merges_than_rustbpes_is_named(changes, limits, named):
+    counted = Counted(
+        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
+    )
+    model = make_model([], pattern="nanochat", special_tokens=())
+    report = training_report(
+        model,
+        vocab_size=256,
+        counts=[],
+        applied=[],
+        stop_reason=REACHED,
+        counted=replace(counted, **changes),
+        **limits,
+    )
+    assert report["differs_from_rustbpe"] == named
