@@ -25,7 +25,7 @@ def add_span_table(
     """
     if not max_spans:
         return tokenizer
-    todo = min(max_spans, learned.distinct_spans)
+    todo = min(max_spans, len(learned.span_counts))
     on_event(StageStarted(stage=STAGE, todo=todo, kept=0, num_bytes=0))
     start = time.perf_counter()
     spans = most_frequent(
