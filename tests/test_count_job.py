@@ -13,6 +13,7 @@ from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.counts import count_slice
+from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
@@ -138,3 +139,14 @@ def test_a_slice_that_another_attempt_has_done_is_left_alone(folder, monkeypatch
     )
     assert [count_work(work) for work in works] == sizes
     assert counted == [works[1].slice]
+
+
+def test_a_sum_that_is_not_what_the_records_say_is_refused(folder):
+    write(folder / "in/a.jsonl", texts(40, seed=1))
+    learn(folder, 3000)
+    record = next((folder / "work/counts/web").glob("*.json"))
+    values = json.loads(record.read_text())
+    record.write_text(json.dumps(values | {"spans": values["spans"] + 1}))
+    (folder / "out/records/learn.json").unlink()
+    with pytest.raises(CorruptOutputError, match=r"spans, their records say"):
+        learn(folder, 3000)

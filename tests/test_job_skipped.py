@@ -40,6 +40,23 @@ def broken(monkeypatch):
         yield patch.undo
 
 
+@pytest.fixture
+def breaking(monkeypatch):
+    """Let the work of a fan-out fail for slices of these names (stem, number), until mended."""
+    with monkeypatch.context() as patch:
+
+        def break_some(where, work, *broken):
+            def run(argument):
+                if (argument.slice.stem, argument.slice.number) in broken:
+                    raise SourceError("this one never works")
+                return work(argument)
+
+            patch.setattr(f"nanotok_ray.cluster.{where}", run)
+            return patch.undo
+
+        yield break_some
+
+
 def run(job):
     events = []
     summary = prepare(job, on_event=events.append)
@@ -88,3 +105,26 @@ def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_pa
     assert len(values["learned"]["skipped_slices"]) == 1
     with pytest.raises(SliceError, match="1 of"):
         prepare(recipe(corpus, tmp_path / "other", *limits))
+
+
+def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, breaking):
+    breaking("counting.count_work", count_work, ("shard_00000", 0), ("shard_00001", 0))
+    limits = ["limits.max_chars=300", "limits.doc_cap=5", "limits.slice_bytes=1500"]
+    with pytest.raises(SliceError, match="web/shard_00001-00000"):
+        prepare(recipe(corpus, tmp_path / "one", ALLOWED, *limits))
+    two = "limits.max_skipped_slices=2"
+    values, _ = run(recipe(corpus, tmp_path / "two", two, *limits))
+    assert len(values["learned"]["skipped_slices"]) == 2
+
+
+def test_a_slice_left_out_of_the_shards_alone_is_tried_again_with_the_same_tokenizer(
+    corpus, tmp_path, breaking
+):
+    mend = breaking("tokenize.tokenize_work", tokenize_work, ("shard_00001", 0))
+    first, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert first["quarantined"] == {"skipped": 1}
+    mend()
+    second, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert second["quarantined"] == {}
+    assert second["tokenizer_sha256"] == first["tokenizer_sha256"]
+    assert "count" not in second["stages"]

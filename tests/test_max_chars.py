@@ -53,6 +53,29 @@ def test_slices_after_the_cut_are_not_counted(tmp_path, in_process):
     assert 1 < len(list((tmp_path / "cut-work").rglob("*.arrow"))) < len(everything) / 2
 
 
+def rows_of_slices(tmp_path):
+    """Give how many documents each slice of 1,000 bytes has."""
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000"))
+    return [
+        sum(file.layout[group].rows for group in range(piece.start, piece.stop))
+        for each in plan.slices(split="train")
+        if each.source == "web"
+        for file, piece in zip(each.files, each.pieces, strict=True)
+    ]
+
+
+def test_a_limit_that_a_slice_reaches_exactly_is_not_passed_by_it(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    reached = sum(rows_of_slices(tmp_path)[:3])
+    limit = sum(map(len, TRAIN[:reached]))
+    expected = upstream_documents(max_chars=limit, doc_cap=None)
+    assert len(expected) > reached
+    overrides = ["limits.slice_bytes=1000", f"limits.max_chars={limit}"]
+    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert (report["texts"], report["code_points"]) == (len(expected), sum(map(len, expected)))
+
+
 def counted_slices(tmp_path, *overrides):
     """Count up to a limit; give of how many slices there are count files."""
     made = recipe(tmp_path / "in", tmp_path / "cut", "limits.slice_bytes=1000", *overrides)
@@ -66,21 +89,10 @@ def test_hardly_more_is_counted_than_is_needed(tmp_path, in_process, doc_cap):
     write_corpus(tmp_path / "in")
     limit = 3000 if doc_cap is None else 10 * doc_cap
     needed = len(upstream_documents(max_chars=limit, doc_cap=doc_cap))
-    slices = [
-        each
-        for each in make_plan(
-            recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000")
-        ).slices(split="train")
-        if each.source == "web"
-    ]
-    rows = [
-        sum(file.layout[group].rows for group in range(piece.start, piece.stop))
-        for each in slices
-        for file, piece in zip(each.files, each.pieces, strict=True)
-    ]
+    rows = rows_of_slices(tmp_path)
     reach = next(n for n in range(1, len(rows) + 1) if sum(rows[:n]) >= needed)
     overrides = [f"limits.max_chars={limit}"]
     if doc_cap is not None:
         overrides.append(f"limits.doc_cap={doc_cap}")
     assert reach <= counted_slices(tmp_path, *overrides) <= reach + 1
-    assert reach + 1 < len(slices)
+    assert reach + 1 < len(rows)
