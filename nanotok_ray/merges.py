@@ -1,11 +1,11 @@
-"""From counts to merges: count files are reduced to their sums, then learned from.
+"""From counts to merges: of a run in memory, or of what count files were reduced to.
 
 Only sums reach the learner, which never sees a document. One process, as the counts of all distinct
 spans of a corpus fit one machine long after the corpus does not. Knows neither Ray nor what a
 tokenizer is. Imports pyarrow only to read count files.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from nanotok_ray.span_totals import SpanTotals
 
 if TYPE_CHECKING:
     from nanotok_ray.count_file import Run
-    from nanotok_ray.reduce import CountPart, OnRead, Reduced
+    from nanotok_ray.reduce import Reduced
 
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, how often the pair occurred."""
@@ -71,53 +71,6 @@ class Learned:
         return self.totals.distinct_spans
 
 
-def learn_merges(
-    parts: "Sequence[CountPart] | Sequence[str]",
-    *,
-    num_merges: int,
-    min_count: int = 1,
-    min_pair_count: int = 1,
-    max_token_bytes: int | None = None,
-    threads: int = 1,
-    on_read: "OnRead | None" = None,
-    on_progress: OnMerges | None = None,
-) -> Learned:
-    """Sum count files and learn up to `num_merges` merges from all of them, as `learn_run` does.
-
-    The result depends on the sums alone, so neither the order of the files nor how the corpus was
-    sliced can change it. That all were cut by one pattern is for the caller to see to.
-
-    Args:
-        parts: count files with weights, or their paths or URLs, each of weight 1.
-        num_merges: make so many at most.
-        min_count: leave out spans that occur less often in all files together, before weights.
-        min_pair_count: do not merge a pair that occurs less often, weights included.
-        max_token_bytes: make no token of more bytes; None: of any number.
-        threads: use so many at most; the result does not depend on it.
-        on_read: called while the files are read; see `reduce_counts`.
-        on_progress: called about every 1% of the merges; what either raises ends the call.
-
-    Raises:
-        CorruptOutputError: a file is not a count file of this version, or is damaged.
-        CountOverflowError: a sum would pass 2**64 - 1.
-        CountsError: `min_count` is out of its range.
-        TokenizerError: another limit is out of its range.
-    """
-    from nanotok_ray.reduce import CountPart, reduce_counts  # noqa: PLC0415 - imports pyarrow
-
-    check_limits(min_pair_count=min_pair_count, max_token_bytes=max_token_bytes, threads=threads)
-    own = [CountPart(url=part) if isinstance(part, str) else part for part in parts]
-    reduced = reduce_counts(own, min_count=min_count, on_progress=on_read)
-    return learn_reduced(
-        reduced,
-        num_merges=num_merges,
-        min_pair_count=min_pair_count,
-        max_token_bytes=max_token_bytes,
-        threads=threads,
-        on_progress=on_progress,
-    )
-
-
 def learn_reduced(
     reduced: "Reduced",
     *,
@@ -127,7 +80,10 @@ def learn_reduced(
     threads: int = 1,
     on_progress: OnMerges | None = None,
 ) -> Learned:
-    """Learn up to `num_merges` merges from sums, as `learn_run` does.
+    """Learn up to `num_merges` merges from the sums of count files, as `learn_run` does.
+
+    The result depends on the sums alone, so neither the order of the files nor how the corpus was
+    sliced can change it. That all were cut by one pattern is for the caller to see to.
 
     Raises:
         CountOverflowError, TokenizerError: as for `learn_run`.

@@ -5,7 +5,9 @@ import rustbpe
 
 from nanotok_ray import Tokenizer, _core, reference
 from nanotok_ray.documents import Documents
+from nanotok_ray.merges import learn_reduced
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.reduce import CountPart, reduce_counts
 
 
 def learn_all(counts, num_merges):
@@ -13,6 +15,11 @@ def learn_all(counts, num_merges):
     spans = Documents.from_bytes(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
     return _core.learn(spans.data, spans.offsets, numbers, num_merges=num_merges)
+
+
+def learn_files(urls, **limits):
+    """What is learned from count files, weight 1."""
+    return learn_reduced(reduce_counts([CountPart(url=url) for url in urls]), **limits)
 
 
 def learn(counts, num_merges):

@@ -17,12 +17,13 @@ from nanotok_ray.count_reader import read_origin, read_range
 from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
+from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.plan import make_plan
 from nanotok_ray.reference import learn_merges as learn_plainly
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+from tests.learned import learn_files
 from tests.small_corpus import recipe, texts, write_corpus
 
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
@@ -136,7 +137,7 @@ def test_merges_of_all_files_are_those_of_all_documents_in_any_order(parts, rng)
     for url, documents in zip(urls, parts, strict=True):
         folder, _, name = url.rpartition("/")
         Folder(folder).write_whole(name, pack_counts(run_of(documents), ORIGIN))
-    learned = learn_merges(rng.sample(urls, len(urls)), num_merges=30)
+    learned = learn_files(rng.sample(urls, len(urls)), num_merges=30)
     everything = [text for documents in parts for text in documents]
     expected = learn_plainly(encoded(plain_counts(everything)), num_merges=30)
     assert [tuple(pair) for pair in learned.merges.tolist()] == [tuple(pair) for pair in expected]
@@ -152,7 +153,7 @@ def test_counts_that_would_pass_64_bits_are_an_error(tmp_path):
     folder.write_whole("a.arrow", pack_counts((hashes, data, offsets, huge), ORIGIN))
     folder.write_whole("b.arrow", pack_counts((hashes, data, offsets, counts), ORIGIN))
     with pytest.raises(OverflowError, match=r"2\*\*64|64"):
-        learn_merges([folder.join("a.arrow"), folder.join("b.arrow")], num_merges=1)
+        learn_files([folder.join("a.arrow"), folder.join("b.arrow")], num_merges=1)
 
 
 def test_a_record_says_what_was_read_and_counted(tmp_path):
@@ -208,5 +209,5 @@ def test_learning_from_count_files_equals_learning_from_texts(tmp_path):
     expected = Tokenizer.train_from_iterator(documents, vocab_size=320).merges
     for number, split_up in enumerate([parts, halves, [[text] for text in documents]]):
         urls = count_files(tmp_path / str(number), split_up)
-        merges = learn_merges(urls, num_merges=320 - 256 - 9).merges
+        merges = learn_files(urls, num_merges=320 - 256 - 9).merges
         assert [tuple(pair) for pair in merges.tolist()] == expected

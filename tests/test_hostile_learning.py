@@ -28,10 +28,10 @@ from nanotok_ray.count_file import pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import VocabularySizeError
-from nanotok_ray.merges import NO_PAIR_LEFT, REACHED, learn_merges
+from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.storage import Folder
-from tests.learned import check, learn, learn_all, rustbpes_tokens, spelled
+from tests.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
 from tests.small_corpus import contents, recipe, texts, write_corpus
 
 
@@ -285,7 +285,7 @@ def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
     folder = Folder(str(tmp_path))
     origin = CountOrigin.nothing(pattern=SPLIT_PATTERN, gaps="spans")
     folder.write_whole("a.arrow", pack_counts(counter.sorted_run(), origin))
-    once, twice = (learn_merges([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
+    once, twice = (learn_files([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
     assert twice.merges.tolist() == once.merges.tolist()
     assert twice.counts.tolist() == (once.counts * 2).tolist()
     assert (twice.spans, twice.distinct_spans) == (2 * counter.total(), once.distinct_spans)

@@ -11,7 +11,6 @@ import rustbpe
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nanotok_ray
 from nanotok_ray import SpanCounts, Tokenizer, _core, learn, reference
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -23,7 +22,7 @@ from nanotok_ray.errors import (
     VocabularySizeError,
 )
 from nanotok_ray.manifest import to_json
-from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED, check_limits
+from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.stored_counts import find_counts, load_counts
 from tests.small_corpus import texts
@@ -177,13 +176,6 @@ def test_limits_out_of_range_are_refused_with_their_value_before_anything_is_lea
     monkeypatch.setattr(_core, "learn", lambda *_, **__: pytest.fail("it learned"))
     with pytest.raises(error, match=message):
         learn(SpanCounts(), **{"vocab_size": 300, **options})
-
-
-def test_limits_are_checked_before_files_are_read():
-    for options in ({"min_pair_count": 0}, {"max_token_bytes": 0}, {"threads": -1}):
-        with pytest.raises(TokenizerError, match=f"{next(iter(options))} is"):
-            nanotok_ray.merges.learn_merges(["/no/such/file"], num_merges=1, **options)
-    check_limits(min_pair_count=1, max_token_bytes=2, threads=1)
 
 
 # Progress and report

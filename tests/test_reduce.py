@@ -23,7 +23,7 @@ from nanotok_ray.count_file import (
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.count_ranges import MAX_OPEN, CountRanges
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
-from nanotok_ray.merges import learn_merges
+from nanotok_ray.merges import learn_reduced
 from nanotok_ray.reduce import CountPart, reduce_counts, reduce_memory, sum_run
 from nanotok_ray.storage import Folder
 
@@ -324,13 +324,10 @@ def test_memory_is_the_sums_and_the_buffer():
 
 def test_learning_takes_weights_and_a_least_count(tmp_path):
     counters = [{b"abab": 3, b"rare": 1}, {b"cdcd": 2, b"abab": 1}]
-    plain = learn_merges(files_of(tmp_path, counters), num_merges=1)
+    plain = learn_reduced(reduce_counts(parts_of(tmp_path, counters)), num_merges=1)
     assert plain.merges.tolist() == [[97, 98]]
     parts = parts_of(tmp_path, counters, [1, 10])
-    told = []
-    learned = learn_merges(
-        parts, num_merges=1, min_count=2, on_read=lambda *each: told.append(each)
-    )
+    learned = learn_reduced(reduce_counts(parts, min_count=2), num_merges=1)
     assert learned.merges.tolist() == [[99, 100]]
     assert learned.counts.tolist() == [40]
     assert spans_of(learned.span_data, learned.span_offsets, learned.span_counts) == {
@@ -339,4 +336,3 @@ def test_learning_takes_weights_and_a_least_count(tmp_path):
     }
     assert (learned.spans, learned.span_bytes, learned.distinct_spans) == (7, 28, 3)
     assert learned.totals.dropped_distinct == learned.totals.dropped_spans == 1
-    assert told
