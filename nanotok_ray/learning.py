@@ -20,7 +20,6 @@ from nanotok_ray.tokenizer.training import learn_model_of
 from nanotok_ray.training_report import (
     REPORT_NAME,
     Counted,
-    bytes_of_spans,
     cut_report,
     training_report,
 )
@@ -140,7 +139,7 @@ def _report(
         text_bytes=counts.text_bytes,
         spans=counts.total,
         distinct_spans=learned.distinct_spans,
-        span_bytes=bytes_of_spans(learned.span_offsets, learned.span_counts),
+        span_bytes=learned.span_bytes,
         gaps=counts.gaps,
     )
     return training_report(

@@ -12,7 +12,6 @@ that is not UTF-8 `\xNN`, so that no two tokens are written alike.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,6 @@ from nanotok_ray.tokenizer.model import NUM_BYTES
 
 REPORT_NAME = "report.json"
 REPORT_FORMAT = "nanotok-report 2"
-
-_BLOCK = 2**20
-"""So many spans are Python's integers at a time."""
 
 NOTHING_DROPPED = {"distinct_spans": 0, "spans": 0, "bytes": 0}
 
@@ -188,21 +184,6 @@ def why_stopped(report: Mapping[str, Any]) -> str:
     if reason == NO_PAIR_LEFT and longest is not None:
         return f"{reason} of at most max_token_bytes = {longest:,}"
     return reason
-
-
-def bytes_of_spans(offsets: NDArray[np.int64], counts: NDArray[np.uint64]) -> int:
-    """Sum the bytes of spans, each as often as it occurs, without a limit.
-
-    `offsets` [n + 1] say where each span begins, and the end; `counts` [n] how often each occurs.
-
-    >>> bytes_of_spans(np.array([0, 3, 4]), np.array([2**63, 1], dtype=np.uint64)) == 3 * 2**63 + 1
-    True
-    """
-    total = 0
-    for start in range(0, len(counts), _BLOCK):
-        lengths = np.diff(offsets[start : start + _BLOCK + 1])
-        total += sum(map(mul, lengths.tolist(), counts[start : start + _BLOCK].tolist()))
-    return total
 
 
 def token_text(token: bytes) -> str:

@@ -13,11 +13,11 @@ from nanotok_ray import _core, size_curve
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.span_totals import SpanTotals
 from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer, make_model
 from nanotok_ray.tokenizer.training import count_spans
 from nanotok_ray.training_report import (
     Counted,
-    bytes_of_spans,
     cut_report,
     short_report,
     token_text,
@@ -44,7 +44,7 @@ def learn(documents, *, vocab_size, pattern="nanochat", **limits):
         text_bytes=sum(len(text.encode()) for text in documents),
         spans=counter.total(),
         distinct_spans=counter.num_distinct(),
-        span_bytes=bytes_of_spans(offsets, span_counts),
+        span_bytes=SpanTotals.of(offsets, span_counts).span_bytes,
         gaps=counter.num_gaps(),
     )
     report = training_report(

@@ -22,12 +22,12 @@ from nanotok_ray.cluster.summing import Summed, sum_counts
 from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.merges import REACHED, Learned, Made, learn_reduced
+from nanotok_ray.span_totals import SpanTotals
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from nanotok_ray.training_report import (
     REPORT_NAME,
     Counted,
-    bytes_of_spans,
     training_report,
     why_stopped,
 )
@@ -95,7 +95,7 @@ def _report(
         text_bytes=counted.sum("text_bytes"),
         spans=totals.spans,
         distinct_spans=totals.distinct_spans,
-        span_bytes=bytes_of_spans(learned.span_offsets, learned.span_counts),
+        span_bytes=SpanTotals.of(learned.span_offsets, learned.span_counts).span_bytes,
         gaps=counted.sum("gaps"),
         code_points=counted.sum("code_points"),
         quarantined=counted.reasons,
