@@ -30,6 +30,11 @@ def attempts_at(count, *, num_bytes=0, **settings):
     return Attempts(tasks, **given)
 
 
+def failed(attempts, call, failure, now):
+    """Let a call fail as a whole."""
+    return attempts.ended(call, [Outcome(failure=failure)] * len(call.slices), now)
+
+
 def take_all(attempts, now):
     calls = []
     while (call := attempts.take(now, cpus=1)) is not None:
@@ -42,7 +47,7 @@ def fail_until_it_ends(attempts, cause):
     now, waits = 0.0, []
     while True:
         call = attempts.take(now, cpus=1)
-        ended = attempts.failed(call, Failure(cause, "why"), now)
+        ended = failed(attempts, call, Failure(cause, "why"), now)
         if ended:
             return ended[0], waits
         waits.append(attempts.due(now))
@@ -98,16 +103,16 @@ def test_waits_double_up_to_the_longest_and_the_sixth_failure_of_storage_is_the_
 def test_a_dead_worker_is_blamed_on_a_slice_only_when_it_had_no_other():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
-    assert attempts.failed(call, Failure(Cause.WORKER, "killed"), 0.0) == []
+    assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []
     alone = take_all(attempts, 0.0)
     assert [call.slices for call in alone] == [(0,), (1,), (2,)]
     assert [attempts.ended(call, [GOOD], 0.0)[0].attempts for call in alone[::2]] == [2, 2]
     now, call = 0.0, alone[1]
     for _ in range(2):
-        assert attempts.failed(call, Failure(Cause.WORKER, "killed"), now) == []
+        assert failed(attempts, call, Failure(Cause.WORKER, "killed"), now) == []
         now += attempts.due(now)
         [call] = take_all(attempts, now)
-    [ended] = attempts.failed(call, Failure(Cause.WORKER, "killed"), now)
+    [ended] = failed(attempts, call, Failure(Cause.WORKER, "killed"), now)
     assert (ended.task.name, ended.attempts) == ("slice 1", 4)
     assert "died 3 times" in ended.error
     assert "killed" in ended.error
@@ -117,7 +122,7 @@ def test_a_dead_worker_is_blamed_on_a_slice_only_when_it_had_no_other():
 def test_a_lost_node_is_no_fault_of_its_slices():
     attempts = attempts_at(3)
     [call] = take_all(attempts, 0.0)
-    assert attempts.failed(call, Failure(Cause.NODE, "gone"), 0.0) == []
+    assert failed(attempts, call, Failure(Cause.NODE, "gone"), 0.0) == []
     [again] = take_all(attempts, 1.0)
     assert again.slices == (0, 1, 2)
 
@@ -125,11 +130,11 @@ def test_a_lost_node_is_no_fault_of_its_slices():
 def test_without_memory_a_slice_is_tried_alone_with_more_each_time():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
-    attempts.failed(call, Failure(Cause.MEMORY, "95 %"), 0.0)
+    failed(attempts, call, Failure(Cause.MEMORY, "95 %"), 0.0)
     other, call = take_all(attempts, 0.0)
     assert (other.slices, call.slices, call.memory_level) == ((0,), (1,), 1)
     now, levels = 0.0, [call.memory_level]
-    while not (ended := attempts.failed(call, Failure(Cause.MEMORY, "95 %"), now)):
+    while not (ended := failed(attempts, call, Failure(Cause.MEMORY, "95 %"), now)):
         now += attempts.due(now)
         [call] = take_all(attempts, now)
         levels.append(call.memory_level)
@@ -140,9 +145,9 @@ def test_without_memory_a_slice_is_tried_alone_with_more_each_time():
 def test_a_call_that_fails_as_a_whole_is_cut_and_then_fails_only_the_slice_at_fault():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
-    assert attempts.failed(call, Failure(Cause.CALL, "cannot pickle"), 0.0) == []
+    assert failed(attempts, call, Failure(Cause.CALL, "cannot pickle"), 0.0) == []
     first, second = take_all(attempts, 0.0)
-    [ended] = attempts.failed(second, Failure(Cause.CALL, "cannot pickle"), 0.0)
+    [ended] = failed(attempts, second, Failure(Cause.CALL, "cannot pickle"), 0.0)
     assert (ended.error, ended.attempts) == ("cannot pickle", 2)
     attempts.ended(first, [GOOD], 0.0)
     assert attempts.is_over
@@ -177,7 +182,7 @@ def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left
     assert good.task.name == "slice 1"
     assert take_all(attempts, 100.0) == []
     assert attempts.is_wanted(second)
-    attempts.failed(second, Failure(Cause.NODE, "gone"), 100.0)
+    failed(attempts, second, Failure(Cause.NODE, "gone"), 100.0)
     [again] = take_all(attempts, 200.0)
     assert again.slices == (0,)
     [ended] = attempts.ended(again, [GOOD], 200.0)
@@ -188,7 +193,7 @@ def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight
     attempts = attempts_at(1, patience=Patience(worker_deaths=1))
     [call] = take_all(attempts, 0.0)
     second = attempts.take_second(call)
-    assert attempts.failed(call, Failure(Cause.WORKER, "killed"), 0.0) == []
+    assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []
     [ended] = attempts.ended(second, [GOOD], 1.0)
     assert (ended.error, ended.attempts) == (None, 2)
 
@@ -233,7 +238,7 @@ def test_every_slice_ends_once_and_in_time_whatever_happens(count, rng, badness)
 def happen(attempts, call, rng, badness, now):
     """Let a call end in a way that is drawn: as a whole, or each slice in its own way."""
     if rng.random() < badness / 2:
-        return attempts.failed(call, Failure(draw(rng), "why"), now)
+        return failed(attempts, call, Failure(draw(rng), "why"), now)
     outcomes = [
         bad(rng.choice([Cause.STORAGE, Cause.ERROR])) if rng.random() < badness / 2 else GOOD
         for _ in call.slices

@@ -11,7 +11,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 CODE = """
 import json, os
-from nanotok_ray.cluster.engine import Task, num_cpus, run_tasks
+from nanotok_ray.cluster.engine import Task, run_tasks
+from nanotok_ray.cluster.room import look as look_around
 from nanotok_ray.cluster.session import ray_session
 
 def look(names):
@@ -22,7 +23,7 @@ with ray_session(workers=1):
     task = Task(name="look", work=look, argument=names, num_bytes=0)
     [ended] = run_tasks([task])
     assert ended.error is None, ended.error
-    print(json.dumps([look(names), ended.result, num_cpus()]))
+    print(json.dumps([look(names), ended.result, look_around().cpus]))
 import ray
 assert not ray.is_initialized()
 """

@@ -111,10 +111,6 @@ class Attempts:
         self._try_again(again, now)
         return ended
 
-    def failed(self, call: Call, failure: Failure, now: float) -> list[Ended]:
-        """Take that a call gave nothing at all, and give the slices that ended with it."""
-        return self.ended(call, [Outcome(failure=failure)] * len(call.slices), now)
-
     def _judge(
         self, number: int, account: _Account, outcome: Outcome, *, alone: bool
     ) -> Ended | None:

@@ -24,7 +24,7 @@ from nanotok_ray.cluster.task import Ended, SharedFolder, Task
 if TYPE_CHECKING:
     import ray
 
-__all__ = ["Ended", "Patience", "SharedFolder", "Task", "num_cpus", "run_tasks"]
+__all__ = ["Ended", "Patience", "SharedFolder", "Task", "run_tasks"]
 
 LEAST_WINDOW = 64
 """Calls in flight at least: waiting calls are what an autoscaler sees of what is to do."""
@@ -72,11 +72,6 @@ def run_tasks(
                     yield from flight.land(reference)
         finally:
             flight.cancel_all()
-
-
-def num_cpus() -> int:
-    """Give the CPUs of the cluster as it is now, at least 1."""
-    return look().cpus
 
 
 class _Flight:
