@@ -140,31 +140,6 @@ def _remote(url: str) -> pa.NativeFile:
     return pa.PythonFile(open_input(url, block_bytes=REMOTE_BLOCK_BYTES), mode="r")
 
 
-def read_origin(source: pa.NativeFile, *, name: str) -> CountOrigin:
-    """Read what the counts of an open count file were made from.
-
-    Raises:
-        CorruptOutputError: not a count file of this version.
-    """
-    return CountReader(source, name=name).origin()
-
-
-def read_range(source: pa.NativeFile, *, number: int, num_ranges: int, name: str) -> Run:
-    """Read one of `num_ranges` (a power of two up to 4,096) hash ranges of an open count file.
-
-    Raises:
-        CorruptOutputError: not a count file of this version.
-    """
-    reader = CountReader(source, name=name)
-    first, last = reader.starts(num_ranges)[number : number + 2].tolist()
-    if first == last:
-        return reader.run(pa.RecordBatch.from_pylist([], schema=COUNTS_SCHEMA))
-    size = max(1, reader.batch(0).num_rows)
-    batches = [reader.batch(each) for each in range(first // size, -(-last // size))]
-    table = pa.Table.from_batches(batches).slice(first % size, last - first)
-    return reader.run(table.combine_chunks().to_batches()[0])
-
-
 def origins_of(urls: Sequence[str]) -> dict[str, CountOrigin]:
     """Give what the counts of each file were made from, by path or URL.
 

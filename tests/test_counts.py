@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import NUM_RANGES, pack_counts
+from nanotok_ray.count_file import COUNTS_SCHEMA, NUM_RANGES, pack_counts
 from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.count_reader import read_origin, read_range
+from nanotok_ray.count_reader import CountReader
 from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
@@ -29,6 +29,22 @@ from tests.small_corpus import recipe, texts, write_corpus
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
 ORIGIN = CountOrigin(pattern=SPLIT_PATTERN, texts=1, text_bytes=2, spans=3, num_gaps=0)
 TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=40), max_size=12)
+
+
+def read_origin(source, *, name):
+    return CountReader(source, name=name).origin()
+
+
+def read_range(source, *, number, num_ranges, name):
+    """Read one of so many hash ranges of a count file, by what its head says of them."""
+    reader = CountReader(source, name=name)
+    first, last = reader.starts(num_ranges)[number : number + 2].tolist()
+    if first == last:
+        return reader.run(pa.RecordBatch.from_pylist([], schema=COUNTS_SCHEMA))
+    size = max(1, reader.batch(0).num_rows)
+    batches = [reader.batch(each) for each in range(first // size, -(-last // size))]
+    table = pa.Table.from_batches(batches).slice(first % size, last - first)
+    return reader.run(table.combine_chunks().to_batches()[0])
 
 
 def run_of(documents):
