@@ -25,18 +25,25 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
     }
 
 
-def setting_changes(out: Folder, settings: Mapping[str, ShardSettings]) -> list[str]:
-    """Say what of tokenizer and recipe is not as in the published output; each redoes shards.
-
-    An output that is not finished says nothing: its records, one by one, decide.
-    """
+def published_settings(out: Folder) -> Mapping[str, Any]:
+    """Give the settings of each source as the manifest has them; empty if there is none."""
     try:
         data = out.read_bytes(MANIFEST_NAME)
         manifest = from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
-        before = dict(manifest["settings"])
+        return dict(manifest["settings"])
     except (FileNotFoundError, CorruptOutputError, KeyError, TypeError, ValueError):
-        return []
-    return [line for name, own in settings.items() for line in _told(name, before.get(name), own)]
+        return {}
+
+
+def setting_changes(
+    before: Mapping[str, Any], settings: Mapping[str, ShardSettings]
+) -> Iterator[str]:
+    """Say what of tokenizer and recipe is not as it was published; it redoes shards.
+
+    An output that was not finished says nothing: its records, one by one, decide.
+    """
+    for name, own in settings.items() if before else ():
+        yield from _told(name, before.get(name), own)
 
 
 def _told(name: str, before: object, own: ShardSettings) -> Iterator[str]:

@@ -5,10 +5,12 @@ there is nothing to do. The manifest is removed before anything changes and writ
 """
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-from nanotok_ray.cluster.changed import plan_changes, setting_changes
+from nanotok_ray.cluster.changed import plan_changes, published_settings, setting_changes
 from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
 from nanotok_ray.cluster.learn_record import finished_learning, learn_record
@@ -121,6 +123,8 @@ class _Job:
     plan: Plan
     frozen: bytes | None
     """plan.json as it was found."""
+    published: Mapping[str, Any]
+    """The settings of each source in the manifest as it was found; empty if there was none."""
     watch: StageTimes
     workers: int | None
     learned: Record | None = None
@@ -137,7 +141,15 @@ class _Job:
         watch = StageTimes(on_event)
         for note in [*plan.notes, *_changes(frozen, plan)]:
             watch(Note(text=note))
-        return cls(recipe=recipe, out=out, plan=plan, frozen=frozen, watch=watch, workers=workers)
+        return cls(
+            recipe=recipe,
+            out=out,
+            plan=plan,
+            frozen=frozen,
+            published=published_settings(out),
+            watch=watch,
+            workers=workers,
+        )
 
     def session(self) -> AbstractContextManager[None]:
         """Open Ray, once there is something to do, and check that its nodes share the folders."""
@@ -192,7 +204,7 @@ class _Job:
         published = self._published(tokenizing)
         if published is not None:
             return self.summary(tokenizer, published)
-        for change in setting_changes(self.out, tokenizing.settings):
+        for change in setting_changes(self.published, tokenizing.settings):
             self.watch(Note(text=change))
         self.begin_changes()
         with self.session() if tokenizing.todo else nullcontext():

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.cluster.changed import plan_changes, setting_changes
+from nanotok_ray.cluster.changed import plan_changes, published_settings, setting_changes
 from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
 from nanotok_ray.cluster.max_chars import next_round
@@ -118,4 +118,5 @@ def _untokenized(
     if tokenizer is None:
         return list(plan.slices()), []
     tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
-    return [each.slice for each in tokenizing.todo], setting_changes(out, tokenizing.settings)
+    why = setting_changes(published_settings(out), tokenizing.settings)
+    return [each.slice for each in tokenizing.todo], list(why)
