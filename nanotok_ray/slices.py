@@ -18,6 +18,7 @@ from nanotok_ray import _core
 from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED, QuarantineEntry
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
 
@@ -30,6 +31,8 @@ class SliceReading:
     """
 
     slice: Slice
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    """A larger document is quarantined, unread."""
     documents_in: int = 0
     text_bytes: int = 0
     blank_lines: int = 0
@@ -42,7 +45,12 @@ class SliceReading:
     def __iter__(self) -> Iterator[tuple[int, Batch]]:
         """Give (number of the piece, batch of own documents)."""
         for number, piece in enumerate(self.slice.pieces):
-            reader = read_piece(piece, kind=self.slice.kind, column=self.slice.column)
+            reader = read_piece(
+                piece,
+                kind=self.slice.kind,
+                column=self.slice.column,
+                max_document_bytes=self.max_document_bytes,
+            )
             for batch in reader:
                 own = self._own(batch)
                 self._account(number, own)

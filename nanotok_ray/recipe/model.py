@@ -20,6 +20,10 @@ _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _MAX_TABLE_SPANS = 16_000_000  # about 1 GB
 _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
+_MOST_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
+
+MAX_DOCUMENT_BYTES: Final = 2**30
+"""Default of `limits.max_document_bytes`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,6 +143,9 @@ class LimitsRecipe:
     """Counting reads this many code points of each document; None: all."""
     max_chars: int | None = None
     """Counting stops after this many code points of the corpus; None: never."""
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    """A document of more bytes is quarantined; of JSON lines, one whose line has more. A worker
+    needs 1 GB and four times its largest document."""
     max_quarantined_share: float = 0.001
     """The job fails when a larger share of the documents is quarantined."""
     max_tails: int = 0
@@ -151,6 +158,12 @@ class LimitsRecipe:
         check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
         check_range(
             "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
+        )
+        check_range(
+            "limits.max_document_bytes",
+            self.max_document_bytes,
+            least=1,
+            most=_MOST_DOCUMENT_BYTES,
         )
         for name in ("max_tails", "max_skipped_slices"):
             check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
