@@ -440,6 +440,17 @@ def test_a_long_document_is_held_once(tmp_path):
         assert peak < 1.5 * size
 
 
+def test_a_long_line_of_json_is_let_go_when_its_text_is_given(tmp_path):
+    (tmp_path / "a").write_bytes(line_of("é" + "a" * (32 << 20)))
+    tracemalloc.start()
+    (held,) = (
+        tracemalloc.get_traced_memory()[0]
+        for _ in read_piece(piece_of(tmp_path / "a"), kind="text", column="text")
+    )
+    tracemalloc.stop()
+    assert held < 1.3 * (32 << 20)
+
+
 def noise(count: int) -> list[str]:
     """Give texts that hardly compress."""
     generator = np.random.default_rng(7)

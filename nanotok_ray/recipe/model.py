@@ -148,6 +148,8 @@ class LimitsRecipe:
     needs 1 GB and four times its largest document."""
     max_quarantined_share: float = 0.001
     """The job fails when a larger share of the documents is quarantined."""
+    max_quarantined: int | None = None
+    """The job fails when more documents than this are quarantined; None: only the share counts."""
     max_tails: int = 0
     """The job fails when the rest of more files than this could not be read."""
     max_skipped_slices: int = 0
@@ -167,10 +169,11 @@ class LimitsRecipe:
         )
         for name in ("max_tails", "max_skipped_slices"):
             check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
-        for name in ("max_tokens", "doc_cap", "max_chars"):
+        optional = {"max_tokens": 1, "doc_cap": 1, "max_chars": 1, "max_quarantined": 0}
+        for name, least in optional.items():
             value = getattr(self, name)
             if value is not None:
-                check_range(f"limits.{name}", value, least=1, most=2**63 - 1)
+                check_range(f"limits.{name}", value, least=least, most=2**63 - 1)
         if not 0 <= self.max_quarantined_share <= 1:
             raise RecipeError(
                 f"limits.max_quarantined_share = {self.max_quarantined_share} is no share; "

@@ -86,7 +86,8 @@ def _lines(blocks: LineBlocks) -> _Lines:
     """Give position and content of each line."""
     for start, block in blocks:
         if isinstance(block, LongLine | bytearray):
-            yield start, _content(block, position=start)
+            only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
+            yield start, only.pop()
             continue
         position = start
         for line in block.split(b"\n"):
