@@ -202,6 +202,7 @@ _SOURCE: dict[str, _Reader] = {
     "format": _optional(_string),
     "column": _string,
     "split": _string,
+    "val_files": _strings,
     "count": _boolean,
     "weight": _decimal,
     "prepend": _strings,
