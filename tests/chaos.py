@@ -27,9 +27,9 @@ os.environ |= {
 }
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # drivers import this file too
 
-from tests import chaos_cluster, chaos_s3  # noqa: E402 - Ray reads the environment on import
-from tests.chaos_cluster import Round, cluster_rounds  # noqa: E402
-from tests.chaos_s3 import s3_rounds  # noqa: E402
+from tests import chaos_cluster, chaos_s3  # Ray reads the environment on import
+from tests.chaos_cluster import Round, cluster_rounds
+from tests.chaos_s3 import s3_rounds
 
 PLAYED = {
     "cluster": (cluster_rounds, chaos_cluster.KINDS),
@@ -51,18 +51,18 @@ def main() -> int:
         for kind in PLAYED if options.kind == "all" else [options.kind]:
             for played in _play(kind, options.rounds, options.seed):
                 rounds.append(played)
-                print(_line(played), flush=True)
+                print(_line(played), flush=True)  # noqa: T201 - what it is run for
                 with options.log.open("a") as log:
                     log.write(f"{json.dumps(asdict(played))}\n")
     finally:
-        print(f"\n{_table(rounds)}\n\nlog: {options.log}")
+        print(f"\n{_table(rounds)}\n\nlog: {options.log}")  # noqa: T201
     return int(any(played.wrong for played in rounds))
 
 
 def _play(kind: str, rounds: int, seed: int) -> Iterator[Round]:
     play, kinds = PLAYED[kind]
     root = Path(tempfile.mkdtemp(prefix="nanotok-chaos-"))
-    seeds = zip(itertools.cycle(kinds), range(seed, seed + rounds))
+    seeds = zip(itertools.cycle(kinds), range(seed, seed + rounds), strict=False)
     yield from play(root, seeds)
 
 
@@ -82,7 +82,8 @@ def _table(rounds: list[Round]) -> str:
     ]
     for kind in dict.fromkeys(played.kind for played in rounds):
         own = [played for played in rounds if played.kind == kind]
-        hit, equal = (sum(map(bool, each)) for each in zip(*((p.died, not p.wrong) for p in own)))
+        hit = sum(bool(played.died) for played in own)
+        equal = sum(not played.wrong for played in own)
         failed = sum(played.failed for played in own)
         median = statistics.median(played.seconds for played in own)
         lines.append(f"| {kind} | {len(own)} | {hit} | {failed} | {equal} | {median:.1f} |")

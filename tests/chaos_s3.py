@@ -29,7 +29,7 @@ from tests.faulty_proxy import Fault, FaultyProxy
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import RECIPE, write_corpus
 
-SLICE_BYTES = 6_000
+SLICE_BYTES = 8_000
 
 FAULTS = {
     "reset": (Fault.RESET, Fault.RESET_AFTER),
@@ -93,8 +93,13 @@ def _play(
     played, name = Round(kind=kind, seed=seed), f"{kind.replace(' ', '-')}-{seed}"
     proxy.clear()
     if FAULTS[kind]:
-        _arrange(proxy, FAULTS[kind], PERIODS.get(kind, (10, 60)), rng)
-    with _pauses(proxy, requests if kind in {"paused", "all of S3"} else 0, rng, played):
+        _arrange(proxy, FAULTS[kind], PERIODS.get(kind, (30, 90)), rng)
+    moment, seconds = rng.randrange(requests), rng.uniform(0.5, 4.0)
+    if kind in {"paused", "all of S3"}:
+        with paused(proxy, at=moment, seconds=seconds) as told:
+            _submit(bucket, name, played)
+        played.died += told
+    else:
         _submit(bucket, name, played)
     faults = proxy.faults
     played.died += [f"{faults.count(each)} {each.name}" for each in dict.fromkeys(faults)]
@@ -130,16 +135,12 @@ def _arrange(
 
 
 @contextmanager
-def _pauses(proxy: FaultyProxy, requests: int, rng: random.Random, played: Round) -> Iterator[None]:
-    """Let the server stand still for a while once it had a number of requests; none: never."""
-    over = threading.Event()
-    if not requests:
-        yield
-        return
-    moment, seconds = rng.randrange(requests), rng.uniform(0.5, 4.0)
+def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]]:
+    """Let the server stand still for a while once it had a number of requests; tell of it."""
+    over, told = threading.Event(), []
 
     def pause() -> None:
-        while len(proxy.requests) < moment:
+        while len(proxy.requests) < at:
             if over.wait(0.001):
                 return
         os.kill(proxy.server_pid, signal.SIGSTOP)
@@ -147,12 +148,12 @@ def _pauses(proxy: FaultyProxy, requests: int, rng: random.Random, played: Round
             over.wait(seconds)
         finally:
             os.kill(proxy.server_pid, signal.SIGCONT)
-        played.died.append(f"paused for {seconds:.1f} s at request {moment}")
+        told.append(f"paused for {seconds:.1f} s at request {at}")
 
     thread = threading.Thread(target=pause)
     thread.start()
     try:
-        yield
+        yield told
     finally:
         over.set()
         thread.join()

@@ -1,9 +1,10 @@
 """Cancelling calls on Ray: politely, or by killing their workers. Does not know what they do."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import ray
 
 

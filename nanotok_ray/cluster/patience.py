@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from nanotok_ray.cluster.outcome import Cause
 
-
 GIB = 1 << 30
 
 
