@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, jobs, learn, look, plan
+from nanotok_ray.cli import counts, gc, jobs, learn, look, plan
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -20,10 +20,11 @@ from nanotok_ray.errors import (
 from nanotok_ray.termination import EXIT_CODE as TERMINATED
 from nanotok_ray.termination import Terminated, terminable
 
-FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE, IN_USE, INTERRUPTED = (
-    *(1, 2, 3, 4, 5, 6),
-    130,
-)
+FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
+IN_USE, INTERRUPTED = 6, 130
+
+_WITH_JSON = sum((own.COMMANDS for own in (jobs, learn, plan, counts, gc)), ())
+"""The last line of their stdout is JSON, however they end."""
 
 EXIT_CODES = """\
 exit codes:
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
     print(f"nanotok: {message}", file=sys.stderr)
-    if arguments.command in jobs.COMMANDS + learn.COMMANDS + plan.COMMANDS + counts.COMMANDS:
+    if arguments.command in _WITH_JSON:
         jobs.print_json({"status": status, "error": message.removeprefix("error: ")})
 
 
@@ -96,5 +97,6 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     plan.add_commands(commands)
     learn.add_commands(commands)
     counts.add_commands(commands)
+    gc.add_commands(commands)
     look.add_commands(commands)
     return whole
