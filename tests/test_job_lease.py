@@ -10,6 +10,7 @@ from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.lease import Clock, leased, take
 from nanotok_ray.cluster.lease_file import lease_name
 from nanotok_ray.cluster.lease_holder import Holder
+from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import LeaseLostError, OutputInUseError
 from nanotok_ray.storage import Folder
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
@@ -43,6 +44,13 @@ def test_an_output_in_use_is_not_touched(job, tmp_path, held, command):
     with pytest.raises(OutputInUseError, match="prepare on host elsewhere, process 7"):
         command(job)
     assert contents(tmp_path / "out") == before
+
+
+def test_a_plan_is_not_frozen_under_a_run_that_is_at_work(job, out, held):
+    foreseen = plan_job(job, rate=1.0)
+    assert foreseen.values["frozen"]["status"] == "in use"
+    assert "another run has this output" in foreseen.text()
+    assert not out.exists("plan.json")
 
 
 def test_a_run_that_has_nothing_to_do_takes_no_lease(job, tmp_path):
@@ -92,8 +100,6 @@ def test_the_same_done_by_another_run_meanwhile_is_not_done_again(job, monkeypat
 
 def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path, monkeypatch):
     def freeze():
-        from nanotok_ray.cluster.planning import plan_job  # noqa: PLC0415
-
         write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
         plan_job(job, rate=1.0)
 
