@@ -167,12 +167,8 @@ class LimitsRecipe:
             check_range(
                 "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
             )
-        check_range(
-            "limits.max_document_bytes",
-            self.max_document_bytes,
-            least=1,
-            most=_MOST_DOCUMENT_BYTES,
-        )
+        most = _MOST_DOCUMENT_BYTES
+        check_range("limits.max_document_bytes", self.max_document_bytes, least=1, most=most)
         check_range("limits.slice_deadline", self.slice_deadline, least=1, most=2**31 - 1)
         for name in ("max_tails", "max_skipped_slices"):
             check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)

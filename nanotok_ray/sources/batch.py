@@ -71,6 +71,9 @@ class BatchBuilder:
         self._batch_documents = batch_documents
         self._with_ids = with_ids
         self._next_number = 0
+        self._documents: list[bytes | bytearray] = []
+        self._positions: list[int] = []
+        self._numbers: list[int] = []
         self._clear()
 
     def add(self, document: bytes | bytearray, *, position: int, id_text: bytes = b"") -> None:
@@ -81,7 +84,23 @@ class BatchBuilder:
         self._positions.append(position)
         self._numbers.append(self._next_number)
         self._num_bytes += len(document)
+        self._num_entries += 1
         self._next_number += 1
+
+    def add_some(self, documents: Documents, positions: NDArray[np.int64], *, first: int) -> int:
+        """Append documents from number `first` on, as many as fit; give the number of the next."""
+        self._gather()
+        offsets = documents.offsets
+        end = offsets[first] + MAX_BATCH_BYTES - self._num_bytes
+        stop = max(first + 1, int(np.searchsorted(offsets, end)))
+        stop = min(stop, first + self._batch_documents - self._num_entries, len(documents))
+        part = Documents(data=documents.data, offsets=offsets[first : stop + 1])
+        numbers = np.arange(self._next_number, self._next_number + stop - first, dtype=np.int64)
+        self._parts.append((part, positions[first:stop], numbers))
+        self._num_entries += stop - first
+        self._num_bytes += part.num_bytes
+        self._next_number += stop - first
+        return stop
 
     def set_aside(
         self, raw: bytes | bytearray, *, position: int, reason: str, id_text: bytes = b""
@@ -106,33 +125,49 @@ class BatchBuilder:
             )
         )
 
-    def skip_blank(self) -> None:
-        """Note a blank line."""
-        self._blank += 1
+    def skip_blank(self, count: int = 1) -> None:
+        """Note blank lines."""
+        self._blank += count
 
     @property
     def is_full(self) -> bool:
         """Whether the batch should be taken now."""
-        num_entries = len(self._documents) + len(self._bad)
-        return num_entries >= self._batch_documents or self._num_bytes >= MAX_BATCH_BYTES
+        return self._num_entries >= self._batch_documents or self._num_bytes >= MAX_BATCH_BYTES
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to take."""
-        return not (self._documents or self._bad or self._blank)
+        return not (self._num_entries or self._bad or self._blank)
 
     def take(self) -> Batch:
         """Give what was collected, and begin anew."""
+        self._gather()
+        documents, positions, numbers = zip(*self._parts, strict=True)
+        is_one = len(self._parts) == 1
         batch = Batch(
-            documents=Documents.from_bytes(self._documents),
-            positions=np.array(self._positions, dtype=np.int64),
-            numbers=np.array(self._numbers, dtype=np.int64),
+            documents=documents[0] if is_one else Documents.joined(documents),
+            positions=np.concatenate(positions),
+            numbers=np.concatenate(numbers),
             bad=tuple(self._bad),
             blank=self._blank,
             ids=Documents.from_bytes(self._ids) if self._with_ids else None,
         )
         self._clear()
         return batch
+
+    def _gather(self) -> None:
+        """Make a part of the documents that were added one by one."""
+        if self._documents or not self._parts:
+            self._parts.append(
+                (
+                    Documents.from_bytes(self._documents),
+                    np.array(self._positions, dtype=np.int64),
+                    np.array(self._numbers, dtype=np.int64),
+                )
+            )
+            self._documents = []
+            self._positions = []
+            self._numbers = []
 
     def _note(
         self,
@@ -154,13 +189,16 @@ class BatchBuilder:
             )
         )
         self._num_bytes += len(reason)
+        self._num_entries += 1
         self._next_number += 1
 
     def _clear(self) -> None:
-        self._documents: list[bytes | bytearray] = []
+        self._documents = []
+        self._parts: list[tuple[Documents, NDArray[np.int64], NDArray[np.int64]]] = []
+        self._num_entries = 0
         self._ids: list[bytes] = []
-        self._positions: list[int] = []
-        self._numbers: list[int] = []
+        self._positions = []
+        self._numbers = []
         self._bad: list[BadDocument] = []
         self._blank = 0
         self._num_bytes = 0

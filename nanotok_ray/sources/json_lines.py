@@ -90,7 +90,7 @@ def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | R
         return value, b""
     text = _field_of(value, field)
     document = text if isinstance(text, Rejected) else to_utf8(text)
-    return document, to_utf8(_id_of(value, id_field))
+    return document, b"" if id_field is None else to_utf8(_id_of(value, id_field))
 
 
 def text_and_id_of_long(
@@ -130,6 +130,8 @@ def text_and_id_of_long(
 
 def _field_of(value: object, field: str) -> str | Rejected:
     """Give a string field of a JSON value, or why there is none."""
+    if type(value) is dict and type(text := value.get(field)) is str:
+        return text  # nearly always
     if not isinstance(value, dict):
         return Rejected(f"not an object: {_name(value)}")
     if field not in value:
@@ -169,8 +171,17 @@ def _parse(line: Raw, *, with_id: bool) -> Any:  # noqa: ANN401 - whatever JSON 
 
 
 def _parse_text(text: str, *, with_id: bool, tell_place: bool = True) -> Any:  # noqa: ANN401
+    decoder = _ID_DECODER if with_id else _DECODER
     try:
-        return (_ID_DECODER if with_id else _DECODER).decode(text)
+        value, end = decoder.raw_decode(text)  # what `decode` does, if there is no space around it
+        if end == len(text):
+            return value
+    except json.JSONDecodeError:
+        pass  # `decode` tells what is wrong, if not that space
+    except RecursionError:
+        return Rejected("invalid JSON: nested too deeply")
+    try:
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         place = f" (char {error.pos})" if tell_place else ""
         return Rejected(f"invalid JSON: {error.msg}{place}")

@@ -20,6 +20,7 @@ from nanotok_ray.sources.json_lines import (
     too_large,
 )
 from nanotok_ray.sources.line_blocks import BLOCK_BYTES, LineBlocks, LongLine
+from nanotok_ray.sources.plain_lines import PlainLines, split_plain
 from nanotok_ray.sources.stored import (
     DecodedStream,
     ReadAccount,
@@ -34,7 +35,8 @@ _BOM = b"\xef\xbb\xbf"
 
 _Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
 """Takes a line; gives its document and its id, which may be empty."""
-_Lines = Iterator[tuple[int, Raw | LongLine]]
+_Blocks = Iterator[tuple[int, Raw | LongLine]]
+_Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
 
 
 def read_lines(
@@ -56,25 +58,43 @@ def read_lines(
     parse = _parser(piece, kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if piece.format == "jsonl" else _is_empty
     read = _read_range if piece.compression is None else _read_stream
-    for position, line in read(piece, builder, account, max_document_bytes):
-        if isinstance(line, LongLine) or len(line) > max_document_bytes:
-            size = line.num_bytes if isinstance(line, LongLine) else len(line)
-            reason = too_large(f"{size} bytes", limit=max_document_bytes)
-            builder.set_aside_unread(size, position=position, reason=reason)
-        elif is_blank(line):
+    for position, line in _lines(
+        read(piece, builder, account, max_document_bytes),
+        plain=max_document_bytes if piece.format == "lines" else None,
+    ):
+        if isinstance(line, PlainLines):
+            builder.skip_blank(line.blank)
+            place, positions = 0, line.places + position
+            while place < len(line.documents):
+                place = builder.add_some(line.documents, positions, first=place)
+                if builder.is_full:
+                    yield builder.take()
+            continue
+        if is_blank(line):
             builder.skip_blank()
             continue
-        else:
-            document, own = parse(line)
-            if isinstance(document, Rejected):
-                builder.set_aside(line, position=position, reason=document.reason, id_text=own)
-            else:
-                builder.add(document, position=position, id_text=own)
+        _add(builder, line, position=position, parse=parse, most=max_document_bytes)
         if builder.is_full:
-            line, document = b"", b""  # noqa: PLW2901 - only the batch holds on to what is large
+            line = b""  # noqa: PLW2901 - only the batch holds on to what is large
             yield builder.take()
     if not builder.is_empty:
         yield builder.take()
+
+
+def _add(
+    builder: BatchBuilder, line: Raw | LongLine, *, position: int, parse: _Parser, most: int
+) -> None:
+    """Add the document of a line, or set the line aside."""
+    if isinstance(line, LongLine) or len(line) > most:
+        size = line.num_bytes if isinstance(line, LongLine) else len(line)
+        reason = too_large(f"{size} bytes", limit=most)
+        builder.set_aside_unread(size, position=position, reason=reason)
+        return
+    document, own = parse(line)
+    if isinstance(document, Rejected):
+        builder.set_aside(line, position=position, reason=document.reason, id_text=own)
+    else:
+        builder.add(document, position=position, id_text=own)
 
 
 def _parser(piece: Piece, *, kind: str, column: str, id_column: str | None) -> _Parser:
@@ -85,20 +105,23 @@ def _parser(piece: Piece, *, kind: str, column: str, id_column: str | None) -> _
     return lambda line: text_and_id(line, field=column, id_field=id_column)
 
 
-def _is_blank_json(line: Raw) -> bool:
-    return not line or line.isspace()
+def _is_blank_json(line: Raw | LongLine) -> bool:
+    return not line or (not isinstance(line, LongLine) and line.isspace())
 
 
-def _is_empty(line: Raw) -> bool:
+def _is_empty(line: Raw | LongLine) -> bool:
     return not line
 
 
-def _lines(blocks: LineBlocks) -> _Lines:
-    """Give position and content of each line."""
+def _lines(blocks: _Blocks, *, plain: int | None) -> _Lines:
+    """Give position and content of each line; of plain ones, up to so many bytes, many at once."""
     for start, block in blocks:
         if isinstance(block, LongLine | bytearray):
             only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
             yield start, only.pop()
+            continue
+        if plain is not None and start > 0 and (lines := split_plain(block, most=plain)):
+            yield start, lines
             continue
         position = start
         for line in block.split(b"\n"):
@@ -120,11 +143,13 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
     return line.removeprefix(_BOM) if position == 0 else line
 
 
-def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> _Lines:
-    """Give position and bytes of the lines of a byte range."""
+def _read_range(
+    piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int
+) -> _Blocks:
+    """Give position and bytes of the blocks of lines of a byte range."""
     with open_piece(piece) as file:
         own = _OwnBytes(file, piece, account=account)
-        yield from _lines(LineBlocks(own.read, start=own.position, max_line_bytes=max_line_bytes))
+        yield from LineBlocks(own.read, start=own.position, max_line_bytes=max_line_bytes)
         check_unchanged(piece, version_of(file, again=True))
 
 
@@ -175,8 +200,8 @@ def _first_line(file: BinaryIO, start: int) -> int:
 
 def _read_stream(
     piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
-) -> _Lines:
-    """Give position and bytes of the lines of a compressed file, as far as it can be decoded."""
+) -> _Blocks:
+    """Give position and bytes of the blocks of lines of a compressed file, as far as it decodes."""
     assert piece.compression is not None
     with (
         StoredFile(piece, account=account) as stored,
@@ -188,7 +213,7 @@ def _read_stream(
             max_line_bytes=max_line_bytes,
             is_broken=lambda: stream.failure is not None,
         )
-        yield from _lines(blocks)
+        yield from blocks
         lost_from = stored.block_start
         stored.finish(piece)
         if stream.failure is not None:
