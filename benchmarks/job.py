@@ -16,7 +16,8 @@ runs in fresh processes, in turn, after a warm-up of its own; medians are shown:
 - datatrove: DocumentTokenizer with the same tokenizer.json, one task, one thread, in --peer-python;
   its rate is the slope of two sizes of input, so that its start is not in it
 
-Ray's workers have here the priority of the processes alone. Answers are compared: all ways but the
+Ray's workers have here the priority of the processes alone. CPU seconds are told beside the seconds
+that passed: they show what a busy machine hides. Answers are compared: all ways but the
 floor write the same records (which hold the sha256 of every shard), both jobs the same manifest;
 all ids are those of bare encoding without a span table; those of a part are tiktoken's, and
 datatrove's but where a special token is spelled out in the text. Goals: 60 times datatrove per
@@ -90,10 +91,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peer-python", help="an interpreter that has datatrove")
     parser.add_argument("--short", action="store_true", help=f"see that it runs: {SHORT}")
     parser.add_argument("--save", action="store_true")
-    options = parser.parse_args()
-    if options.short:
-        vars(options).update(SHORT)
-    return options
+    if parser.parse_args().short:
+        parser.set_defaults(**SHORT)
+    return parser.parse_args()
 
 
 def find_peer(python: str | None) -> str | None:
@@ -124,7 +124,9 @@ def alone(corpus: JobCorpus, *, processes: int) -> Figures:
     out = corpus.folder / "alone"
     shutil.rmtree(out, ignore_errors=True)
     seconds, told = side_by_side("one_tokenize_process.py", corpus.recipe, out, processes=processes)
-    sums = {name: sum(each[name] for each in told) for name in ("proof", "records", "text_bytes")}
+    sums = {
+        name: sum(each[name] for each in told) for name in ("cpu", "proof", "records", "text_bytes")
+    }
     work = sum(each["seconds"] for each in told)
     peak = max(each["peak_bytes"] for each in told)
     own = {

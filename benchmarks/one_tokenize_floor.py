@@ -35,7 +35,9 @@ def main() -> None:
         tokenizer.encode_batch(array)
     decode = decode_alone(paths)
     write = write_alone(folder, files, size)
+    begin = time.process_time()
     loop, encode, num_bytes = one_loop(folder, tokenizer, paths, files, size)
+    cpu = time.process_time() - begin
     parts = {"decode": decode, "encode": encode, "write": write}
     print(
         json.dumps(
@@ -43,6 +45,7 @@ def main() -> None:
                 "parts": parts,
                 "sum": sum(parts.values()),
                 "seconds": loop,
+                "cpu": cpu,
                 "text_bytes": num_bytes,
             }
         )

@@ -4,7 +4,8 @@
 
 After a warm-up in every worker, the whole job runs into an empty folder: plan, slices,
 verification, manifest. Prints one line of JSON: seconds of all of it and of its stages, and the
-most memory of this driver and of a worker meanwhile.
+most memory of this driver and of a worker meanwhile; their CPU seconds are without those of Ray's
+own processes.
 """
 
 import json
@@ -41,15 +42,17 @@ def main() -> None:
         warm(recipe, workers)
         for process in ["self", *worker_processes()]:
             resident.reset_peak(process)
-        begin = time.perf_counter()
+        used, begin = cpu_seconds(), time.perf_counter()
         summary = tokenize_corpus(recipe, workers=workers)
         seconds = time.perf_counter() - begin
+        cpu = cpu_seconds() - used
         peaks = [resident.peak(process) for process in worker_processes()]
     stages = {name: stage["seconds"] for name, stage in summary.values["stages"].items()}
     print(
         json.dumps(
             {
                 "seconds": seconds,
+                "cpu": cpu,
                 "stages": stages,
                 "start_seconds": started - start,
                 "text_bytes": summary.values["text_bytes"],
@@ -75,6 +78,15 @@ def warm(recipe: Recipe, workers: int) -> None:
         assert ended.error is None, ended.error
     for number in range(workers):
         shutil.rmtree(f"{recipe.output.path}-warm-{number}")
+
+
+def cpu_seconds() -> float:
+    """Give the CPU seconds of this process and of the workers that are there now, so far."""
+    ticks = 0
+    for process in worker_processes():
+        stat = Path(f"/proc/{process}/stat").read_text()
+        ticks += sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def worker_processes() -> Iterator[str]:

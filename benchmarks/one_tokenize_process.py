@@ -42,12 +42,13 @@ def main() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     proof.seconds = records.seconds = 0.0
-    start = time.perf_counter()
+    start, begin = time.perf_counter(), time.process_time()
     text_bytes = sum(stages.tokenize_work(work) for work in works)
     print(
         json.dumps(
             {
                 "seconds": time.perf_counter() - start,
+                "cpu": time.process_time() - begin,
                 "proof": proof.seconds,
                 "records": records.seconds,
                 "text_bytes": text_bytes,
