@@ -121,7 +121,8 @@ def compare_datatrove(peers: Runs, sizes: tuple[int, int], runs: Runs) -> dict[s
     size = runs["job 1"][0]["text_bytes"] / 1e6
     ours, ours_by_cpu = (size / median(runs["job 1"], figure) for figure in ("seconds", "cpu"))
     print(
-        f"datatrove: {rate:.2f} MB/s per core from {sizes[0] / 1e6:.1f} to {sizes[1] / 1e6:.1f} MB; "
+        f"datatrove: {rate:.2f} MB/s per core from {sizes[0] / 1e6:.1f} to "
+        f"{sizes[1] / 1e6:.1f} MB; "
         f"job 1 does {ours / rate:.1f} times that (goal: 60), by CPU seconds "
         f"{ours_by_cpu / by_cpu:.1f} times",
         flush=True,
