@@ -72,6 +72,7 @@ bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on th
 	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --repeats 3 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/spans.py --vocab-size 8192 --repeats 1 --inputs 50 --largest 1048576 --learn $(DEMO)/corpus/docs/*.parquet
 	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
+	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
 
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)

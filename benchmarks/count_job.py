@@ -19,19 +19,15 @@ results/count_job.jsonl.
 """
 
 import argparse
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from about import about, finish
 from corpus import read_texts
-from fresh import HERE, Figures, assert_same, fresh, in_turn, median
+from fresh import Figures, assert_same, fresh, in_turn, median, median_ratio, side_by_side
 
 RECIPE = """
 [[source]]
@@ -125,40 +121,13 @@ def write_recipe(folder: Path, slice_bytes: int) -> Path:
 def alone(recipe: Path, *, processes: int) -> Figures:
     """Count without Ray in processes that know nothing of each other."""
     shutil.rmtree(recipe.parent / "out", ignore_errors=True)
-    command = [sys.executable, str(HERE / "one_count_process.py"), str(recipe)]
-    started = [
-        subprocess.Popen(
-            [*command, str(number), str(processes)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(processes)
-    ]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    start = time.perf_counter()
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    told = [json.loads(line) for line in last_lines(started)]
-    seconds = time.perf_counter() - start
+    seconds, told = side_by_side("one_count_process.py", recipe, processes=processes)
     return {
         "seconds": seconds,
         "text_bytes": sum(each["text_bytes"] for each in told),
         "file_bytes": sum(each["file_bytes"] for each in told),
         "sha256": "\n".join(sorted(digest for each in told for digest in each["sha256"])),
     }
-
-
-def last_lines(processes: Sequence["subprocess.Popen[str]"]) -> Iterator[str]:
-    """Wait for processes, and give what each printed last."""
-    for process in processes:
-        out, _ = process.communicate()
-        assert process.returncode == 0
-        yield out.splitlines()[-1]
 
 
 def compare(runs: dict[str, list[Figures]]) -> dict[str, Any]:
@@ -187,12 +156,6 @@ def compare(runs: dict[str, list[Figures]]) -> dict[str, Any]:
         "driver_bytes": int(median(runs["job 2"], "driver_bytes")),
         "count_bytes_per_text_byte": round(file_share, 5),
     }
-
-
-def median_ratio(runs: dict[str, list[Figures]], above: str, below: str) -> float:
-    """Give the median over rounds of a ratio of seconds: a noisy minute hits both of a round."""
-    pairs = zip(runs[above], runs[below], strict=True)
-    return median([{"ratio": a["seconds"] / b["seconds"]} for a, b in pairs], "ratio")
 
 
 def tell_tiny(run: Figures) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,42 @@ def fresh(
     return figures
 
 
+def side_by_side(script: str, *arguments: object, processes: int) -> tuple[float, list[Figures]]:
+    """Run a script in processes that know nothing of each other, from one start to the last end.
+
+    Each gets its number and how many there are as last arguments, prints `ready`, and waits for a
+    line on stdin. Gives the seconds from then on, and what each printed last.
+    """
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    started = [
+        subprocess.Popen(
+            [*command, str(number), str(processes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(processes)
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    start = time.perf_counter()
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    told = [json.loads(line) for line in _last_lines(started)]
+    return time.perf_counter() - start, told
+
+
+def _last_lines(processes: Sequence["subprocess.Popen[str]"]) -> Iterator[str]:
+    """Wait for processes, and give what each printed last."""
+    for process in processes:
+        out, _ = process.communicate()
+        assert process.returncode == 0
+        yield out.splitlines()[-1]
+
+
 def in_turn(works: Mapping[str, Callable[[], Figures]], repeats: int) -> dict[str, list[Figures]]:
     """Run each work once, then each again, and so on: a noisy minute hits all of them."""
     runs: dict[str, list[Figures]] = {name: [] for name in works}
@@ -52,6 +89,13 @@ def median(runs: Iterable[Figures], figure: str) -> float:
     """Give the median of a figure over runs."""
     values: list[float] = [run[figure] for run in runs]
     return statistics.median(values)
+
+
+def median_ratio(runs: Mapping[str, Sequence[Figures]], above: str, below: str) -> float:
+    """Give the median over rounds of a ratio of seconds: a noisy minute hits both of a round."""
+    pairs = zip(runs[above], runs[below], strict=True)
+    ratios: list[float] = [a["seconds"] / b["seconds"] for a, b in pairs]
+    return statistics.median(ratios)
 
 
 def assert_same(runs: Mapping[str, Iterable[Figures]], figure: str, what: str) -> None:

@@ -1,0 +1,120 @@
+"""The tokenizing job of a recipe on a local Ray of so many CPUs, in a process of its own.
+
+    python benchmarks/one_tokenize_job.py RECIPE WORKERS
+
+After a warm-up in every worker, the whole job runs into an empty folder: plan, slices,
+verification, manifest. Prints one line of JSON: seconds of all of it and of its stages, and the
+most memory of this driver and of a worker meanwhile; their CPU seconds are without those of Ray's
+own processes.
+"""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import resident
+from nanotok_ray.cluster.engine import Task, run_tasks
+from nanotok_ray.cluster.job import tokenize_corpus
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.stages import tokenize_work
+from nanotok_ray.manifest import MANIFEST_NAME
+from nanotok_ray.recipe import Recipe, load_recipe
+from one_tokenize_process import works_of
+
+ALONE = 4 << 30
+"""Bytes of a task that is grouped with no other."""
+
+
+def main() -> None:
+    """Tokenize what the command line names."""
+    recipe, workers = load_recipe(sys.argv[1]), int(sys.argv[2])
+    out = Path(recipe.output.path)
+    shutil.rmtree(out, ignore_errors=True)
+    start = time.perf_counter()
+    with ray_session(workers=workers):
+        started = time.perf_counter()
+        warm(recipe, workers)
+        for process in ["self", *worker_processes()]:
+            resident.reset_peak(process)
+        used, begin = cpu_seconds(), time.perf_counter()
+        summary = tokenize_corpus(recipe, workers=workers)
+        seconds = time.perf_counter() - begin
+        cpu = cpu_seconds() - used
+        peaks = [resident.peak(process) for process in worker_processes()]
+    stages = {name: stage["seconds"] for name, stage in summary.values["stages"].items()}
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu": cpu,
+                "stages": stages,
+                "start_seconds": started - start,
+                "text_bytes": summary.values["text_bytes"],
+                "documents": summary.values["documents"],
+                "tokens": summary.values["tokens"],
+                "driver_bytes": resident.peak(),
+                "worker_bytes": max(peaks),
+                "manifest": sha256((out / MANIFEST_NAME).read_bytes()).hexdigest(),
+            }
+        )
+    )
+
+
+def warm(recipe: Recipe, workers: int) -> None:
+    """Let every worker tokenize one slice into a folder that nobody reads."""
+    tasks = []
+    for number in range(workers):
+        folder = f"{recipe.output.path}-warm-{number}"
+        work = replace(works_of(recipe, folder)[0], out=folder)
+        name = f"warm {number}"
+        tasks.append(Task(name=name, work=tokenize_work, argument=work, num_bytes=ALONE))
+    for ended in run_tasks(tasks):
+        assert ended.error is None, ended.error
+    for number in range(workers):
+        shutil.rmtree(f"{recipe.output.path}-warm-{number}")
+
+
+def cpu_seconds() -> float:
+    """Give the CPU seconds of this process and of the workers that are there now, so far."""
+    ticks = 0
+    for process in worker_processes():
+        stat = Path(f"/proc/{process}/stat").read_text()
+        ticks += sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def worker_processes() -> Iterator[str]:
+    """Give the ids of the processes below this one that are Ray's workers."""
+    parents = {path.name: parent_of(path) for path in Path("/proc").glob("[0-9]*")}
+    for process in parents:
+        above: str | None = process
+        while above is not None and above != str(os.getpid()):
+            above = parents.get(above)
+        if above is not None and command_of(process).startswith("ray::"):
+            yield process
+
+
+def parent_of(process: Path) -> str | None:
+    """Give the id of a process's parent; None if it has just ended."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[1]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def command_of(process: str) -> str:
+    """Give how a process calls itself; empty if it has just ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""One process that tokenizes slices without Ray: every so many-th slice of a recipe, in order.
+
+    python benchmarks/one_tokenize_process.py RECIPE OUT NUMBER OF
+
+Tokenizes one slice into a folder that nobody reads, prints `ready`, waits for a line on stdin, then
+does what a worker does with each of its slices, proof and record included, and prints one line of
+JSON: seconds, those spent proving and reading back (`proof`), those spent on records, and memory.
+"""
+
+import json
+import shutil
+import sys
+import time
+from dataclasses import replace
+from itertools import islice
+
+import resident
+from nanotok_ray.cluster import stages
+from nanotok_ray.cluster.stages import TokenizeWork
+from nanotok_ray.cluster.tokenize import tokenizing_of
+from nanotok_ray.manifest import to_json
+from nanotok_ray.output import finished_record
+from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import Recipe, load_recipe
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from time_inside import TimeInside
+
+PROVING = ("nanotok_ray.verify", "nanotok_ray.shards.proof", "nanotok_ray.proof")
+"""Modules whose work in a worker is verification, those of them that there are."""
+
+
+def main() -> None:
+    """Tokenize what the command line names."""
+    path, out, number, of = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    works = list(islice(works_of(load_recipe(path), out), number, None, of))
+    proof, records = timers()
+    warm = f"{out}-warm-{number}"
+    stages.tokenize_work(replace(works[0], out=warm))
+    shutil.rmtree(warm)
+    resident.reset_peak()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    proof.seconds = records.seconds = 0.0
+    start, begin = time.perf_counter(), time.process_time()
+    text_bytes = sum(stages.tokenize_work(work) for work in works)
+    print(
+        json.dumps(
+            {
+                "seconds": time.perf_counter() - start,
+                "cpu": time.process_time() - begin,
+                "proof": proof.seconds,
+                "records": records.seconds,
+                "text_bytes": text_bytes,
+                "peak_bytes": resident.peak(),
+            }
+        )
+    )
+
+
+def works_of(recipe: Recipe, out: str) -> list[TokenizeWork]:
+    """Give the work of every slice of a recipe into an empty folder, in order."""
+    assert recipe.tokenizer.path is not None
+    tokenizer = Tokenizer.load(recipe.tokenizer.path)
+    tokenizing = tokenizing_of(recipe, make_plan(recipe), tokenizer, Folder(out))
+    return [
+        TokenizeWork(
+            slice=each.slice,
+            settings=tokenizing.settings[each.slice.source],
+            out=out,
+            tokenizer=recipe.tokenizer.path,
+        )
+        for each in tokenizing.todo
+    ]
+
+
+def timers() -> tuple[TimeInside, TimeInside]:
+    """Time from now on what proves a slice, and what looks for, makes and writes its record."""
+    proof, records = TimeInside(), TimeInside()
+    proof.modules(*PROVING)
+    records.function(finished_record)
+    records.function(to_json)
+    records.method(Folder, "write_whole")
+    return proof, records
+
+
+if __name__ == "__main__":
+    main()

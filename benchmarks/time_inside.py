@@ -1,0 +1,96 @@
+"""How long a process was inside chosen modules or functions, which are wrapped in place.
+
+Takes prefixes of module names and single functions by group; every name of the package that refers
+to one of their functions, and the methods of their classes, is timed. Only the outermost call of a
+group counts; of a generator, the time in which it runs. Knows nothing of what the functions do.
+"""
+
+import functools
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+PACKAGE = "nanotok_ray"
+
+
+class TimeInside:
+    """Seconds inside one group of functions."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+
+    def modules(self, *prefixes: str) -> None:
+        """Time the functions and methods of all imported modules under some names."""
+        for module in _imported(prefixes):
+            for name, value in list(vars(module).items()):
+                if isinstance(value, type) and value.__module__ == module.__name__:
+                    self._methods(value)
+                elif isinstance(value, FunctionType) and value.__module__ == module.__name__:
+                    self.function(getattr(module, name))
+
+    def function(self, function: Callable[..., Any]) -> None:
+        """Time one function under every name that the package's modules have for it."""
+        timed = self._timed(function)
+        for module in _imported([PACKAGE]):
+            for name, value in list(vars(module).items()):
+                if value is function:
+                    setattr(module, name, timed)
+
+    def method(self, owner: type, name: str) -> None:
+        """Time one method."""
+        setattr(owner, name, self._timed(vars(owner)[name]))
+
+    def _methods(self, owner: type) -> None:
+        for name, value in list(vars(owner).items()):
+            if isinstance(value, FunctionType):
+                setattr(owner, name, self._timed(value))
+            elif isinstance(value, classmethod):
+                setattr(owner, name, classmethod(self._timed(value.__func__)))
+
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def run(*arguments: Any, **named: Any) -> Iterator[Any]:
+                return self._steps(function(*arguments, **named))
+        else:
+
+            @functools.wraps(function)
+            def run(*arguments: Any, **named: Any) -> Any:
+                with self._inside():
+                    return function(*arguments, **named)
+
+        return run
+
+    def _steps(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self._inside():
+                try:
+                    value = next(iterator)
+                except StopIteration:
+                    return
+            yield value
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        start = time.perf_counter()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self.seconds += time.perf_counter() - start
+
+
+def _imported(prefixes: Iterable[str]) -> list[Any]:
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
+    ]
