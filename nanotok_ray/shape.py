@@ -71,9 +71,7 @@ def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None
                 raise _wrong(value, name=name, at=at)
 
 
-def _check_dictionary(
-    value: object, shape: Mapping[str, Shape], *, name: str, at: str
-) -> None:
+def _check_dictionary(value: object, shape: Mapping[str, Shape], *, name: str, at: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, name=name, at=at)
     for key, own in shape.items():

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, jobs, learn, look, plan
+from nanotok_ray.cli import counts, jobs, learn, look, plan, verify
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -82,5 +82,6 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     plan.add_commands(commands)
     learn.add_commands(commands)
     counts.add_commands(commands)
+    verify.add_commands(commands)
     look.add_commands(commands)
     return whole

@@ -187,12 +187,12 @@ def _account_problems(
     folder: Folder, values: Mapping[str, Any], reading: SliceReading
 ) -> Iterator[str]:
     """Compare what was read, counted and quarantined with the record."""
-    for then, now in zip(values["read"], reading.read, strict=False):
-        if (then["bytes"], then["sha256"]) != (now["bytes"], now["sha256"]):
+    for old, new in zip(values["read"], reading.read, strict=False):
+        if (old["bytes"], old["sha256"]) != (new["bytes"], new["sha256"]):
             yield (
-                f"{now['file']}, {now['start']} to {now['stop']}, has changed since it was read: "
-                f"{then['bytes']} bytes, sha256 {then['sha256'][:16]}, were then, and now "
-                f"{now['bytes']}, {now['sha256'][:16]}"
+                f"{new['file']}, {new['start']} to {new['stop']}, has changed since it was read: "
+                f"it had {old['bytes']} bytes, sha256 {old['sha256'][:16]}, and now has "
+                f"{new['bytes']}, {new['sha256'][:16]}"
             )
     told = f"record {values['key'][:16]}"
     counted = {

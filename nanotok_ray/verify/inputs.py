@@ -103,9 +103,7 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
     return Inputs(plan=plan, plan_sha256=sha256, tokenizer=tokenizer, settings=settings)
 
 
-def fingerprint_problems(
-    folder: Folder, manifest: Mapping[str, Any], inputs: Inputs
-) -> list[str]:
+def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: Inputs) -> list[str]:
     """Compare plan and tokenizer, with all of its files, with what the manifest names."""
     problems = []
     if inputs.plan_sha256 != manifest["plan_sha256"]:

@@ -201,6 +201,7 @@ def _works(
             out=folder.url,
             record_sha256=read.record.sha256,
             record_bytes=read.num_bytes,
+            file_bytes=sum(file["size"] for file in read.record.values["files"]),
             item_bytes=inputs.model.id_bytes,
             num_ids=inputs.model.num_ids,
             level=_level(deep=deep, sampled=each.key in sampled),
@@ -224,4 +225,3 @@ def _check_slices(works: Sequence[SliceWork], run: Runner, result: Verification)
         result.problems += check.problems
         result.sampled += check.sampled
         result.source_bytes += check.source_bytes
-

@@ -151,9 +151,7 @@ def _own_names(values: Mapping[str, Any], stem: str) -> tuple[list[str], str]:
     """Give the names of the shards and of the quarantine file."""
     own, key = values["slice"], values["key"][:16]
     folder, start = f"{own['source']}/{own['split']}", f"{stem}-{own['number']:05d}"
-    shards = [
-        f"{folder}/{start}-{number:03d}-{key}" for number in range(len(values["shards"]))
-    ]
+    shards = [f"{folder}/{start}-{number:03d}-{key}" for number in range(len(values["shards"]))]
     return shards, f"quarantine/{folder}/{start}-{key}.jsonl"
 
 
@@ -186,4 +184,4 @@ def _slice_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterat
     for shard in values["shards"]:
         for entry in shard["source_map"]:
             if entry["file"] not in paths:
-                yield f"{shard['name']}: {entry['file']!r} in its source map is no file of its slice"
+                yield f"{shard['name']}: its source map names {entry['file']!r}, which is not read"

@@ -43,6 +43,8 @@ class SliceWork:
     record_sha256: str
     """Of the record as the driver read it."""
     record_bytes: int
+    file_bytes: int
+    """Of the files that it names."""
     item_bytes: int
     num_ids: int
     level: Level
@@ -62,8 +64,6 @@ class SliceCheck:
     """Documents compared with their source."""
     source_bytes: int = 0
     """Bytes of the sources that were read again."""
-    num_bytes: int = 0
-    """Bytes of the slice's own files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,8 @@ def check_slice(work: SliceWork) -> SliceCheck:
     values = _same_record(folder, work)
     found = check_files(folder, values, item_bytes=work.item_bytes, num_ids=work.num_ids)
     problems = tuple(itertools.islice(found, MOST_PROBLEMS))
-    num_bytes = sum(file["size"] for file in values["files"])
     if problems or work.level == "files":
-        return SliceCheck(problems=problems, num_bytes=num_bytes)
+        return SliceCheck(problems=problems)
     compare = compare_all if work.level == "deep" else compare_some
     tokenizer = _tokenizer(folder.join(TOKENIZER_FOLDER), work.settings.tokenizer_sha256)
     compared = compare(folder, work.slice, values, tokenizer=tokenizer, settings=work.settings)
@@ -98,7 +97,6 @@ def check_slice(work: SliceWork) -> SliceCheck:
         problems=tuple(compared.problems[:MOST_PROBLEMS]),
         sampled=compared.documents,
         source_bytes=compared.source_bytes,
-        num_bytes=num_bytes,
     )
 
 
