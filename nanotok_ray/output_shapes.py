@@ -22,7 +22,8 @@ from nanotok_ray.shape import (
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORD_BYTES = 1 << 30
 MAX_PLAN_BYTES = 4 << 30
-"""Far above what a job writes: a few kB, a few kB, and 300 bytes a file of the corpus."""
+MAX_SHARDS_INDEX_BYTES = 4 << 30
+"""Far above what a job writes: some kB, some kB, 300 bytes a file of the corpus, 200 a shard."""
 
 _TOTALS = {"documents": numbers_by_name, "quarantined": numbers_by_name}
 
