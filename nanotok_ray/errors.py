@@ -61,6 +61,10 @@ class IncompleteOutputError(NanotokError, FileNotFoundError):
     """The output has no manifest: it is not finished, or it is not an output folder."""
 
 
+class ProofError(NanotokError, ValueError):
+    """The ids of a document are not what they must be; nothing of its slice is recorded."""
+
+
 class VerificationError(NanotokError, ValueError):
     """Verification found the output wrong."""
 

@@ -8,7 +8,7 @@ from nanotok_ray.manifest import key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.recipe import Gaps
 
-SHARD_FORMAT = "nanotok-shard 1"
+SHARD_FORMAT = "nanotok-shard 2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -47,9 +47,9 @@ class NativeSink:
         self, ids: Ids, lengths: npt.NDArray[np.int64], mask: npt.NDArray[np.uint8] | None
     ) -> None:
         """Append documents."""
-        self._bin.write(ids.astype(f"<u{self._item_bytes}", copy=False).tobytes())
+        self._bin.write(ids.astype(f"<u{self._item_bytes}", copy=False).data)
         if self._mask is not None and mask is not None:
-            self._mask.write(mask.tobytes())
+            self._mask.write(mask.data)
         self._lengths.append(lengths)
 
     def close(self) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 A text document becomes prepend + ids + append; a conversation goes through `chat.render` to ids and
 a mask of the same length. What cannot be used is quarantined, never dropped: documents in =
-documents out + quarantined.
+documents out + quarantined. A sample is decoded and encoded again before it is written.
 """
 
 from contextlib import ExitStack
@@ -12,6 +12,8 @@ from typing import Any
 from nanotok_ray.manifest import RECORD_FORMAT
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
+from nanotok_ray.shards.proof import Proof
+from nanotok_ray.shards.prover import ProofCount
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import NativeSink
@@ -28,10 +30,12 @@ def tokenize_slice(
 
     Raises:
         SourceError, TransientIOError: the input cannot be read.
+        ProofError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
     key = settings.key(each)
     reading = SliceReading(each)
     renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=reading)
+    proof = Proof(each, settings, tokenizer=tokenizer)
     writer = ShardWriter(
         lambda number: [_open_native(out, each, key, number, tokenizer)],
         pieces=each.pieces,
@@ -42,12 +46,14 @@ def tokenize_slice(
         for piece, batch in reading:
             documents = renderer.render(piece, batch)
             if documents is not None:
+                proof.look(batch, documents)
                 writer.write(documents)
         writer.finish()
         on_error.pop_all()
     return _record(each, settings, reading, renderer.account, writer.shards) | {
+        "proof": proof.count.to_dict(),
         "files": [file for shard in writer.shards for file in shard["files"]]
-        + _write_quarantine(out, each, key, reading)
+        + _write_quarantine(out, each, key, reading),
     }
 
 
@@ -60,7 +66,8 @@ def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str
     reading = SliceReading(each)
     reading.skip()
     return _record(each, settings, reading, Account(), []) | {
-        "files": _write_quarantine(out, each, key, reading)
+        "proof": ProofCount().to_dict(),
+        "files": _write_quarantine(out, each, key, reading),
     }
 
 
@@ -116,7 +123,7 @@ def _record(
         **asdict(account),
         "shards": [
             {"name": shard_name(each, settings.key(each), number)}
-            | {field: shard[field] for field in ("documents", "tokens", "source_map")}
+            | {field: shard[field] for field in ("documents", "bytes", "tokens", "source_map")}
             for number, shard in enumerate(shards)
         ],
     }
