@@ -1,4 +1,4 @@
-"""A sample of documents, decoded and compared with the source they came from.
+"""A sample of documents, decoded, encoded again, and compared with the source they came from.
 
 Reads the source again through the same readers, and takes the row of each document from the source
 map of its record. Chosen by a fixed seed, so that the same output is always asked the same.
@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nanotok_ray import chat
 from nanotok_ray.document_index import unpack_index
-from nanotok_ray.documents import to_utf8
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import read_piece
 from nanotok_ray.storage import Folder, open_input
@@ -53,14 +52,17 @@ def compare_some(
     """
     found = Compared()
     wanted = dict(_choose_documents(values["shards"]))
+    prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
     written = _Written(folder, item_bytes=tokenizer.model.id_bytes, masks=each.kind == "chat")
     try:
         for place, document in _source_documents(each, set(wanted), found):
             name, number = wanted[place]
             found.documents += 1
             ids, mask = written.document(name, number)
-            if not _agrees(each, document, ids, mask, tokenizer=tokenizer, settings=settings):
-                found.add(f"{name}: document {number} is not row {place[2]} of {place[0]}")
+            problem = prover.problem(document, ids, mask)
+            if problem is not None:
+                told = f"{name}: document {number} is not row {place[2]} of {place[0]}"
+                found.add(f"{told}: {problem}")
     except TransientIOError:
         raise
     except (SourceError, OSError) as error:
@@ -137,28 +139,3 @@ class _Written:
             file.seek(first * item_bytes)
             data = file.read((last - first) * item_bytes)
         return np.frombuffer(data, dtype=f"<u{item_bytes}")
-
-
-def _agrees(
-    each: Slice,
-    document: bytes,
-    ids: np.ndarray[Any, Any],
-    mask: np.ndarray[Any, Any] | None,
-    *,
-    tokenizer: Tokenizer,
-    settings: ShardSettings,
-) -> bool:
-    decoded = tokenizer.decode_bytes(ids)
-    if each.kind == "text":
-        before, after = "".join(settings.prepend).encode(), "".join(settings.append).encode()
-        return decoded == before + document + after
-    conversation = chat.parse_conversation(document)
-    text = to_utf8(chat.expected_text(conversation))
-    trained = to_utf8(chat.expected_trained_text(conversation))
-    if mask is None:
-        return False
-    if settings.max_tokens is not None and len(ids) == settings.max_tokens:
-        return text.startswith(decoded) and trained.startswith(
-            tokenizer.decode_bytes(ids[mask == 1])
-        )
-    return decoded == text and tokenizer.decode_bytes(ids[mask == 1]) == trained
