@@ -202,9 +202,7 @@ def _mapped(root: Path, name: str, expected_bytes: int) -> npt.NDArray[np.uint8]
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:
-        raise CorruptOutputError(
-            f"{path} is missing; `nanotok verify {root}` says more"
-        ) from error
+        raise CorruptOutputError(f"{path} is missing; `nanotok verify {root}` says more") from error
     if not path.is_file():
         raise CorruptOutputError(f"{path} is not a file")
     if size != expected_bytes:

@@ -42,8 +42,7 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
             "another size than its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
             "an index of another size than its documents": rows["idx_bytes"]
             == _INDEX_BYTES + documents * _DOCUMENT_BYTES,
-            "a mask of another length": (rows["mask_bytes"] == 0)
-            | (rows["mask_bytes"] == tokens),
+            "a mask of another length": (rows["mask_bytes"] == 0) | (rows["mask_bytes"] == tokens),
         }
     )
 
@@ -62,7 +61,8 @@ def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
     expected = f"{sources[int(entry['source'])]}/{SPLITS[int(entry['split'])]}"
     if end < 0 or folder != expected or not is_inner_name(name):
         raise CorruptOutputError(
-            f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard in {expected}"
+            f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard "
+            f"in {expected}"
         )
     return name
 

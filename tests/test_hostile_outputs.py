@@ -212,7 +212,9 @@ def test_offsets_that_fall_or_overlap_are_refused(out):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "plan.json"])
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"format":' * 100_000, "9" * 5000, "NaN", "{}", ""])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"format":' * 100_000, "9" * 5000, "NaN", "{}", ""]
+)
 def test_json_that_is_too_deep_or_no_object_is_refused(out, name, text):
     (out / name).write_text(text)
     with pytest.raises(CorruptOutputError, match=name):
@@ -259,7 +261,8 @@ def change_record(out, change):
 
 
 @pytest.mark.parametrize(
-    "name", ["../../etc/passwd", "/etc/passwd", "web/train/\0", "manifest.json", "web/train/x.bin", ""]
+    "name",
+    ["../../etc/passwd", "/etc/passwd", "web/train/\0", "manifest.json", "web/train/x.bin", ""],
 )
 def test_a_record_that_names_a_file_of_another_is_a_problem_and_the_file_is_not_read(out, name):
     change_record(out, lambda values: values["files"][0].update(name=name))
@@ -312,7 +315,12 @@ def test_a_pickle_in_the_tokenizers_folder_is_never_loaded(out, tmp_path):
 
 
 def readable(merges, *, claimed=None, special=()):
-    lines = ["nanotok-tokenizer 1", "unicode 16.0.0", 'pattern "a"', f"special_tokens {len(special)}"]
+    lines = [
+        "nanotok-tokenizer 1",
+        "unicode 16.0.0",
+        'pattern "a"',
+        f"special_tokens {len(special)}",
+    ]
     lines += [f'{number} "<{number}>"' for number in special]
     lines += [f"merges {len(merges) if claimed is None else claimed}"]
     lines += [f"{left} {right}" for left, right in merges]
@@ -329,7 +337,7 @@ def readable(merges, *, claimed=None, special=()):
         (readable([(97, 97), (97, 97)]), "repeats merge 0"),
         (readable([], special=[2**31]), "are free"),
         (readable([], claimed=10**30), "expected a number"),
-        (b'nanotok-tokenizer 1\nunicode 16.0.0\npattern ' + b"[" * 100_000 + b"\n", "JSON string"),
+        (b"nanotok-tokenizer 1\nunicode 16.0.0\npattern " + b"[" * 100_000 + b"\n", "JSON string"),
         (b"\n" * 1000, "expected"),
     ],
 )

@@ -38,9 +38,7 @@ def on_ray(monkeypatch):
 def test_problems_come_in_the_order_of_the_plan_whatever_the_order_of_ends(out, on_ray, deep):
     for path in out.glob("*/*/*.bin"):
         path.write_bytes(b"\0" + path.read_bytes()[1:])
-    here, there = (
-        verify(Folder(str(out)), workers=workers, deep=deep) for workers in (None, 2)
-    )
+    here, there = (verify(Folder(str(out)), workers=workers, deep=deep) for workers in (None, 2))
     assert len(here.problems) > 5
     assert here == there
 

@@ -5,12 +5,16 @@ there is nothing to do. The manifest is removed before anything changes and writ
 """
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
+from nanotok_ray.cluster.changed import plan_changes, published_settings, setting_changes
 from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
 from nanotok_ray.cluster.learn_record import finished_learning, learn_record
+from nanotok_ray.cluster.outlook_text import change_lines
 from nanotok_ray.cluster.probes import shared_folders
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.smaller import add_smaller, notes_on_sizes
@@ -27,7 +31,7 @@ from nanotok_ray.manifest import (
     to_json,
 )
 from nanotok_ray.output import Output, Record
-from nanotok_ray.plan import Plan, plan_to_json
+from nanotok_ray.plan import Plan, plan_from_json, plan_to_json
 from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
@@ -119,6 +123,8 @@ class _Job:
     plan: Plan
     frozen: bytes | None
     """plan.json as it was found."""
+    published: Mapping[str, Any]
+    """The settings of each source in the manifest as it was found; empty if there was none."""
     watch: StageTimes
     workers: int | None
     learned: Record | None = None
@@ -133,9 +139,17 @@ class _Job:
         plan = plan_for(recipe, out, resplit=resplit)
         frozen = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
         watch = StageTimes(on_event)
-        for note in plan.notes:
+        for note in [*plan.notes, *_changes(frozen, plan)]:
             watch(Note(text=note))
-        return cls(recipe=recipe, out=out, plan=plan, frozen=frozen, watch=watch, workers=workers)
+        return cls(
+            recipe=recipe,
+            out=out,
+            plan=plan,
+            frozen=frozen,
+            published=published_settings(out),
+            watch=watch,
+            workers=workers,
+        )
 
     def session(self) -> AbstractContextManager[None]:
         """Open Ray, once there is something to do, and check that its nodes share the folders."""
@@ -190,6 +204,8 @@ class _Job:
         published = self._published(tokenizing)
         if published is not None:
             return self.summary(tokenizer, published)
+        for change in setting_changes(self.published, tokenizing.settings):
+            self.watch(Note(text=change))
         self.begin_changes()
         with self.session() if tokenizing.todo else nullcontext():
             records = tokenize(tokenizing, self.out, on_event=self.watch)
@@ -249,3 +265,8 @@ class _Job:
         if not verification.passed:
             raise VerificationError(verification.told(self.out.url))
         return verification
+
+
+def _changes(frozen: bytes | None, plan: Plan) -> list[str]:
+    changed = plan_changes(None if frozen is None else plan_from_json(frozen), plan)
+    return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]

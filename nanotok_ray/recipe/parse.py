@@ -226,7 +226,9 @@ _LIMITS: dict[str, _Reader] = {
     "max_tokens": _optional(_size),
     "doc_cap": _optional(_size),
     "max_chars": _optional(_size),
+    "max_document_bytes": _size,
     "max_quarantined_share": _number,
+    "max_quarantined": _optional(_size),
     "max_tails": _size,
     "max_skipped_slices": _size,
 }

@@ -54,6 +54,12 @@ class Batch:
     """Blank lines skipped."""
 
 
+def hash64_of(raw: bytes | bytearray) -> int:
+    """Give the hash64 of bytes without a copy of them."""
+    data = np.frombuffer(raw, dtype=np.uint8)
+    return int(_core.hash_documents(data, np.array([0, len(raw)], dtype=np.int64))[0])
+
+
 class BatchBuilder:
     """Collects what lines or files hold until a batch is full."""
 
@@ -62,7 +68,7 @@ class BatchBuilder:
         self._next_number = 0
         self._clear()
 
-    def add(self, document: bytes, *, position: int) -> None:
+    def add(self, document: bytes | bytearray, *, position: int) -> None:
         """Append a document."""
         self._documents.append(document)
         self._positions.append(position)
@@ -70,19 +76,13 @@ class BatchBuilder:
         self._num_bytes += len(document)
         self._next_number += 1
 
-    def set_aside(self, raw: bytes, *, position: int, reason: str) -> None:
+    def set_aside(self, raw: bytes | bytearray, *, position: int, reason: str) -> None:
         """Note bytes that are no document."""
-        self._bad.append(
-            BadDocument(
-                number=self._next_number,
-                position=position,
-                reason=reason,
-                hash64=_core.hash64(raw),
-                num_bytes=len(raw),
-            )
-        )
-        self._num_bytes += len(reason)
-        self._next_number += 1
+        self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw))
+
+    def set_aside_unread(self, num_bytes: int, *, position: int, reason: str) -> None:
+        """Note a document too large to be held."""
+        self._note(position, reason, hash64=None, num_bytes=num_bytes)
 
     def end_early(self, reason: str, *, position: int, num_bytes: int) -> None:
         """Note that the rest of the piece cannot be read."""
@@ -123,8 +123,21 @@ class BatchBuilder:
         self._clear()
         return batch
 
+    def _note(self, position: int, reason: str, *, hash64: int | None, num_bytes: int) -> None:
+        self._bad.append(
+            BadDocument(
+                number=self._next_number,
+                position=position,
+                reason=reason,
+                hash64=hash64,
+                num_bytes=num_bytes,
+            )
+        )
+        self._num_bytes += len(reason)
+        self._next_number += 1
+
     def _clear(self) -> None:
-        self._documents: list[bytes] = []
+        self._documents: list[bytes | bytearray] = []
         self._positions: list[int] = []
         self._numbers: list[int] = []
         self._bad: list[BadDocument] = []

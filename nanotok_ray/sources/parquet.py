@@ -6,28 +6,35 @@ chosen or what the texts are for.
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nanotok_ray import _core
 from nanotok_ray.documents import Documents
-from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.sources.json_lines import Rejected, check_text
+from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
 from nanotok_ray.sources.parquet_column import chunk_range, open_parquet
 from nanotok_ray.sources.stored import ReadAccount, changed, is_damage
+from nanotok_ray.sources.utf8 import invalid_at
 
 
 def read_row_groups(
-    piece: Piece, *, column: str, batch_documents: int, account: ReadAccount
+    piece: Piece,
+    *,
+    column: str,
+    batch_documents: int,
+    account: ReadAccount,
+    max_document_bytes: int,
 ) -> Iterator[Batch]:
     """Give the texts of a run of row groups; no batch has rows of two of them.
 
-    At damage the piece ends with one `tail`, and the account still is of all its chunks.
+    A row group ends at damage, with a `tail`; the next is read. The account is of all chunks.
 
     Raises:
         SourceError: the file is not as it was when the plan was made.
@@ -37,28 +44,24 @@ def read_row_groups(
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
-        groups = [metadata.row_group(group) for group in range(piece.stop)]
-        ends = np.cumsum([group.num_rows for group in groups], dtype=np.int64).tolist()
-        is_broken = False
-        for place in range(piece.start, piece.stop):
-            chunk = groups[place].column(number)
-            file.load(*chunk_range(chunk), account=account)
-            if is_broken:
-                continue
-            row = ends[place] - groups[place].num_rows
-            batch_rows = _batch_rows(chunk, most=batch_documents)
-            arrays = _arrays(parquet, place, column=column, batch_rows=batch_rows)
-            for array in _all_rows(arrays, num_rows=groups[place].num_rows):
-                if isinstance(array, Rejected):
-                    is_broken = True
-                    lost = [group.column(number).total_compressed_size for group in groups[place:]]
-                    yield _tail(array, row=row, end_row=ends[-1], group=place, num_bytes=sum(lost))
-                else:
-                    yield _batch(array, first_row=row, group=place, column=column)
-                    row += len(array)
+        first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
+        for group in range(piece.start, piece.stop):
+            num_rows = metadata.row_group(group).num_rows
+            chunk = metadata.row_group(group).column(number)
+            headers = file.load(*chunk_range(chunk), account=account)
+            rows = headers.batch_rows(most=_batch_rows(chunk, most=batch_documents))
+            problem = headers.problem(chunk.compression, max_document_bytes=max_document_bytes)
+            arrays = (
+                _all_rows(_arrays(parquet, group, column=column, batch_rows=rows), num_rows)
+                if problem is None
+                else iter([Rejected(problem)])
+            )
+            place = _Place(group=group, column=column, max_document_bytes=max_document_bytes)
+            yield from place.batches(arrays, rows=(first_row, first_row + num_rows), chunk=chunk)
+            first_row += num_rows
 
 
-def _all_rows(arrays: Iterator[pa.Array], *, num_rows: int) -> Iterator[pa.Array | Rejected]:
+def _all_rows(arrays: Iterator[pa.Array], num_rows: int) -> Iterator[pa.Array | Rejected]:
     """Give arrays until they have all rows of a row group, or, as the last, why they have not.
 
     Arrow skips a page whose header makes no sense to it, and ends early without an error.
@@ -97,19 +100,90 @@ def _arrays(
         yield array
 
 
-def _batch(array: pa.Array, *, first_row: int, group: int, column: str) -> Batch:
-    rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
-    bad: list[BadDocument] = []
-    if array.null_count or not _is_utf8(array):
-        good, bad = _sort_out(array, first_row=first_row, column=column)
-        array, rows = array.take(pa.array(good)), rows[good]
-    return Batch(
-        documents=Documents.from_arrow(array),
-        positions=rows,
-        numbers=rows,
-        group=group,
-        bad=tuple(bad),
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """One row group, from arrays to batches."""
+
+    group: int
+    column: str
+    max_document_bytes: int
+
+    def batches(
+        self,
+        arrays: Iterator[pa.Array | Rejected],
+        *,
+        rows: tuple[int, int],
+        chunk: pq.ColumnChunkMetaData,
+    ) -> Iterator[Batch]:
+        """Give the rows of a row group, and a tail for those that cannot be read."""
+        row, end = rows
+        for array in arrays:
+            if isinstance(array, Rejected):
+                yield self._tail(array, row=row, end=end, num_bytes=chunk.total_compressed_size)
+            else:
+                yield self._batch(array, first_row=row)
+                row += len(array)
+
+    def _batch(self, array: pa.Array, *, first_row: int) -> Batch:
+        rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
+        bad: list[BadDocument] = []
+        if array.null_count or self._has_too_large(array) or not _is_utf8(array):
+            good, bad = self._sort_out(array, first_row=first_row)
+            array, rows = array.take(pa.array(good)), rows[good]
+        return Batch(
+            documents=Documents.from_arrow(array),
+            positions=rows,
+            numbers=rows,
+            group=self.group,
+            bad=tuple(bad),
+        )
+
+    def _has_too_large(self, array: pa.Array) -> bool:
+        longest = pc.max(pc.binary_length(array)).as_py()
+        return longest is not None and int(longest) > self.max_document_bytes
+
+    def _sort_out(
+        self, array: pa.Array, *, first_row: int
+    ) -> tuple[NDArray[np.int64], list[BadDocument]]:
+        """Give the places of good texts, and the bad ones; slow, for batches that have bad ones."""
+        good: list[int] = []
+        bad: list[BadDocument] = []
+        for place, value in enumerate(array.cast(pa.large_binary())):
+            document = self._checked(value)
+            if document is None:
+                good.append(place)
+                continue
+            reason, hash64, num_bytes = document
+            row = first_row + place
+            bad.append(
+                BadDocument(
+                    number=row, position=row, reason=reason, hash64=hash64, num_bytes=num_bytes
+                )
+            )
+        return np.array(good, dtype=np.int64), bad
+
+    def _checked(self, value: pa.Scalar) -> tuple[str, int | None, int] | None:
+        """Give reason, hash64 and bytes of a bad text, None of a good one."""
+        if not value.is_valid:
+            return f"field is null: {self.column!r}", None, 0
+        raw = value.as_buffer()
+        if raw.size > self.max_document_bytes:
+            reason = too_large(f"{raw.size} bytes", limit=self.max_document_bytes)
+            return reason, None, raw.size
+        place = invalid_at(raw)
+        return None if place is None else (invalid_utf8(place), hash64_of(raw), raw.size)
+
+    def _tail(self, damage: Rejected, *, row: int, end: int, num_bytes: int) -> Batch:
+        reason = f"tail: rows {row} to {end} cannot be read ({damage.reason})"
+        bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
+        nothing = np.empty(0, dtype=np.int64)
+        return Batch(
+            documents=Documents.from_bytes([]),
+            positions=nothing,
+            numbers=nothing,
+            group=self.group,
+            bad=(bad,),
+        )
 
 
 def _is_utf8(array: pa.Array) -> bool:
@@ -118,43 +192,6 @@ def _is_utf8(array: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _sort_out(
-    array: pa.Array, *, first_row: int, column: str
-) -> tuple[NDArray[np.int64], list[BadDocument]]:
-    """Give the places of good texts, and the bad ones; slow, for batches that have bad ones."""
-    good: list[int] = []
-    bad: list[BadDocument] = []
-    for place, value in enumerate(array.cast(pa.large_binary())):
-        raw: bytes | None = value.as_py()
-        document = Rejected(f"field is null: {column!r}") if raw is None else check_text(raw)
-        if not isinstance(document, Rejected):
-            good.append(place)
-            continue
-        bad.append(
-            BadDocument(
-                number=first_row + place,
-                position=first_row + place,
-                reason=document.reason,
-                hash64=None if raw is None else _core.hash64(raw),
-                num_bytes=0 if raw is None else len(raw),
-            )
-        )
-    return np.array(good, dtype=np.int64), bad
-
-
-def _tail(damage: Rejected, *, row: int, end_row: int, group: int, num_bytes: int) -> Batch:
-    reason = f"tail: rows {row} to {end_row} cannot be read ({damage.reason})"
-    bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
-    nothing = np.empty(0, dtype=np.int64)
-    return Batch(
-        documents=Documents.from_bytes([]),
-        positions=nothing,
-        numbers=nothing,
-        group=group,
-        bad=(bad,),
-    )
 
 
 def _batch_rows(chunk: pq.ColumnChunkMetaData, *, most: int) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED, to_json_lines
@@ -107,7 +106,7 @@ class _Comparison:
                 self._tell(run, np.flatnonzero(~is_there), place=piece)
                 continue
             is_written[at] = True
-            wrong = self.frame.differing(run.ids, run.lengths, _taken(batch.documents, at))
+            wrong = self.frame.differing(run.ids, run.lengths, batch.documents.take(at))
             self._tell(run, wrong, place=piece)
         rest = np.flatnonzero(~is_written)
         if len(rest):
@@ -144,14 +143,6 @@ class _Comparison:
         self.found.documents += len(run.rows)
         for document in wrong.tolist():
             self.found.add(f"{run.told(document)} is not row {run.rows[document]} of {path}")
-
-
-def _taken(documents: Documents, at: npt.NDArray[np.int64]) -> Documents:
-    """Give some documents of a batch, without a copy where they follow each other."""
-    first, last = int(at[0]), int(at[-1])
-    if last - first + 1 == len(at):
-        return Documents(data=documents.data, offsets=documents.offsets[first : last + 2])
-    return documents.take(at)
 
 
 def _part(batch: Batch, at: npt.NDArray[np.int64]) -> Batch:

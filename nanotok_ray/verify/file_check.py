@@ -93,7 +93,7 @@ class Lines:
         self.num_bytes = (self.num_bytes or 0) + own if known else None
 
 
-def read_once(folder: Folder, name: str, *, most: int, use: Use | None) -> tuple[int, str]:
+def read_once(folder: Folder, name: str, *, most: int, use: Use) -> tuple[int, str]:
     """Give size and sha256 (hex) of a file; reading stops soon after `most` bytes.
 
     Raises:
@@ -108,7 +108,6 @@ def read_once(folder: Folder, name: str, *, most: int, use: Use | None) -> tuple
         while size <= most and (length := file.readinto(buffer)):  # type: ignore[attr-defined]
             block = buffer[:length]
             digest.update(block)
-            if use is not None:
-                use.add(block)
+            use.add(block)
             size += length
     return size, digest.hexdigest()

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_index import check_sequences, unpack_index
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.plan import Slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify.file_check import Kept, Largest, Lines, read_once
+from nanotok_ray.verify.file_check import Kept, Largest, Lines, Use, read_once
 from nanotok_ray.verify.record import record_problems, size_problem
 
 
@@ -50,15 +51,13 @@ def check_files(
             yield from _check_values(folder, file, below=2, item_bytes=1)
         elif suffix == "idx":
             yield from _check_index(folder, file, shards[stem], item_bytes=item_bytes)
+        elif suffix == "ids":
+            yield from _check_document_ids(folder, file, shards[stem])
         elif suffix == "jsonl":
             yield from _check_quarantine(folder, file, values)
-        else:
-            yield from _check_bytes(folder, file, None)
 
 
-def _check_bytes(
-    folder: Folder, file: Mapping[str, Any], use: Kept | Largest | Lines | None
-) -> Iterator[str]:
+def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[str]:
     """Read a file and compare size and sha256; `use` sees its bytes too."""
     name = file["name"]
     try:
@@ -107,6 +106,21 @@ def _check_index(
         )
     if len(positions) - 1 != shard["documents"]:
         yield f"{name} has {len(positions) - 1} documents, the record says {shard['documents']}"
+
+
+def _check_document_ids(
+    folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
+) -> Iterator[str]:
+    name, seen = file["name"], Kept()
+    problems = list(_check_bytes(folder, file, seen))
+    yield from problems
+    if problems:
+        return
+    data: npt.NDArray[np.uint8] = np.frombuffer(seen.data, dtype=np.uint8)
+    try:
+        DocumentIds(data, name=name, documents=shard["documents"])
+    except CorruptOutputError as error:
+        yield str(error)
 
 
 def _check_quarantine(
