@@ -98,19 +98,13 @@ def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
     assert "shard_0000" in problem
 
 
-def test_a_special_token_in_place_of_its_spelled_out_name_is_found(corpus, tmp_path):
-    write_parquet(corpus / "text/shard_00000.parquet", ["<|bos|>x", "y"])
+def test_a_frame_of_another_special_token_is_found(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
-    tokenizer = Tokenizer.load(out / "tokenizer")
-    name = tokenizer.encode("<|bos|>x")
-    bos = tokenizer.get_bos_token_id()
-    forged = [bos, bos, *tokenizer.encode("x")]
-    assert tokenizer.decode(forged[1:]) == "<|bos|>x"
-    assert len(name) > len(forged) - 1
+    other = Tokenizer.load(out / "tokenizer").encode_special("<|user_start|>")
 
     def change(data):
         ids = np.frombuffer(data, dtype="<u2").copy()
-        ids[0] = tokenizer.encode_special("<|user_start|>")
+        ids[0] = other
         return ids.tobytes()
 
     rewrite(out, "web/train/shard_00000-*.bin", change)

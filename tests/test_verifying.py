@@ -12,6 +12,7 @@ from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.verifying import verify
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
+from tests.finished_output import finished_output
 from tests.small_corpus import contents, recipe, write_corpus
 
 
@@ -122,19 +123,13 @@ def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkey
 
 @pytest.mark.ray
 @pytest.mark.timeout(120)
-def test_on_a_real_ray_it_finds_what_it_finds_here(tmp_path, monkeypatch, capsys):
-    write_corpus(tmp_path / "in")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda _: None)
-        patch.setattr("nanotok_ray.cluster.job.ray_session", lambda **_: nullcontext())
-        patch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_backwards)
-        prepare(recipe(tmp_path / "in", tmp_path / "out"))
-    out = tmp_path / "out"
-    assert main(["verify", str(out), "--deep", "--workers", "2"]) == 0
-    values = json.loads(capsys.readouterr().out)
-    assert values["sampled"] == values["documents"] == 150
+def test_on_a_real_ray_it_finds_what_it_finds_here(tmp_path, capsys):
+    out = finished_output(tmp_path)
     path = min(out.glob("web/train/*.bin"))
     path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
-    assert main(["verify", str(out), "--workers", "2"]) == 4
-    values = json.loads(capsys.readouterr().out)
-    assert [path.name in problem for problem in values["problems"]] == [True]
+    assert main(["verify", str(out), "--deep"]) == 4
+    here = json.loads(capsys.readouterr().out)
+    assert main(["verify", str(out), "--deep", "--workers", "2"]) == 4
+    assert json.loads(capsys.readouterr().out) == here
+    assert [path.name in problem for problem in here["problems"]] == [True]
+    assert 0 < here["sampled"] < here["documents"] == 150
