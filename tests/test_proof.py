@@ -26,7 +26,11 @@ def settings(tokenizer=LEARNED, **others):
     """Give settings of a text source."""
     values = {"prepend": ("<|bos|>",), "append": ("<|user_end|>",), "max_tokens": None} | others
     return ShardSettings(
-        tokenizer_sha256=tokenizer.sha256, gaps="spans", max_shard_tokens=10**6, **values
+        tokenizer_sha256=tokenizer.sha256,
+        gaps="spans",
+        max_document_bytes=2**30,
+        max_shard_tokens=10**6,
+        **values,
     )
 
 

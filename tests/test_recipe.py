@@ -126,7 +126,7 @@ def test_a_small_recipe_has_every_default():
         output=OutputRecipe(path="/data/out", work="/data/out/work"),
         limits=LimitsRecipe(
             slice_bytes=268435456,
-            max_shard_tokens=1073741823,
+            max_shard_tokens=None,
             max_tokens=None,
             doc_cap=None,
             max_chars=None,

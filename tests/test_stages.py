@@ -24,6 +24,7 @@ def work(tmp_path):
         gaps="spans",
         prepend=("<|bos|>",),
         append=(),
+        max_document_bytes=2**30,
         max_shard_tokens=10**6,
         max_tokens=None,
     )

@@ -19,6 +19,7 @@ GAPS_RULES: Final = get_args(Gaps)
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _MAX_TABLE_SPANS = 16_000_000  # about 1 GB
+_SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
 _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
 _MOST_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
 
@@ -135,8 +136,9 @@ class LimitsRecipe:
 
     slice_bytes: int = 256 * 2**20
     """Target of decoded bytes in one slice."""
-    max_shard_tokens: int = 2**30 - 1
-    """Most tokens in one shard; a longer document still stays whole."""
+    max_shard_tokens: int | None = None
+    """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
+    shard under 2 GiB."""
     max_tokens: int | None = None
     """Conversations are cut to this many tokens; None: never."""
     doc_cap: int | None = None
@@ -158,9 +160,10 @@ class LimitsRecipe:
 
     def __post_init__(self) -> None:
         check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
-        check_range(
-            "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
-        )
+        if self.max_shard_tokens is not None:
+            check_range(
+                "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
+            )
         check_range(
             "limits.max_document_bytes",
             self.max_document_bytes,
@@ -179,6 +182,14 @@ class LimitsRecipe:
                 f"limits.max_quarantined_share = {self.max_quarantined_share} is no share; "
                 "use a number from 0 to 1, as 0.001"
             )
+
+    def shard_tokens(self, id_bytes: int) -> int:
+        """Give the most tokens in one shard for ids of so many bytes.
+
+        >>> LimitsRecipe().shard_tokens(2), LimitsRecipe(max_shard_tokens=9).shard_tokens(4)
+        (1073741823, 9)
+        """
+        return self.max_shard_tokens or (_SHARD_BYTES - 1) // id_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

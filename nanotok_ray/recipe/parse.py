@@ -222,7 +222,7 @@ _TOKENIZER: dict[str, _Reader] = {
 _OUTPUT: dict[str, _Reader] = {"path": _path, "work": _path}
 _LIMITS: dict[str, _Reader] = {
     "slice_bytes": _size,
-    "max_shard_tokens": _size,
+    "max_shard_tokens": _optional(_size),
     "max_tokens": _optional(_size),
     "doc_cap": _optional(_size),
     "max_chars": _optional(_size),

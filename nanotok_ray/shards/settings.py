@@ -21,6 +21,8 @@ class ShardSettings:
     prepend: tuple[str, ...]
     """Special tokens before each text document."""
     append: tuple[str, ...]
+    max_document_bytes: int
+    """A larger document is quarantined."""
     max_shard_tokens: int
     max_tokens: int | None
     """Ids after which a conversation is cut; None: never."""

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
+from nanotok_ray.errors import ProofError
 from nanotok_ray.manifest import RECORD_FORMAT
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
@@ -33,7 +34,7 @@ def tokenize_slice(
         ProofError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
     key = settings.key(each)
-    reading = SliceReading(each)
+    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
     renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=reading)
     proof = Proof(each, settings, tokenizer=tokenizer)
     writer = ShardWriter(
@@ -50,11 +51,24 @@ def tokenize_slice(
                 writer.write(documents)
         writer.finish()
         on_error.pop_all()
-    return _record(each, settings, reading, renderer.account, writer.shards) | {
+    record = _record(each, settings, reading, renderer.account, writer.shards)
+    _check_sums(record)
+    return record | {
         "proof": proof.count.to_dict(),
         "files": [file for shard in writer.shards for file in shard["files"]]
         + _write_quarantine(out, each, key, reading),
     }
+
+
+def _check_sums(record: dict[str, Any]) -> None:
+    """See that nothing was lost: what came in was counted by the reader, what went out here."""
+    for what in ("documents", "bytes"):
+        own = record[what]
+        if own["in"] != own["out"] + own["quarantined"]:
+            raise ProofError(
+                f"{own['in']:,} {what} came in, {own['out']:,} went out and {own['quarantined']:,} "
+                "were quarantined; nothing of this slice is recorded. This is a bug"
+            )
 
 
 def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
@@ -115,6 +129,11 @@ def _record(
             "in": reading.documents_in,
             "out": written,
             "quarantined": len(reading.quarantined),
+        },
+        "bytes": {
+            "in": reading.bytes_in,
+            "out": sum(shard["bytes"] for shard in shards),
+            "quarantined": reading.bytes_quarantined,
         },
         "other_split": reading.other_split,
         "blank_lines": reading.blank_lines,
