@@ -25,13 +25,20 @@ MAX_PLAN_BYTES = 4 << 30
 MAX_SHARDS_INDEX_BYTES = 4 << 30
 """Far above what a job writes: some kB, some kB, 300 bytes a file of the corpus, 200 a shard."""
 
-_TOTALS = {"documents": numbers_by_name, "quarantined": numbers_by_name}
+
+def _flow(value: object) -> bool:
+    known = {"in", "out", "quarantined"}
+    return isinstance(value, dict) and value.keys() == known and numbers_by_name(value)
+
+
+_TOTALS = {"documents": _flow, "bytes": _flow, "quarantined": numbers_by_name}
 
 _SETTINGS = {
     "tokenizer_sha256": hexadecimal,
     "gaps": one_of("spans", "error"),
     "prepend": [text],
     "append": [text],
+    "max_document_bytes": number,
     "max_shard_tokens": number,
     "max_tokens": optional(number),
 }
@@ -53,6 +60,13 @@ _MANIFEST: Shape = {
 
 _FILES: Shape = [{"name": text, "size": number, "sha256": hexadecimal}]
 
+_PROOF: dict[str, Shape] = {
+    "documents": number,
+    "bytes": number,
+    "encoded_again": number,
+    "not_encoded_again": numbers_by_name,
+}
+
 _TOKENIZE: Shape = {
     "stage": one_of("tokenize"),
     "key": hexadecimal,
@@ -60,7 +74,9 @@ _TOKENIZE: Shape = {
     "read": [
         {"file": text, "start": number, "stop": number, "bytes": number, "sha256": hexadecimal}
     ],
-    "documents": {"in": number, "out": number, "quarantined": number},
+    "documents": _flow,
+    "bytes": _flow,
+    "proof": _PROOF,
     "other_split": number,
     "blank_lines": number,
     "quarantined": numbers_by_name,
@@ -74,6 +90,7 @@ _TOKENIZE: Shape = {
         {
             "name": text,
             "documents": number,
+            "bytes": number,
             "tokens": number,
             "source_map": [{"file": text, "first_row": number, "rows": number}],
         }
@@ -113,12 +130,9 @@ def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool)
         check_shape(values, {"key": text, "files": _FILES}, name=name)
         return
     check_shape(values, _TOKENIZE, name=name)
-    if "bytes" in values:
-        sums = {"in": number, "out": number, "quarantined": number}
-        check_shape(values["bytes"], sums, name=name, at="bytes")
+    if len(values["proof"]) > len(_PROOF):
+        raise CorruptOutputError(f"{name}: proof has fields that this version does not know")
     for shard in values["shards"]:
-        if "bytes" in values:
-            check_shape(shard, {"bytes": number}, name=name, at="shards")
         for entry in shard["source_map"]:
             for field in _ENTRY_EXTRAS.keys() & entry.keys():
                 check_shape(entry[field], _ENTRY_EXTRAS[field], name=name, at=f"shards.{field}")

@@ -5,7 +5,7 @@ a value is not what it must be. Knows no file of this project.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from nanotok_ray.errors import CorruptOutputError
 
@@ -16,7 +16,7 @@ Shape = Check | list[Any] | dict[str, Any]
 _SHOWN_CHARS = 40
 
 
-def number(value: object) -> bool:
+def number(value: object) -> TypeGuard[int]:
     """Tell whether it is a whole number from 0 on that fits 63 bits.
 
     >>> number(3), number(True), number(-1), number(1 << 63), number(2.0)

@@ -12,7 +12,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import SHARDS_INDEX_NAME, SPLITS, ShardsIndex
 from nanotok_ray.shard_paths import is_inner_name
 
-MOST = 1 << 48
+MOST = 1 << 40
 """Documents, tokens or bytes of one shard: more than any disk holds, and sums fit 64 bits."""
 
 _INDEX_BYTES = index_bytes(0)

@@ -43,7 +43,7 @@ def compare_all(
     found = Compared()
     if SKIPPED in values["quarantined"]:  # it was left out unread
         return found
-    reading = SliceReading(each)
+    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
     with WrittenDocuments(
         folder,
         values["shards"],
@@ -188,6 +188,7 @@ def _account_problems(
     told = f"record {values['key'][:16]}"
     counted = {
         "documents in": (values["documents"]["in"], reading.documents_in),
+        "bytes of documents in": (values["bytes"]["in"], reading.bytes_in),
         "blank lines": (values["blank_lines"], reading.blank_lines),
         "documents of the other split": (values["other_split"], reading.other_split),
     }

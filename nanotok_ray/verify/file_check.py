@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from nanotok_ray.shape import number
 from nanotok_ray.shard_paths import path_inside
 from nanotok_ray.storage import Folder, open_input
 
@@ -61,8 +62,8 @@ class Lines:
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
-        self.num_bytes: int | None = 0
-        """Bytes of the documents they stand for; None where an entry does not say."""
+        self.num_bytes = 0
+        """Bytes of the documents they stand for."""
         self.rest = b""
         self.problem: str | None = None
         """Of the first line that is no entry."""
@@ -82,15 +83,15 @@ class Lines:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             entry = None
-        reason = entry.get("reason") if isinstance(entry, dict) else None
-        if not isinstance(reason, str):
-            number = self.kinds.total() + 1
-            self.problem = self.problem or f"line {number} is no quarantine entry"
+        reason, own = (
+            (entry.get("reason"), entry.get("bytes")) if isinstance(entry, dict) else (None, None)
+        )
+        if not isinstance(reason, str) or not number(own):
+            place = self.kinds.total() + 1
+            self.problem = self.problem or f"line {place} is no quarantine entry"
             return
         self.kinds[reason.partition(":")[0]] += 1
-        own = entry.get("bytes")
-        known = self.num_bytes is not None and type(own) is int and own >= 0
-        self.num_bytes = (self.num_bytes or 0) + own if known else None
+        self.num_bytes += own
 
 
 def read_once(folder: Folder, name: str, *, most: int, use: Use) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from nanotok_ray.document_index import index_bytes
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.shard_paths import is_inner_name
+from nanotok_ray.shard_rows import MOST
 
 _OWN_NAME = re.compile(r"(?:.*/)?([A-Za-z0-9_-]+?)-\d{5,}(?:-\d{3,})?-[0-9a-f]{16}\.[a-z]+")
 OPTIONAL_SUFFIXES = (".mask", ".ids")
@@ -76,9 +77,7 @@ def _sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
 
 
 def _byte_sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
-    own = values.get("bytes")
-    if own is None:
-        return
+    own = values["bytes"]
     if own["in"] != own["out"] + own["quarantined"]:
         yield (
             f"{told}: {own['in']} bytes of documents in, {own['out']} out, "
@@ -164,6 +163,8 @@ def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
             f"{shard['name']}.idx": index_bytes(shard["documents"]),
             f"{shard['name']}.mask": tokens,
         }
+        if max(tokens, shard["documents"]) > MOST:
+            yield f"{shard['name']} has {tokens} tokens by its record, no shard has so many"
         for name, size in expected.items():
             if sizes.get(name, size) != size:
                 yield (

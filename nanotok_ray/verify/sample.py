@@ -55,7 +55,9 @@ def compare_some(
     prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
     written = _Written(folder, item_bytes=tokenizer.model.id_bytes, masks=each.kind == "chat")
     try:
-        for place, document in _source_documents(each, set(wanted), found):
+        for place, document in _source_documents(
+            each, set(wanted), found, settings.max_document_bytes
+        ):
             name, number = wanted[place]
             found.documents += 1
             ids, mask = written.document(name, number)
@@ -99,13 +101,16 @@ def _place(source_map: list[dict[str, Any]], number: int) -> Place:
 
 
 def _source_documents(
-    each: Slice, wanted: set[Place], found: Compared
+    each: Slice, wanted: set[Place], found: Compared, max_document_bytes: int
 ) -> Iterator[tuple[Place, bytes]]:
     left = Counter(file for file, _, _ in wanted)
     for piece in each.pieces:
         if not left[piece.path]:
             continue
-        for batch in read_piece(piece, kind=each.kind, column=each.column):
+        reader = read_piece(
+            piece, kind=each.kind, column=each.column, max_document_bytes=max_document_bytes
+        )
+        for batch in reader:
             found.source_bytes += batch.documents.num_bytes
             for index, number in enumerate(batch.numbers.tolist()):
                 place = (piece.path, batch.group, number)

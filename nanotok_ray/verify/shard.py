@@ -136,6 +136,6 @@ def _check_quarantine(
         return
     if seen.kinds != values["quarantined"]:
         yield f"{name} holds {dict(seen.kinds)}, its record says {values['quarantined']}"
-    told = values.get("bytes", {}).get("quarantined")
-    if told is not None and seen.num_bytes is not None and seen.num_bytes != told:
+    told = values["bytes"]["quarantined"]
+    if seen.num_bytes != told:
         yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {told}"
