@@ -1,133 +1,93 @@
-"""Every death at every size: slices x nodes x what dies, by hand, as it takes a quarter of an hour.
+"""Whole jobs while things die, by hand: at random moments of recorded seeds, as many as you like.
 
-    python -m tests.chaos [--slices 1,3,16,200] [--nodes 1,3]
+    python -m tests.chaos [--rounds N] [--seed S] [--kind cluster|s3|all] [--log FILE]
 
-For each combination the first fan-out and the learner run on a cluster of its own over the sources
-of Python's standard library; something dies in the middle (a worker, a node, the driver, or all of
-them); a driver that died is started again. The merges must be rustbpe's, and the sum of all counts
-that of the same texts counted in this process. Prints a line for each; exits 1 at the first
-difference.
+A round is a job (count, learn, tokenize texts and chats), what disturbs it, and one more submit;
+then every byte of the output must be that of an undisturbed job. Prints a line for each round and
+adds it to the log as JSON; at the end, or when interrupted, a table in Markdown. The folder of a
+round that is not equal is kept and named. Exits 1 if there was one.
 """
 
 import argparse
+import itertools
 import json
 import os
 import secrets
-import sysconfig
+import statistics
 import tempfile
-import time
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
-import rustbpe
+os.environ |= {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_TMPDIR": "/tmp",
+}
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # drivers import this file too
 
-from nanotok_ray.patterns import SPLIT_PATTERN
-from nanotok_ray.span_counts import SpanCounts
-from nanotok_ray.tokenizer import Tokenizer
-from tests.fleet import Driver, Fleet, fleet, kill_a_worker, num_counted
+from tests import chaos_cluster, chaos_s3  # Ray reads the environment on import
+from tests.chaos_cluster import Round, cluster_rounds
+from tests.chaos_s3 import s3_rounds
 
-DEATHS = ("none", "worker", "node", "driver", "all")
-VOCAB_SIZE = 1024
-
-RECIPE = """
-[[source]]
-name = "code"
-kind = "text"
-paths = ["{root}/in"]
-split = "train"
-
-[tokenizer]
-vocab_size = {vocab_size}
-
-[output]
-path = "{out}"
-
-[limits]
-slice_bytes = {slice_bytes}
-"""
+PLAYED = {
+    "cluster": (cluster_rounds, chaos_cluster.KINDS),
+    "s3": (s3_rounds, chaos_s3.KINDS),
+}
 
 
 def main() -> int:
-    """Run what the command line names."""
+    """Play what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--slices", default="1,3,16,200")
-    parser.add_argument("--nodes", default="1,3")
+    parser.add_argument("--rounds", type=int, default=10, help="of each of cluster and s3")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
+    parser.add_argument("--kind", choices=[*PLAYED, "all"], default="all")
+    default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"
+    parser.add_argument("--log", type=Path, default=default)
     options = parser.parse_args()
-    os.environ |= {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_TMPDIR": "/tmp",
-    }
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name)
-        size, expected = write_corpus(root)
-        sizes = [list(map(int, text.split(","))) for text in (options.slices, options.nodes)]
-        for slices, nodes, death in product(*sizes, DEATHS):
-            if nodes == 1 and death == "node":
-                continue
-            start = time.monotonic()
-            kept = run(root, size, slices=slices, nodes=nodes, death=death, expected=expected)
-            print(  # noqa: T201 - what it is run for
-                f"{slices:>4} slices, {nodes} nodes, dies: {death:<7} "
-                f"{kept:>3} slices kept, merges and sums equal, {time.monotonic() - start:.0f} s",
-                flush=True,
-            )
-    return 0
+    rounds: list[Round] = []
+    try:
+        for kind in PLAYED if options.kind == "all" else [options.kind]:
+            for played in _play(kind, options.rounds, options.seed):
+                rounds.append(played)
+                print(_line(played), flush=True)  # noqa: T201 - what it is run for
+                with options.log.open("a") as log:
+                    log.write(f"{json.dumps(asdict(played))}\n")
+    finally:
+        print(f"\n{_table(rounds)}\n\nlog: {options.log}")  # noqa: T201
+    return int(any(played.wrong for played in rounds))
 
 
-def write_corpus(root: Path) -> tuple[int, tuple[int, list[bytes]]]:
-    """Write one file of documents; give its size, the spans in it, and rustbpe's tokens."""
-    paths = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
-    documents = [path.read_text(encoding="utf-8") for path in paths]
-    (root / "in").mkdir()
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
-    (root / "in/code.jsonl").write_text(lines)
-    counts = SpanCounts()
-    counts.update(documents)
-    peer = rustbpe.Tokenizer()
-    peer.train_from_iterator(iter(documents), VOCAB_SIZE - 9, pattern=SPLIT_PATTERN)
-    return len(lines.encode()), (counts.total, [bytes(t) for t, _ in peer.get_mergeable_ranks()])
+def _play(kind: str, rounds: int, seed: int) -> Iterator[Round]:
+    play, kinds = PLAYED[kind]
+    root = Path(tempfile.mkdtemp(prefix="nanotok-chaos-"))
+    seeds = zip(itertools.cycle(kinds), range(seed, seed + rounds), strict=False)
+    yield from play(root, seeds)
 
 
-def run(
-    root: Path, size: int, *, slices: int, nodes: int, death: str, expected: tuple[int, list[bytes]]
-) -> int:
-    """Run one combination and compare; give how many slices the last driver found counted."""
-    out = root / f"{slices}-{nodes}-{death}"
-    recipe, log, gate = (out.with_suffix(suffix) for suffix in (".toml", ".log", ".gate"))
-    recipe.write_text(
-        RECIPE.format(root=root, out=out, vocab_size=VOCAB_SIZE, slice_bytes=-(-size // slices))
+def _line(played: Round) -> str:
+    told = "; ".join(played.died) or "nothing in time"
+    end = f"NOT EQUAL: {played.wrong[:5]}" if played.wrong else "equal"
+    return (
+        f"{played.kind} seed {played.seed}: {told}; {played.submits} submits, "
+        f"{played.failed} failed, {played.seconds:.1f} s, {end}"
     )
-    work, after = out / "work", max(0, min(slices // 2, 20))
-    with fleet(nodes) as cluster:
-        kept = 0
-        if death in {"driver", "all"}:
-            driver = Driver(recipe, address=cluster.address, log=log, gate=gate, after=after)
-            driver.until(lambda: num_counted(work) >= after)
-            driver.kill()
-            kept = num_counted(work)
-        more = min(slices - 1, kept + after // 2 + 1) if slices > 1 else 0
-        driver = Driver(recipe, address=cluster.address, log=log, gate=gate, after=more)
-        if death in {"worker", "node", "all"}:
-            disturb(cluster, driver, work, more, death=death, nodes=nodes)
-        gate.touch()
-        driver.finish()
-    report = json.loads((out / "tokenizer/report.json").read_text())
-    assert report["spans"] == expected[0], (report["spans"], expected[0])
-    assert list(Tokenizer.load(out / "tokenizer").model.tokens) == expected[1]
-    return kept
 
 
-def disturb(
-    cluster: Fleet, driver: Driver, work: Path, counted: int, *, death: str, nodes: int
-) -> None:
-    """Kill a worker, a node, or both, once so many slices are counted."""
-    driver.until(lambda: num_counted(work) >= counted)
-    if death != "node":
-        driver.until(kill_a_worker)
-    if death != "worker" and nodes > 1:
-        cluster.remove_node()
+def _table(rounds: list[Round]) -> str:
+    lines = [
+        "| disturbance | rounds | in time | submits that failed | equal | median s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in dict.fromkeys(played.kind for played in rounds):
+        own = [played for played in rounds if played.kind == kind]
+        hit = sum(bool(played.died) for played in own)
+        equal = sum(not played.wrong for played in own)
+        failed = sum(played.failed for played in own)
+        median = statistics.median(played.seconds for played in own)
+        lines.append(f"| {kind} | {len(own)} | {hit} | {failed} | {equal} | {median:.1f} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

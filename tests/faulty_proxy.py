@@ -54,9 +54,10 @@ class _Rule:
 class FaultyProxy:
     """The proxy; a context manager that listens at `url`."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, server_pid: int = 0) -> None:
         self.server = (host, port)
         """Address of what is behind the proxy."""
+        self.server_pid = server_pid
         self._lock = threading.Lock()
         self._rules: list[_Rule] = []
         self._released = threading.Event()

@@ -1,17 +1,21 @@
 """A Ray cluster of several nodes on this machine, a driver in its own process, and their deaths.
 
-For tests that kill things. A gated driver counts a given number of slices and then stands still
-until its gate is opened, so that what is killed is killed in the middle.
+For tests that kill things. A gated driver does a given number of slices and then stands still
+until its gate is opened, so that what is killed is killed in the middle. Drivers are forked from a
+process that has imported all they need.
 """
 
+import multiprocessing
 import os
+import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from tests.gated_driver import run_driver
 
 HEALTH = {
     "health_check_initial_delay_ms": 0,
@@ -24,7 +28,13 @@ HEALTH = {
 HEAD = "127.0.0.2"
 """Address of the head, where the driver runs; the other nodes follow."""
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.005
+
+WORKING = ("ray::count", "ray::merge", "ray::tokenize")
+"""How the titles of workers begin that have slices."""
+
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["tests.gated_driver"])
 
 
 class Fleet:
@@ -42,15 +52,28 @@ class Fleet:
                 "_system_config": HEALTH,
             },
         )
-        self._nodes = [
-            self._cluster.add_node(num_cpus=1, node_ip_address=f"127.0.0.{number}")
-            for number in range(3, num_nodes + 2)
-        ]
+        self._num_nodes = num_nodes
+        self._free = list(range(num_nodes + 1, 2, -1))
+        self._nodes: list[tuple[int, Any]] = []
         self.address = self._cluster.address
+        self.fill_up()
 
-    def remove_node(self) -> None:
-        """Kill the node that was added last, with its workers."""
-        self._cluster.remove_node(self._nodes.pop(), allow_graceful=False)
+    def fill_up(self) -> None:
+        """Add nodes until there are as many as in the beginning."""
+        while len(self._nodes) < self._num_nodes - 1:
+            number = self._free.pop()
+            node = self._cluster.add_node(num_cpus=1, node_ip_address=f"127.0.0.{number}")
+            self._nodes.append((number, node))
+
+    def remove_node(self, rng: random.Random | None = None) -> bool:
+        """Kill a node that is not the head, with its workers; False if there is none."""
+        if not self._nodes:
+            return False
+        which = rng.randrange(len(self._nodes)) if rng else -1
+        number, node = self._nodes.pop(which)
+        self._free.append(number)
+        self._cluster.remove_node(node, allow_graceful=False)
+        return True
 
     def shut_down(self) -> None:
         """Stop all nodes."""
@@ -67,47 +90,68 @@ def fleet(num_nodes: int) -> Iterator[Fleet]:
         own.shut_down()
 
 
-def kill_a_worker() -> bool:
-    """Kill a worker of Ray below this process that counts; False if there is none."""
-    for pid in _below(os.getpid()):
-        title = _read(f"/proc/{pid}/cmdline").replace("\0", " ")
-        if title.startswith("ray::count"):
-            os.kill(pid, signal.SIGKILL)
-            return True
-    return False
+def kill_a_worker(rng: random.Random | None = None) -> bool:
+    """Kill a worker of Ray below this process that has a slice; False if there is none."""
+    workers = [pid for pid in _below(os.getpid()) if _title(pid).startswith(WORKING)]
+    if not workers:
+        return False
+    try:
+        os.kill(rng.choice(workers) if rng else workers[0], signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+LEARN, PREPARE = "train_tokenizer", "prepare"
 
 
 class Driver:
-    """The first fan-out and the learner of a recipe in a process of their own."""
+    """A job of a recipe in a process of its own."""
 
     def __init__(
-        self, recipe: Path, *, address: str, log: Path, gate: Path | None = None, after: int = 0
+        self,
+        recipe: Path,
+        *,
+        address: str,
+        log: Path,
+        gate: Path | None = None,
+        after: int = 0,
+        job: str = PREPARE,
     ) -> None:
         self.log = log
-        arguments = [str(recipe)] if gate is None else [str(recipe), str(gate), str(after)]
-        with log.open("ab") as sink:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.gated_driver", address, HEAD, *arguments],
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-            )
+        arguments = (job, str(recipe), address, HEAD, str(log), gate and str(gate), after)
+        self.process = _SERVER.Process(target=run_driver, args=arguments)
+        self.process.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the driver has ended."""
+        return self.process.exitcode is not None
 
     def until(self, is_so: Callable[[], bool], *, seconds: float = 60) -> None:
         """Wait until something is so while the driver runs."""
         end = time.monotonic() + seconds
         while not is_so():
-            assert self.process.poll() is None, self.log.read_text()
+            assert not self.is_over, self.log.read_text()
             assert time.monotonic() < end, self.log.read_text()
             time.sleep(POLL_SECONDS)
 
     def kill(self) -> None:
         """Kill the driver."""
         self.process.kill()
-        self.process.wait()
+        self.process.join()
 
     def finish(self, *, seconds: float = 120) -> None:
         """Wait for a good end."""
-        assert self.process.wait(timeout=seconds) == 0, self.log.read_text()
+        assert self.wait(seconds=seconds) == 0, self.log.read_text()
+
+    def wait(self, *, seconds: float = 120) -> int | None:
+        """Wait for the end and give the exit code; None: it hung and was killed."""
+        self.process.join(timeout=seconds)
+        code = self.process.exitcode
+        if code is None:
+            self.kill()
+        return code
 
 
 def num_counted(work: Path) -> int:
@@ -119,6 +163,10 @@ def _below(pid: int) -> Iterator[int]:
     for child in map(int, _read(f"/proc/{pid}/task/{pid}/children").split()):
         yield child
         yield from _below(child)
+
+
+def _title(pid: int) -> str:
+    return _read(f"/proc/{pid}/cmdline").replace("\0", " ")
 
 
 def _read(path: str) -> str:

@@ -1,51 +1,63 @@
-"""A driver that learns a tokenizer, and stands still in the middle of counting until it may go on.
+"""A driver of a whole job, or of its first half, that may stand still in the middle until told.
 
-    python -m tests.gated_driver ADDRESS OWN_ADDRESS RECIPE [GATE AFTER]
-
-Once AFTER slices have records, every further slice waits for the file GATE before it is counted.
-Each slice is a call of its own, however small, so that all nodes have some.
+Once a given number of slices have records, of both stages together, every further slice waits for
+a file, the gate, before it is done. Each slice is a call of its own, however small, so that all
+nodes have some.
 """
 
-import sys
+import os
 import time
 from pathlib import Path
 
 import ray
 
-from nanotok_ray.cluster import counting, grouping
+import nanotok_ray.cluster.job as jobs
+from nanotok_ray.cluster import counting, grouping, stages, tokenize
 from nanotok_ray.cluster.events import Event
-from nanotok_ray.cluster.job import train_tokenizer
-from nanotok_ray.cluster.stages import CountWork, count_work
-from nanotok_ray.recipe import load_recipe
+from nanotok_ray.recipe import Recipe, load_recipe
 
 
-def main() -> None:
-    """Learn from what the command line names."""
-    address, own_address, path, *gated = sys.argv[1:]
+def run_driver(  # noqa: PLR0917 - travels to a process as it is
+    job: str, path: str, address: str, own_address: str, log: str, gate: str | None, after: int
+) -> None:
+    """Run the job of `cluster/job.py` of that name; the log gets all it says."""
+    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(sink, descriptor)
     recipe = load_recipe(path)
-    if gated:
-        stand_still(gate=Path(gated[0]), after=int(gated[1]), work=Path(recipe.output.work))
+    if gate is not None:
+        stand_still(recipe, gate=Path(gate), after=after)
     grouping.SLICE_BYTES = grouping.LEAST_BYTES
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
-    train_tokenizer(recipe, on_event=tell)
+    getattr(jobs, job)(recipe, on_event=tell)
 
 
-def stand_still(*, gate: Path, after: int, work: Path) -> None:
-    """Let counting wait for the gate."""
+def stand_still(recipe: Recipe, *, gate: Path, after: int) -> None:
+    """Let slices wait for the gate."""
+    out, work = Path(recipe.output.path), Path(recipe.output.work)
 
-    def wait_and_count(each: CountWork) -> int:
-        while not gate.exists() and sum(1 for _ in work.glob("counts/*/*.json")) >= after:
+    def wait_for_gate() -> None:
+        while not gate.exists() and num_done(out, work) >= after:
             time.sleep(0.01)
-        return count_work(each)
+
+    def wait_and_count(each: stages.CountWork) -> int:
+        wait_for_gate()
+        return stages.count_work(each)
+
+    def wait_and_tokenize(each: stages.TokenizeWork) -> int:
+        wait_for_gate()
+        return stages.tokenize_work(each)
 
     counting.count_work = wait_and_count
+    tokenize.tokenize_work = wait_and_tokenize
+
+
+def num_done(out: Path, work: Path) -> int:
+    """Give how many slices have records."""
+    counted = sum(1 for _ in work.glob("counts/*/*.json"))
+    return counted + sum(1 for _ in out.glob("records/tokenize/*/*/*.json"))
 
 
 def tell(event: Event) -> None:
     """Print an event for the log."""
-    sys.stdout.write(f"{event}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+    os.write(1, f"{event}\n".encode())

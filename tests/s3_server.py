@@ -28,8 +28,8 @@ sys.stdin.read()
 def s3_behind_a_proxy() -> Iterator[FaultyProxy]:
     """Give a proxy in front of an S3 server, and name it in the environment."""
     with (
-        _served() as port,
-        FaultyProxy("127.0.0.1", port) as proxy,
+        _served() as (port, pid),
+        FaultyProxy("127.0.0.1", port, server_pid=pid) as proxy,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("AWS_ENDPOINT_URL", proxy.url)
@@ -45,7 +45,7 @@ def s3_behind_a_proxy() -> Iterator[FaultyProxy]:
 
 
 @contextmanager
-def _served() -> Iterator[int]:
+def _served() -> Iterator[tuple[int, int]]:
     process = subprocess.Popen(
         [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -56,6 +56,6 @@ def _served() -> Iterator[int]:
         connection.request("PUT", f"/{BUCKET}")
         assert connection.getresponse().status == 200
         connection.close()
-        yield port
+        yield port, process.pid
     finally:
         process.communicate("")

@@ -142,6 +142,23 @@ def test_without_memory_a_slice_is_tried_alone_with_more_each_time():
     assert "ran out of memory 3 times" in ended[0].error
 
 
+def test_of_a_call_past_its_deadline_each_slice_is_tried_alone_and_the_second_miss_ends_it():
+    attempts = attempts_at(3)
+    [call] = take_all(attempts, 0.0)
+    assert failed(attempts, call, Failure(Cause.SLOW, "over 9 s"), 0.0) == []
+    alone = take_all(attempts, 0.0)
+    assert [call.slices for call in alone] == [(0,), (1,), (2,)]
+    assert failed(attempts, alone[1], Failure(Cause.SLOW, "over 9 s"), 0.0) == []
+    [again] = take_all(attempts, 60.0)
+    [ended] = failed(attempts, again, Failure(Cause.SLOW, "over 9 s"), 60.0)
+    assert (ended.task.name, ended.attempts) == ("slice 1", 3)
+    assert ended.error.startswith("it was given up 2 times (over 9 s)")
+    assert "limits.slice_deadline" in ended.error
+    for call in alone[::2]:
+        assert attempts.ended(call, [GOOD], 60.0)[0].error is None
+    assert attempts.is_over
+
+
 def test_a_call_that_fails_as_a_whole_is_cut_and_then_fails_only_the_slice_at_fault():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
@@ -247,4 +264,4 @@ def happen(attempts, call, rng, badness, now):
 
 
 def draw(rng: random.Random) -> Cause:
-    return rng.choice([Cause.WORKER, Cause.MEMORY, Cause.NODE, Cause.CALL, Cause.STORAGE])
+    return rng.choice([cause for cause in Cause if cause is not Cause.ERROR])

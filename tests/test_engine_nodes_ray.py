@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec.config
@@ -99,11 +102,43 @@ def is_struck(node, marker):
     return False
 
 
+def drain_and_go(marker):
+    """On the node that is to be reclaimed: have it drained, as on a notice, then let it vanish."""
+    if os.environ["NODE"] == "spot":
+        Path(marker).touch()
+        command = [Path(sys.executable).with_name("ray"), "drain-node", "--node-id"]
+        command += [ray.get_runtime_context().get_node_id()]
+        command += ["--address", os.environ["OF_CLUSTER"], "--deadline-remaining-seconds", "1"]
+        command += ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot"]
+        subprocess.run(command, check=True, capture_output=True)
+        Path(f"{marker}.drained").touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    while not Path(f"{marker}.drained").exists():
+        time.sleep(0.02)
+    return os.environ["NODE"]
+
+
 def tasks_of(work, argument):
     return [
         Task(name=str(number), work=work, argument=argument, num_bytes=1 << 30)
         for number in range(6)
     ]
+
+
+def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_own(
+    cluster, tmp_path
+):
+    notes, marker = [], str(tmp_path / "begun")
+    cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
+    patience = replace(QUICK, worker_deaths=1, lost_nodes=2)
+    tasks = tasks_of(drain_and_go, marker)
+    ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
+    assert [each.error for each in ended] == [None] * 6
+    assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
+    assert {each.result for each in ended} <= {"0", "1", "2"}
+    assert len(notes) == 1
+    assert "its node went away" in notes[0]
 
 
 def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):

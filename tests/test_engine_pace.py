@@ -1,5 +1,8 @@
 """Which calls are overdue: those that run much longer than others of their size, on a free CPU."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from nanotok_ray.cluster.attempts import Call
 from nanotok_ray.cluster.pace import Pace
 from nanotok_ray.cluster.patience import Patience
@@ -70,3 +73,39 @@ def test_the_longest_running_are_first_and_none_is_tried_a_third_time():
     calls[0].twin = call_of(MIB, twin=calls[0])
     pace.began(calls[0].twin, 100.0, cpus=5)
     assert pace.overdue(1000.0) == calls[1:]
+
+
+def past(pace, now):
+    return [call for call, _ in pace.past_deadline(now)]
+
+
+@given(st.lists(st.integers(1, 100 << 30), min_size=1, max_size=20), st.integers(1, 5))
+def test_no_call_is_given_up_before_an_hour_for_each_gibibyte_that_was_begun(sizes, cpus):
+    pace = Pace(Patience())
+    calls = [call_of(size) for size in sizes]
+    for call in calls:
+        pace.began(call, 0.0, cpus=cpus)
+    for call in calls[:cpus]:
+        hours = -(-call.num_bytes // (1 << 30))
+        assert call not in past(pace, hours * 3600.0)
+        assert call in past(pace, hours * 3600.0 + 1)
+    assert not set(calls[cpus:]) & set(past(pace, 1e9))  # they wait for a CPU
+
+
+def test_a_call_has_all_of_its_time_from_the_moment_a_cpu_was_free_for_it():
+    pace = Pace(Patience(deadline=10.0))
+    first, second = call_of(MIB), call_of(MIB)
+    pace.began(first, 0.0, cpus=1)
+    pace.began(second, 0.0, cpus=1)
+    assert pace.past_deadline(11.0) == [(first, 10.0)]
+    pace.left(first, 11.0, cpus=1)
+    assert (past(pace, 21.0), past(pace, 22.0)) == ([], [second])
+
+
+def test_a_second_attempt_has_a_deadline_of_its_own():
+    pace = Pace(Patience(deadline=10.0))
+    first = call_of(MIB)
+    first.twin = call_of(MIB, twin=first)
+    pace.began(first, 0.0, cpus=2)
+    pace.began(first.twin, 5.0, cpus=2)
+    assert (past(pace, 11.0), past(pace, 16.0)) == ([first], [first, first.twin])

@@ -117,6 +117,22 @@ def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     assert notes == ["slice 0 takes long and is tried a second time beside the first"]
 
 
+def hang(argument):
+    while argument == "hung":
+        time.sleep(0.01)
+    return 1
+
+
+def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_other():
+    patience = replace(QUICK, deadline=0.3)
+    tasks = tasks_of(hang, ["a", "hung", "c"])
+    ended = {each.task.name: each for each in run_tasks(tasks, patience=patience)}
+    assert [ended[f"slice {number}"].error for number in (0, 2)] == [None, None]
+    failed = ended["slice 1"]
+    assert failed.attempts == 3
+    assert failed.error.startswith("it was given up 2 times (it ran for over 0.3 s")
+
+
 def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
     ended = list(run_tasks(tasks_of(die, ["a", Unreadable(), "c"]), patience=QUICK))
     assert {each.task.name: bool(each.error) for each in ended} == {

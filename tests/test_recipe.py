@@ -75,6 +75,7 @@ max_chars = 2e9
 max_quarantined_share = 0
 max_tails = 3
 max_skipped_slices = 7
+slice_deadline = 90
 
 [learner]
 memory = "32GiB"
@@ -169,6 +170,7 @@ def test_a_full_recipe_says_every_key():
         max_quarantined_share=0.0,
         max_tails=3,
         max_skipped_slices=7,
+        slice_deadline=90,
     )
 
 

@@ -1,10 +1,11 @@
-"""A whole job on Ray whose sources, counts and output lie on an S3 that fails now and then."""
+"""A whole job on Ray, all of whose files lie on an S3 that fails often and once stands still."""
 
 import pytest
 
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.storage import Folder
+from tests.chaos_s3 import paused
 from tests.faulty_proxy import Fault
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import joined_shards, recipe, write_corpus
@@ -22,7 +23,9 @@ def test_a_job_on_s3_with_ray_gives_what_it_gives_on_a_disk(tmp_path):
             bucket.write_whole(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
         faults = [Fault.RESET, Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.TRUNCATE]
         proxy.fail_always(*faults, period=29)
-        prepare(recipe(f"{bucket.url}/in", f"{bucket.url}/out", LARGE))
+        with paused(proxy, at=200, seconds=1.5) as told:
+            prepare(recipe(f"{bucket.url}/in", f"{bucket.url}/out", LARGE))
+        assert told == ["paused for 1.5 s at request 200"]
         assert set(proxy.faults) == set(faults)
         proxy.clear()
         prepare(recipe(tmp_path / "in", tmp_path / "out", LARGE))

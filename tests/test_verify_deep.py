@@ -1,6 +1,7 @@
 """With --deep every document is compared with its source, which is read again."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ from nanotok_ray.plan import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
-from tests.small_corpus import conversations, recipe, texts, write_corpus, write_parquet
+from tests.small_corpus import conversations, recipe, write_corpus, write_parquet
 
 TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
 
@@ -120,24 +121,34 @@ def test_a_mask_byte_is_found(corpus, tmp_path):
     assert "0.jsonl" in problem
 
 
-def test_a_changed_source_is_named(corpus, tmp_path):
+def test_a_source_that_changed_and_kept_its_size_is_named(corpus, tmp_path):
     out = made(corpus, tmp_path / "out")
-    rows = texts(40, seed=1)
-    rows[-1] = rows[-1].swapcase() + "!"
-    write_parquet(corpus / "text/shard_00001.parquet", rows)
+    path = corpus / "chats/1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[-1] = lines[-1].replace(b"content", b"tnetnoc")
+    lines[1] = lines[1].replace(b"role", b"ROLE")
+    path.write_bytes(b"".join(lines))
     problems = deep(out).problems
-    assert "shard_00001.parquet" in problems[0]
-    assert "has changed since" in problems[0]
-    assert any("is not row 39 of shard_00001.parquet" in problem for problem in problems)
+    assert "1.jsonl" in problems[0]
+    assert "has changed since it was read" in problems[0]
+    assert any("is not row 1 of 1.jsonl" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("number", [14, 16])
-def test_a_source_of_more_or_fewer_lines_is_named(corpus, tmp_path, number):
+def test_a_source_of_another_size_is_named(corpus, tmp_path, number):
     out = made(corpus, tmp_path / "out")
     lines = [json.dumps(each, ensure_ascii=False) for each in conversations(16, seed=1)]
     (corpus / "chats/1.jsonl").write_text("\n".join(lines[:number]) + "\n", encoding="utf-8")
     problems = deep(out).problems
-    assert any("1.jsonl" in problem and "has changed since" in problem for problem in problems)
+    assert any("1.jsonl" in problem and "changed since" in problem for problem in problems)
+
+
+def test_a_copy_of_the_sources_with_other_times_is_as_good(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    for path in corpus.rglob("*.*"):
+        os.utime(path, ns=(1, 1))
+    assert deep(out).passed
+    assert verify_output(Folder(str(out))).passed
 
 
 def test_a_source_that_is_gone_is_named(corpus, tmp_path):

@@ -12,7 +12,6 @@ from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.verifying import verify
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
-from tests.finished_output import finished_output
 from tests.small_corpus import contents, recipe, write_corpus
 
 
@@ -119,17 +118,3 @@ def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkey
     assert main(["verify", str(out)]) == 130
     assert contents(out) == before
     capsys.readouterr()
-
-
-@pytest.mark.ray
-@pytest.mark.timeout(120)
-def test_on_a_real_ray_it_finds_what_it_finds_here(tmp_path, capsys):
-    out = finished_output(tmp_path)
-    path = min(out.glob("web/train/*.bin"))
-    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
-    assert main(["verify", str(out), "--deep"]) == 4
-    here = json.loads(capsys.readouterr().out)
-    assert main(["verify", str(out), "--deep", "--workers", "2"]) == 4
-    assert json.loads(capsys.readouterr().out) == here
-    assert [path.name in problem for problem in here["problems"]] == [True]
-    assert 0 < here["sampled"] < here["documents"] == 150

@@ -19,7 +19,7 @@ from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.task import Ended, Task
 
-ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL})
+ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL, Cause.SLOW})
 """Causes that say nothing about which slice of a call is at fault."""
 
 
@@ -191,5 +191,11 @@ def _told(failure: Failure, account: _Account) -> str:
             )
         case Cause.NODE:
             return f"its node went away {times} times ({failure.text}); run the job again"
+        case Cause.SLOW:
+            return (
+                f"it was given up {times} times ({failure.text}); does its file, its storage or "
+                "its node hang? Look, and run the job again; if it only takes that long, raise "
+                "limits.slice_deadline or lower limits.slice_bytes"
+            )
         case Cause.ERROR | Cause.CALL:
             return failure.text

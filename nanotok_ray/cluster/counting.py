@@ -128,6 +128,7 @@ def _run(
         kept=len(works) - len(todo),
         on_event=on_event,
         max_skipped=training.recipe.limits.max_skipped_slices - skipped,
+        deadline=training.recipe.limits.slice_deadline,
     )
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cluster.attempts import Attempts, Call
 from nanotok_ray.cluster.call import run_call
+from nanotok_ray.cluster.cancelling import cancel
 from nanotok_ray.cluster.deaths import failure_of
-from nanotok_ray.cluster.outcome import Cause, Outcome
+from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.pace import Pace
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.probes import Probe, probes_in
@@ -70,6 +71,7 @@ def run_tasks(
                 flight.fill()
                 for reference in flight.wait():
                     yield from flight.land(reference)
+                yield from flight.give_up_late_ones()
         finally:
             flight.cancel_all()
 
@@ -147,7 +149,35 @@ class _Flight:
         if call is None:  # its twin was first, since it was found to have ended
             return []
         del self._references[call]
-        outcomes = self._outcomes(reference, call)
+        return self._settle(call, self._outcomes(reference, call))
+
+    def give_up_late_ones(self) -> list[Ended]:
+        """Cancel calls that run past their deadlines, and give the slices that ended with them.
+
+        Nobody knows when Ray starts a call; while fewer CPUs are busy than calls seem to run, some
+        only wait for a CPU, and none is given up.
+        """
+        late = self._pace.past_deadline(time.monotonic())
+        if not late or self.room.cpus - free_cpus() < self._pace.num_running:
+            return []
+        ended = []
+        for call, seconds in late:
+            reference = self._references.pop(call, None)
+            if reference is None:  # its twin was given up, and with it the slices failed for good
+                continue
+            del self._calls[reference]
+            cancel([reference], force=True)
+            text = f"it ran for over {seconds:,g} s, its limit by limits.slice_deadline"
+            outcome = Outcome(failure=Failure(Cause.SLOW, text))
+            ended += self._settle(call, [outcome] * len(call.slices))
+        return ended
+
+    def cancel_all(self) -> None:
+        """Cancel what is in flight."""
+        cancel(list(self._calls))
+
+    def _settle(self, call: Call, outcomes: Sequence[Outcome]) -> list[Ended]:
+        """Take what became of a call that is no longer in flight."""
         self._tell(call, outcomes)
         now = time.monotonic()
         is_whole = all(outcome.failure is None for outcome in outcomes)
@@ -158,12 +188,8 @@ class _Flight:
             self._pace.left(call.twin, now, cpus=self.room.cpus)
             reference = self._references.pop(call.twin)
             del self._calls[reference]
-            _cancel([reference])
+            cancel([reference])
         return ended
-
-    def cancel_all(self) -> None:
-        """Cancel what is in flight."""
-        _cancel(list(self._calls))
 
     def _fill_with_seconds(self, now: float) -> None:
         """Try overdue calls a second time on CPUs that are free."""
@@ -216,14 +242,3 @@ class _Flight:
         name = self._tasks[call.slices[0]].name
         more = len(call.slices) - 1
         return f"{name} and {more} more" if more else name
-
-
-def _cancel(references: "list[ray.ObjectRef[Any]]") -> None:
-    """Cancel calls that have not ended: to cancel one that has just ended may abort Ray 2.60."""
-    import ray  # noqa: PLC0415 - see above
-
-    if not references:
-        return
-    _, running = ray.wait(references, num_returns=len(references), timeout=0, fetch_local=False)
-    for reference in running:
-        ray.cancel(reference, force=False)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from nanotok_ray.cluster.engine import Ended, Task, run_tasks
+from nanotok_ray.cluster.engine import Ended, Patience, Task, run_tasks
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.errors import SliceError
 
@@ -18,6 +18,7 @@ def fan_out(
     on_event: OnEvent,
     max_skipped: int = 0,
     on_result: Callable[[Ended], int] = lambda ended: ended.result or 0,
+    deadline: float | None = None,
 ) -> list[Ended]:
     """Run tasks and give those that failed; a failed one does not stop the others.
 
@@ -28,6 +29,7 @@ def fan_out(
         on_event: told of start, progress, notes and end.
         max_skipped: so many may fail; more fail the job at the end.
         on_result: given each task that ended well; gives the bytes it stands for.
+        deadline: seconds that an attempt may run for each started GiB; None: as `Patience` says.
 
     Raises:
         SliceError: naming the slices that failed, their input files, and why.
@@ -38,7 +40,7 @@ def fan_out(
     start = time.perf_counter()
     num_bytes = 0
     failures: list[Ended] = []
-    for done, ended in enumerate(_run(stage, tasks, on_event), start=1):
+    for done, ended in enumerate(_run(stage, tasks, on_event, deadline), start=1):
         if ended.error is not None:
             failures.append(ended)
         else:
@@ -55,12 +57,15 @@ def fan_out(
     return failures
 
 
-def _run(stage: str, tasks: Sequence[Task], on_event: OnEvent) -> Iterator[Ended]:
+def _run(
+    stage: str, tasks: Sequence[Task], on_event: OnEvent, deadline: float | None
+) -> Iterator[Ended]:
     def on_note(text: str) -> None:
         on_event(Note(text=f"{stage}: {text}"))
 
     if tasks:
-        yield from run_tasks(tasks, on_note=on_note)
+        patience = Patience() if deadline is None else Patience(deadline=deadline)
+        yield from run_tasks(tasks, patience=patience, on_note=on_note)
 
 
 def _told(stage: str, failures: Sequence[Ended], total: int) -> str:

@@ -16,6 +16,7 @@ class Cause(Enum):
     WORKER = "its worker process died"
     MEMORY = "its node ran out of memory"
     NODE = "its node went away"
+    SLOW = "it ran past its deadline and was given up"
     CALL = "the call failed as a whole"
 
 

@@ -56,6 +56,19 @@ class Pace:
             if call.twin is None and now - since > self._allowed(call, *expected)
         ]
 
+    def past_deadline(self, now: float) -> list[tuple[Call, float]]:
+        """Give calls in flight that are to be given up, with the seconds that they were given."""
+        deadlines = [
+            (call, since, self._patience.deadline_of(call.num_bytes))
+            for call, since in self._running.items()
+        ]
+        return [(call, given) for call, since, given in deadlines if now - since > given]
+
+    @property
+    def num_running(self) -> int:
+        """How many calls seem to run."""
+        return len(self._running)
+
     def _allowed(self, call: Call, seconds: float | None, slowness: float | None) -> float:
         """Give the seconds that a call may run before it is overdue."""
         if seconds is None or slowness is None:

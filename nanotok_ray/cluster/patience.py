@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from nanotok_ray.cluster.outcome import Cause
 
+GIB = 1 << 30
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Patience:
@@ -19,6 +21,11 @@ class Patience:
     """The same for nodes that ran out of memory while a worker had this slice alone."""
     lost_nodes: int = 21
     """The same for nodes that went away: no fault of the slice."""
+    missed_deadlines: int = 2
+    """The same for attempts that had this slice alone and were given up at their deadline."""
+    deadline: float = 3600.0
+    """Seconds that a call may run for each started GiB of its slices: a third of a megabyte a
+    second, a thirtieth of what a slow CPU does with text that ten to one was compressed."""
     first_wait: float = 1.0
     """Before the second attempt; doubles with each further one."""
     longest_wait: float = 30.0
@@ -37,7 +44,16 @@ class Patience:
             Cause.WORKER: self.worker_deaths,
             Cause.MEMORY: self.memory_failures,
             Cause.NODE: self.lost_nodes,
+            Cause.SLOW: self.missed_deadlines,
         }
+
+    def deadline_of(self, num_bytes: int) -> float:
+        """Give the seconds that a call of so many bytes may run.
+
+        >>> Patience().deadline_of(1), Patience().deadline_of(20 << 30)
+        (3600.0, 72000.0)
+        """
+        return self.deadline * max(1, -(-num_bytes // GIB))
 
     def wait(self, failures: int, jitter: random.Random) -> float:
         """Give the seconds to wait after that many failures: at most the nominal, at least half."""

@@ -42,6 +42,8 @@ class Tokenizing:
     """In the order of `expected`; None: to do."""
     max_skipped: int
     """Slices that may fail for good and be left out."""
+    slice_deadline: int
+    """Seconds that an attempt may run for each started GiB."""
 
     @property
     def todo(self) -> list[Expected]:
@@ -81,6 +83,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
         expected=expected,
         records=records,
         max_skipped=recipe.limits.max_skipped_slices,
+        slice_deadline=recipe.limits.slice_deadline,
     )
 
 
@@ -100,6 +103,7 @@ def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[
         kept=len(tokenizing.expected) - len(tasks),
         on_event=on_event,
         max_skipped=tokenizing.max_skipped,
+        deadline=tokenizing.slice_deadline,
     )
     for ended in skipped:
         work = ended.task.argument

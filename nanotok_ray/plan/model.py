@@ -76,7 +76,7 @@ class PlannedSource:
     root: str
     """The folder to which file paths are relative."""
     rule: str
-    """The split rule of the recipe: last-file, train, val or share:X."""
+    """The split rule of the recipe: last-file, train, val, files or share:X."""
     files: tuple[SourceFile, ...]
     splits: tuple[str, ...]
     """The split of each file; `share` where its documents are split by hash."""

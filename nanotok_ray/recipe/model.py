@@ -154,6 +154,9 @@ class LimitsRecipe:
     """The job fails when more documents than this are quarantined; None: only the share counts."""
     max_tails: int = 0
     """The job fails when the rest of more files than this could not be read."""
+    slice_deadline: int = 3600
+    """Seconds that an attempt at slices may run for each started GiB of them, before it is given
+    up as one that hangs."""
     max_skipped_slices: int = 0
     """The job fails when more slices than this cannot be done at all; up to so many are left out,
     said so, and tried again by the next run."""
@@ -170,6 +173,7 @@ class LimitsRecipe:
             least=1,
             most=_MOST_DOCUMENT_BYTES,
         )
+        check_range("limits.slice_deadline", self.slice_deadline, least=1, most=2**31 - 1)
         for name in ("max_tails", "max_skipped_slices"):
             check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
         optional = {"max_tokens": 1, "doc_cap": 1, "max_chars": 1, "max_quarantined": 0}

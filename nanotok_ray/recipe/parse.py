@@ -202,6 +202,7 @@ _SOURCE: dict[str, _Reader] = {
     "format": _optional(_string),
     "column": _string,
     "split": _string,
+    "val_files": _strings,
     "count": _boolean,
     "weight": _decimal,
     "prepend": _strings,
@@ -231,6 +232,7 @@ _LIMITS: dict[str, _Reader] = {
     "max_quarantined": _optional(_size),
     "max_tails": _size,
     "max_skipped_slices": _size,
+    "slice_deadline": _size,
 }
 _LEARNER: dict[str, _Reader] = {
     "memory": _optional(_size),

@@ -40,7 +40,10 @@ class SourceRecipe:
     column: str = DERIVED
     """Parquet column or JSON field of the text; empty where there is none. Default: text."""
     split: str = DERIVED
-    """`last-file` (default for text), `train` (default for chat), `val`, or `share:0.01`."""
+    """`last-file` (default for text), `train` (default for chat), `val`, `files` or
+    `share:0.01`."""
+    val_files: tuple[str, ...] = ()
+    """With the split `files`: the files that are val, as paths below the root or globs."""
     count: bool = DERIVED
     """Whether the tokenizer is learned from it. Default: text yes, chat no."""
     weight: str = "1"
@@ -120,7 +123,17 @@ class SourceRecipe:
             )
 
     def _check_split(self) -> None:
-        if self.split in {"last-file", "train", "val"}:
+        if self.split == "files" and not all(self.val_files or ("",)):
+            raise RecipeError(
+                f"{self._key('val_files')} is empty; name the files that are val, as "
+                '["part-9.parquet", "held/*"], or choose another split'
+            )
+        if self.val_files and self.split != "files":
+            raise RecipeError(
+                f"{self._key('val_files')} = {list(self.val_files)} is for split = 'files', not "
+                f"{self.split!r}; leave one of them out"
+            )
+        if self.split in {"last-file", "train", "val", "files"}:
             return
         rule, _, share = self.split.partition(":")
         try:
@@ -129,8 +142,8 @@ class SourceRecipe:
             valid = False
         if not valid:
             raise RecipeError(
-                f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val' and "
-                "'share:S' with 0 < S < 1, as in 'share:0.01'"
+                f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val', "
+                "'files' and 'share:S' with 0 < S < 1, as in 'share:0.01'"
             )
 
     def _check_weight(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nanotok_ray.sources.parquet_pages import PageHeaders
 from nanotok_ray.sources.stored import ReadAccount
-from nanotok_ray.storage import PositionedFile, open_input
+from nanotok_ray.storage import InputFile, PositionedFile, open_input, version_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -51,6 +51,10 @@ class ChunkFile(PositionedFile):
                 blocks.append(block)
         self._window = b"".join(blocks)
         return headers
+
+    def version(self, *, again: bool = False) -> InputFile:
+        """Tell which content it has: when it was opened, or again, by now."""
+        return version_of(self._file, again=again)
 
     def footer_sha256(self) -> str:
         """Give the hex sha256 of the footer, its length and the magic included."""

@@ -26,7 +26,7 @@ def read_document(
     """
     builder = BatchBuilder(batch_documents=1)
     size, content, failure = f"{piece.stop} bytes", bytearray(), None
-    with StoredFile(piece.url, account=account) as stored:
+    with StoredFile(piece, account=account) as stored:
         if piece.compression is not None:
             size = f"over {max_document_bytes} bytes"
             stream = DecodedStream(stored, url=piece.url, compression=piece.compression)

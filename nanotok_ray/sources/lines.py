@@ -20,8 +20,15 @@ from nanotok_ray.sources.json_lines import (
     too_large,
 )
 from nanotok_ray.sources.line_blocks import BLOCK_BYTES, LineBlocks, LongLine
-from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, changed
-from nanotok_ray.storage import open_input
+from nanotok_ray.sources.stored import (
+    DecodedStream,
+    ReadAccount,
+    StoredFile,
+    changed,
+    check_unchanged,
+    open_piece,
+)
+from nanotok_ray.storage import version_of
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -111,9 +118,10 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
 
 def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> _Lines:
     """Give position and bytes of the lines of a byte range."""
-    with open_input(piece.url) as file:
+    with open_piece(piece) as file:
         own = _OwnBytes(file, piece, account=account)
         yield from _lines(LineBlocks(own.read, start=own.position, max_line_bytes=max_line_bytes))
+        check_unchanged(piece, version_of(file, again=True))
 
 
 class _OwnBytes:
@@ -167,7 +175,7 @@ def _read_stream(
     """Give position and bytes of the lines of a compressed file, as far as it can be decoded."""
     assert piece.compression is not None
     with (
-        StoredFile(piece.url, account=account) as stored,
+        StoredFile(piece, account=account) as stored,
         closing(DecodedStream(stored, url=piece.url, compression=piece.compression)) as stream,
     ):
         blocks = LineBlocks(

@@ -15,7 +15,8 @@ LONG_LINE_BYTES = 16 << 20
 """Lines above this are read in this way."""
 
 _MAX_LONG_STRINGS = 64
-_ESCAPES = re.compile(rb"(?:\\u[0-9a-fA-F]{4}|\\[^u]|\\u){1,4096}", re.DOTALL)
+_ESCAPE = rb"\\(?:u[0-9a-fA-F]{4}|.)"  # begins with a byte that is found fast
+_ESCAPES = re.compile(_ESCAPE + b"(?:" + _ESCAPE + b"){0,4095}", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _SIMPLE = {
     rb"\n": b"\n",

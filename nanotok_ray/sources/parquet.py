@@ -20,7 +20,7 @@ from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
 from nanotok_ray.sources.parquet_column import chunk_range, open_parquet
-from nanotok_ray.sources.stored import ReadAccount, changed, is_damage
+from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, is_damage
 from nanotok_ray.sources.utf8 import invalid_at
 
 
@@ -40,7 +40,9 @@ def read_row_groups(
         SourceError: the file is not as it was when the plan was made.
     """
     with closing(ChunkFile(piece.url)) as file:
+        check_unchanged(piece, file.version())
         parquet, number = open_parquet(file, url=piece.url, column=column)
+        check_unchanged(piece, file.version(), footer_sha256=file.footer_sha256())
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
@@ -59,6 +61,7 @@ def read_row_groups(
             place = _Place(group=group, column=column, max_document_bytes=max_document_bytes)
             yield from place.batches(arrays, rows=(first_row, first_row + num_rows), chunk=chunk)
             first_row += num_rows
+        check_unchanged(piece, file.version(again=True))
 
 
 def _all_rows(arrays: Iterator[pa.Array], num_rows: int) -> Iterator[pa.Array | Rejected]:

@@ -78,6 +78,19 @@ class Folder:
         """
         return self._store.create(name)
 
+    def create_once(self, name: str) -> AbstractContextManager[WholeFile]:
+        """Open a file for writing, as `create` does, whose name stands for its bytes.
+
+        On S3, GCS and Azure the store refuses a name that is taken: an attempt that ends late never
+        puts an object in place of one that a record names. The same bytes count as published. Other
+        bytes are a leftover that no record names: they are removed, and the attempt is in vain.
+
+        Raises:
+            TransientIOError: when the block ends: other bytes were there, or a remote store failed
+                in a way that may pass.
+        """
+        return self._store.create_once(name)
+
     def exists(self, name: str) -> bool:
         """Tell whether there is a file of that name."""
         return self.size(name) is not None

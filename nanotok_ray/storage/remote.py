@@ -5,20 +5,26 @@ tried again; failures that may pass are `TransientIOError` then. Does not know l
 the files hold.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import IO, TypeVar
 
 from fsspec.spec import AbstractBufferedFile
 
+from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.retries import attempt
+from nanotok_ray.storage.taken import is_taken, knows_conditions
 from nanotok_ray.storage.transient import transient_errors
 from nanotok_ray.storage.tree import walk
 from nanotok_ray.storage.urls import check_name
 
 T = TypeVar("T")
+
+_BLOCK_BYTES = 4 << 20
 
 
 class RemoteStore:
@@ -48,19 +54,35 @@ class RemoteStore:
 
         What has gone out cannot be sent again from here: the store's client tries its parts again.
         """
-        sink = self._attempt("create", name, lambda: self._open_sink(name))
-
-        def write(data: memoryview) -> None:
-            with self._transient("write", name):
-                sink.write(data)
-
-        try:
-            yield WholeFile(write)
+        with self._sink(name, "wb") as (sink, file):
+            yield file
             with self._transient("publish", name):
                 sink.close()
-        except BaseException:
-            self._discard(sink, name)
-            raise
+
+    @contextmanager
+    def create_once(self, name: str) -> Iterator[WholeFile]:
+        """Write a file as `create` does, under a name that no other bytes ever take.
+
+        The store itself refuses a name that is taken, where it can. If it holds these very bytes
+        the file counts as published; other bytes are what no record names, and are removed.
+
+        Raises:
+            TransientIOError: other bytes were there; the next attempt finds the name free.
+        """
+        if not knows_conditions(self._file_system):
+            with self.create(name) as file:
+                yield file
+            return
+        with self._sink(name, "xb") as (sink, file):
+            yield file
+            try:
+                with self._transient("publish", name):
+                    sink.close()
+            except Exception as error:
+                if not is_taken(error):
+                    raise
+                self._settle(name, file, error)
+                self._discard(sink, name)
 
     def write_whole(self, name: str, data: bytes) -> None:
         """Publish a file at once, in place of one that may be there."""
@@ -79,7 +101,9 @@ class RemoteStore:
                 name,
                 lambda: self._file_system.pipe_file(path, data, mode="create"),
             )
-        except FileExistsError:
+        except Exception as error:
+            if not is_taken(error):
+                raise
             with suppress(FileNotFoundError):  # removed meanwhile
                 return self.size(name) == len(data) and self.read_bytes(name) == data
             return False
@@ -116,8 +140,43 @@ class RemoteStore:
     def _transient(self, action: str, name: str) -> AbstractContextManager[None]:
         return transient_errors(action, f"{self.url}/{name}")
 
-    def _open_sink(self, name: str) -> IO[bytes]:
-        sink: IO[bytes] = self._file_system.open(self._path(name), "wb")
+    @contextmanager
+    def _sink(self, name: str, mode: str) -> Iterator[tuple[IO[bytes], WholeFile]]:
+        """Open a sink, and discard it on an error."""
+        sink = self._attempt("create", name, lambda: self._open_sink(name, mode))
+
+        def write(data: memoryview) -> None:
+            with self._transient("write", name):
+                sink.write(data)
+
+        try:
+            yield sink, WholeFile(write)
+        except BaseException:
+            self._discard(sink, name)
+            raise
+
+    def _settle(self, name: str, file: WholeFile, error: Exception) -> None:
+        """Take a name that is taken by these bytes for published; free it from any other."""
+        with suppress(FileNotFoundError):  # removed meanwhile
+            if self.size(name) == file.size and self._sha256(name) == file.sha256:
+                return
+        self.remove(name)
+        raise TransientIOError(
+            f"cannot publish {self.url}/{name} for now: other bytes, which no record names, had "
+            "its name and were removed; try again"
+        ) from error
+
+    def _sha256(self, name: str) -> str:
+        digest = hashlib.sha256()
+        path, size = self._path(name), self.size(name) or 0
+        for start in range(0, size, _BLOCK_BYTES):
+            end = min(start + _BLOCK_BYTES, size)
+            read = partial(self._file_system.cat_file, path, start=start, end=end)
+            digest.update(self._attempt("read", name, read))
+        return digest.hexdigest()
+
+    def _open_sink(self, name: str, mode: str = "wb") -> IO[bytes]:
+        sink: IO[bytes] = self._file_system.open(self._path(name), mode)
         return sink
 
     def _write_whole(self, name: str, data: bytes) -> None:

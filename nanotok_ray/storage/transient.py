@@ -32,6 +32,7 @@ _STATUSES = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MA
 # Error codes of S3 whose HTTP status, or what s3fs makes of them, would say that they last.
 _CODES = {
     "BadDigest",  # of what arrived, not of what was sent
+    "ConditionalRequestConflict",  # another writer of the same name, at the same time
     "IncompleteBody",
     "NoSuchUpload",  # an upload that was completed or thrown away while its answer got lost
     "RequestTimeout",
