@@ -123,7 +123,7 @@ class _Comparison:
         for run in runs:
             own = rows[taken : taken + len(run.rows)]
             if rendered is None or not np.array_equal(own, run.rows):
-                self._tell(run, np.arange(1), place=piece)
+                self._tell(run, _first_other(run.rows, own), place=piece)
                 return
             first, last = bounds[taken], bounds[taken + len(own)]
             mask = None if rendered.mask is None else rendered.mask[first:last]
@@ -152,6 +152,14 @@ def _part(batch: Batch, at: npt.NDArray[np.int64]) -> Batch:
         positions=batch.positions[at],
         numbers=batch.numbers[at],
     )
+
+
+def _first_other(
+    rows: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Give the place of the first row that is not found, as an array of one."""
+    common = min(len(rows), len(found))
+    return np.append(np.flatnonzero(rows[:common] != found[:common]), common)[:1]
 
 
 def _bounds(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
