@@ -79,3 +79,11 @@ class SharedFolderError(NanotokError, OSError):
 
 class TransientIOError(NanotokError, OSError):
     """Storage failed in a way that may pass: the task is worth another try."""
+
+
+class OutputInUseError(NanotokError, RuntimeError):
+    """Another run holds the lease of the output."""
+
+
+class LeaseLostError(NanotokError, RuntimeError):
+    """Another run has taken over the lease of the output: this one must change nothing more."""

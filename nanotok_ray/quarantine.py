@@ -142,7 +142,7 @@ def write_quarantine(
     folder: Folder, entries: Iterable[QuarantineEntry], *, name: str
 ) -> tuple[int, str]:
     """Publish a quarantine file, and give its size and sha256."""
-    with folder.create(name) as file:
+    with folder.create_once(name) as file:
         for entry in entries:
             file.write(f"{entry.to_json()}\n".encode())
     return file.size, file.sha256

@@ -29,7 +29,7 @@ def finished_output(root: Path) -> Path:
     """Make an output below a folder, without Ray, and give its folder; the corpus stays too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
-        patch.setattr("nanotok_ray.cluster.job.ray_session", lambda **_: nullcontext())
+        patch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())
         patch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
         write_corpus(root / "in")
         prepare(recipe(root / "in", root / "out", "limits.slice_bytes=60000"))

@@ -13,6 +13,11 @@ from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 FROZEN, AS_BEFORE, NOT_FROZEN = "frozen", "as before", "not frozen"
 
 
+def frozen_bytes(out: Folder) -> bytes | None:
+    """Give plan.json as it stands, None if there is none."""
+    return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
+
+
 def frozen_plan(out: Folder) -> Plan | None:
     """Give the plan that was frozen before, if there is one.
 

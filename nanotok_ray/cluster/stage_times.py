@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from nanotok_ray.cluster.events import Event, OnEvent, StageEnded
+from nanotok_ray.cluster.events import Event, OnEvent, StageEnded, ignore
 
 
 @dataclass(slots=True)
@@ -11,9 +11,12 @@ class StageTimes:
 
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)
+    check: OnEvent = ignore
+    """Asked first, and raises where the run must not go on."""
 
     def __call__(self, event: Event) -> None:
         """Pass one event on."""
+        self.check(event)
         if isinstance(event, StageEnded):
             seconds, size = self.stages.get(event.stage, (0.0, 0))
             self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)

@@ -41,7 +41,7 @@ class NativeSink:
         self._lengths: list[npt.NDArray[np.int64]] = []
 
     def _open(self, suffix: str) -> WholeFile:
-        return self._stack.enter_context(self._folder.create(self._name + suffix))
+        return self._stack.enter_context(self._folder.create_once(self._name + suffix))
 
     def write(
         self, ids: Ids, lengths: npt.NDArray[np.int64], mask: npt.NDArray[np.uint8] | None
