@@ -66,7 +66,7 @@ def compare_all(
             return found
         if written.left:
             found.add(f"{each.source}: {written.left:,} documents are no longer in the source")
-    found.source_bytes = sum(read["bytes"] for read in reading.read)
+    found.source_bytes = reading.bytes_in
     found.problems[:0] = _account_problems(folder, values, reading)
     found.end(each.source)
     return found

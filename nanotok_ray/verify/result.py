@@ -16,7 +16,7 @@ class Verification:
     sampled: int = 0
     """Documents decoded and compared with their source."""
     source_bytes: int = 0
-    """Bytes that were read again from the sources."""
+    """Bytes of the documents that were read again from the sources."""
     problems: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     """Slices that could not be checked, and why: nothing is known of them."""

@@ -111,6 +111,7 @@ def _source_documents(
             piece, kind=each.kind, column=each.column, max_document_bytes=max_document_bytes
         )
         for batch in reader:
+            found.source_bytes += batch.documents.num_bytes
             for index, number in enumerate(batch.numbers.tolist()):
                 place = (piece.path, batch.group, number)
                 if place in wanted:
@@ -118,7 +119,6 @@ def _source_documents(
                     yield place, batch.documents[index]
             if not left[piece.path]:
                 break
-        found.source_bytes += reader.num_bytes
 
 
 class _Written:

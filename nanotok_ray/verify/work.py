@@ -63,7 +63,7 @@ class SliceCheck:
     sampled: int = 0
     """Documents compared with their source."""
     source_bytes: int = 0
-    """Bytes of the sources that were read again."""
+    """Bytes of the documents that were read again from the sources."""
 
 
 @dataclass(frozen=True, slots=True)
