@@ -125,6 +125,14 @@ class Documents:
             return Documents(data=self.data, offsets=self.offsets[first : stop + 1])
         return Documents.from_bytes([self[int(index)] for index in indices])
 
+    def part(self, start: int, stop: int) -> "Documents":
+        """Give neighbouring documents without copying them.
+
+        >>> list(Documents.from_strings(["a", "b", "c"]).part(1, 3))
+        [b'b', b'c']
+        """
+        return Documents(data=self.data, offsets=self.offsets[start : stop + 1])
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

@@ -33,6 +33,8 @@ class SliceReading:
     slice: Slice
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A larger document is quarantined, unread."""
+    with_ids: bool = True
+    """Whether the ids are read, if the slice has an id column."""
     documents_in: int = 0
     text_bytes: int = 0
     """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
@@ -54,6 +56,7 @@ class SliceReading:
                 piece,
                 kind=self.slice.kind,
                 column=self.slice.column,
+                id_column=self.slice.id_column if self.with_ids else None,
                 max_document_bytes=self.max_document_bytes,
             )
             for batch in reader:
@@ -82,6 +85,7 @@ class SliceReading:
                 reason=reason,
                 hash64=int(_core.hash_documents(document.data, document.offsets)[0]),
                 num_bytes=document.num_bytes,
+                id=None if batch.ids is None else batch.ids[index].decode() or None,
             ),
         )
 
@@ -112,6 +116,7 @@ class SliceReading:
         return replace(
             batch,
             documents=batch.documents.take(keep),
+            ids=None if batch.ids is None else batch.ids.take(keep),
             positions=batch.positions[keep],
             numbers=batch.numbers[keep],
             bad=batch.bad if self.slice.split == "train" else (),
@@ -136,6 +141,7 @@ class SliceReading:
                 reason=bad.reason,
                 hash64=None if bad.hash64 is None else f"{bad.hash64:016x}",
                 bytes=bad.num_bytes,
+                id=bad.id,
             )
         )
 

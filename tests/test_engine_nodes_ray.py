@@ -27,7 +27,7 @@ QUICK = Patience(first_wait=0.01, longest_wait=0.02)
 HEALTH = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_failure_threshold": 3,
+    "health_check_failure_threshold": 5,
 }
 """So that a dead node is noticed in seconds."""
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.sources.json_lines import Rejected, text_of, text_of_long
+from nanotok_ray.sources.json_lines import Rejected, text_and_id, text_and_id_of_long, text_of
 
 PARTS = [
     *("a", "é", "🙂", "\\n", '\\"', "\\\\", "\\/", "\\u00e9", "\\ud83d", "\\ude42", "\\u0000"),
@@ -17,7 +17,10 @@ strings = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 
 
 def same(line: bytes, shortest: int) -> None:
-    quick, long = text_of(line, field="text"), text_of_long(line, field="text", shortest=shortest)
+    fields = {"field": "text", "id_field": "id"}
+    quick, quick_id = text_and_id(line, **fields)
+    long, long_id = text_and_id_of_long(line, **fields, shortest=shortest)
+    assert quick_id == long_id
     if isinstance(quick, Rejected):
         assert isinstance(long, Rejected)
         assert long.reason.partition(":")[0] == quick.reason.partition(":")[0]
@@ -33,7 +36,8 @@ def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):
     for line in (
         f'{{"text": "{one}", "more": ["{two}", {{"text": "{three}"}}]}}',
         f'{{"{one}": "{two}", "text": "{three}"}}',
-        f'{{"text": "{one}{two}{three}"}}',
+        f'{{"text": "{one}{two}{three}", "id": "{two}"}}',
+        f'{{"text": "{one}", "id": 12345678901234567890}}',
         f'{{"text": "{one}", "text": "{two}"}} {three}',
         f'["{one}", "{two}"]',
     ):

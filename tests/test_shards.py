@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.shards import ShardSettings, tokenize_slice
@@ -24,9 +25,10 @@ class MemorySink:
     """Keeps what it is given."""
 
     def __init__(self):
-        self.ids, self.lengths, self.mask = [], [], []
+        self.ids, self.lengths, self.mask, self.names = [], [], [], []
 
-    def write(self, ids, lengths, mask):
+    def write(self, ids, lengths, mask, document_ids):
+        self.names += map(int, document_ids)
         self.ids += ids.tolist()
         self.lengths += lengths.tolist()
         self.mask += mask.tolist()
@@ -61,6 +63,9 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
                 group=None,
                 kept=np.arange(len(lengths)),
                 rows=np.arange(next_row, next_row + len(lengths)),
+                document_ids=Documents.from_strings(
+                    [str(row) for row in range(next_row, next_row + len(lengths))]
+                ),
             )
         )
         next_id += total
@@ -69,6 +74,7 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
     assert [n for sink in sinks for n in sink.lengths] == [n for own in batches for n in own]
     assert [n for sink in sinks for n in sink.ids] == [*range(next_id)]
     assert [n for sink in sinks for n in sink.mask] == [n % 2 for n in range(next_id)]
+    assert [name for sink in sinks for name in sink.names] == [*range(next_row)]
     rows = [mapped_rows(entry) for shard in writer.shards for entry in shard["source_map"]]
     assert np.concatenate([*rows, np.zeros(0)]).tolist() == [*range(next_row)]
     assert [shard["bytes"] for shard in writer.shards] == [3 * len(sink.ids) for sink in sinks]

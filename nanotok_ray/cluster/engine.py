@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cluster.attempts import Attempts, Call
 from nanotok_ray.cluster.call import run_call
-from nanotok_ray.cluster.cancelling import cancel
+from nanotok_ray.cluster.cancelling import Overtaken, cancel
 from nanotok_ray.cluster.deaths import failure_of
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.pace import Pace
@@ -64,7 +64,7 @@ def run_tasks(
     patience = patience or Patience()
     attempts = Attempts(known, patience=patience)
     with probes_in({place for task in known for place in task.shared}) as probes:
-        flight = _Flight(known, attempts, Pace(patience), probes=probes)
+        flight = _Flight(known, attempts, patience, probes=probes)
         flight.on_note = on_note or flight.on_note
         try:
             while not attempts.is_over:
@@ -83,7 +83,7 @@ class _Flight:
         self,
         tasks: Sequence[Task],
         attempts: Attempts,
-        pace: Pace,
+        patience: Patience,
         *,
         probes: Sequence[Probe],
     ) -> None:
@@ -91,7 +91,8 @@ class _Flight:
 
         self._tasks = tasks
         self._attempts = attempts
-        self._pace = pace
+        self._pace = Pace(patience)
+        self._overtaken = Overtaken(patience.overtaken_grace)
         self._probes = probes
         self._remote = ray.remote(max_retries=0)(run_call)
         self._calls: dict[ray.ObjectRef[Any], Call] = {}
@@ -152,12 +153,14 @@ class _Flight:
         return self._settle(call, self._outcomes(reference, call))
 
     def give_up_late_ones(self) -> list[Ended]:
-        """Cancel calls that run past their deadlines, and give the slices that ended with them.
+        """Kill calls that run past their deadlines, and give the slices that ended with them.
 
         Nobody knows when Ray starts a call; while fewer CPUs are busy than calls seem to run, some
         only wait for a CPU, and none is given up.
         """
-        late = self._pace.past_deadline(time.monotonic())
+        now = time.monotonic()
+        self._overtaken.kill_late(now)
+        late = self._pace.past_deadline(now)
         if not late or self.room.cpus - free_cpus() < self._pace.num_running:
             return []
         ended = []
@@ -173,8 +176,9 @@ class _Flight:
         return ended
 
     def cancel_all(self) -> None:
-        """Cancel what is in flight."""
+        """Cancel what is in flight, and kill what was overtaken and has not ended yet."""
         cancel(list(self._calls))
+        self._overtaken.end()
 
     def _settle(self, call: Call, outcomes: Sequence[Outcome]) -> list[Ended]:
         """Take what became of a call that is no longer in flight."""
@@ -188,7 +192,7 @@ class _Flight:
             self._pace.left(call.twin, now, cpus=self.room.cpus)
             reference = self._references.pop(call.twin)
             del self._calls[reference]
-            cancel([reference])
+            self._overtaken.add(reference, now)
         return ended
 
     def _fill_with_seconds(self, now: float) -> None:

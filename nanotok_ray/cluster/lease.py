@@ -25,6 +25,7 @@ from nanotok_ray.cluster.lease_file import (
 from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.errors import (
     LeaseLostError,
+    NanotokError,
     OutputInUseError,
     TransientIOError,
 )
@@ -215,9 +216,9 @@ def leased(out: Folder, *, command: str, on_event: OnEvent) -> Iterator[Lease]:
 def _keep(lease: Lease, stop: threading.Event) -> None:
     """Renew until told to stop, then release: one thread, so that no renewal comes after it."""
     while not stop.wait(RENEW_SECONDS):
-        with suppress(OSError):
+        with suppress(OSError, NanotokError):
             lease.renew()
-    with suppress(OSError):
+    with suppress(OSError, NanotokError):
         lease.release()
 
 

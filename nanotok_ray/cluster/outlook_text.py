@@ -112,6 +112,8 @@ def _frozen_line(frozen: Mapping[str, str]) -> str:
             f"not frozen  the output is finished and verifies with the {frozen['path']} it has, "
             "which stays until a job replaces it"
         )
+    if frozen["status"] == "in use":
+        return f"not frozen  another run has this output, and {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
     return f"frozen      {frozen['path']}{before}: a file added from now on is train"
 

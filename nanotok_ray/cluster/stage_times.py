@@ -12,12 +12,12 @@ class StageTimes:
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)
     check: OnEvent = ignore
-    """Asked first, and raises where the run must not go on."""
+    """Raises where the run must not go on; asked last, just before it does."""
 
     def __call__(self, event: Event) -> None:
         """Pass one event on."""
-        self.check(event)
         if isinstance(event, StageEnded):
             seconds, size = self.stages.get(event.stage, (0.0, 0))
             self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
         self.on_event(event)
+        self.check(event)

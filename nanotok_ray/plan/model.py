@@ -34,6 +34,9 @@ class Slice:
     pieces: tuple[Piece, ...]
     files: tuple[SourceFile, ...]
     """The file of each piece."""
+    id_column: str | None = None
+    """What is carried along beside each document; it is not in the key, since it does not say which
+    documents these are."""
 
     @property
     def num_bytes(self) -> int:
@@ -81,6 +84,7 @@ class PlannedSource:
     splits: tuple[str, ...]
     """The split of each file; `share` where its documents are split by hash."""
     slices: tuple[Slice, ...]
+    id_column: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -201,6 +201,7 @@ _SOURCE: dict[str, _Reader] = {
     "paths": _paths,
     "format": _optional(_string),
     "column": _string,
+    "id_column": _optional(_string),
     "split": _string,
     "val_files": _strings,
     "count": _boolean,

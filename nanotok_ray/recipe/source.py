@@ -49,6 +49,9 @@ class SourceRecipe:
     weight: str = "1"
     """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
     much of all that is learned from."""
+    id_column: str | None = None
+    """Parquet column or JSON field, a string or an integer, that is carried along beside each
+    document; None: nothing is."""
     prepend: tuple[str, ...] = DERIVED
     """Special tokens put before each document. Default: `<|bos|>` for text, none for chat."""
     append: tuple[str, ...] = ()
@@ -74,6 +77,7 @@ class SourceRecipe:
                 f"{self._key('column')} = {self.column!r}, but the format {self.format!r} has no "
                 "columns; leave it out"
             )
+        self._check_id_column()
         self._fill_in_defaults()
         self._check_split()
         self._check_weight()
@@ -144,6 +148,18 @@ class SourceRecipe:
             raise RecipeError(
                 f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val', "
                 "'files' and 'share:S' with 0 < S < 1, as in 'share:0.01'"
+            )
+
+    def _check_id_column(self) -> None:
+        if self.id_column == "":
+            raise RecipeError(
+                f"{self._key('id_column')} is empty; name a column or JSON field, or leave it out"
+            )
+        if self.id_column is not None and self.format in {"lines", "document"}:
+            raise RecipeError(
+                f"{self._key('id_column')} = {self.id_column!r}, but the format {self.format!r} "
+                "has text alone and no columns; leave it out, the source map of a record tells "
+                "the file and place of each document"
             )
 
     def _check_weight(self) -> None:

@@ -113,6 +113,7 @@ class Renderer:
             group=batch.group,
             kept=kept,
             rows=batch.numbers[kept],
+            document_ids=None if batch.ids is None else batch.ids.take(kept),
         )
 
     def _conversations(self, piece: int, batch: Batch) -> Rendered | None:

@@ -39,4 +39,6 @@ class ShardSettings:
 
     def key(self, each: Slice) -> str:
         """Give the key of the shards of a slice."""
-        return key_of({"slice": each.key, "shards": {**self.to_dict(), "format": SHARD_FORMAT}})
+        ids = {} if each.id_column is None else {"id_column": each.id_column}
+        own = {**self.to_dict(), **ids, "format": SHARD_FORMAT}
+        return key_of({"slice": each.key, "shards": own})

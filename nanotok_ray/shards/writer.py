@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.documents import Documents
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.shards.source_map import SourceMap
 from nanotok_ray.sources import Piece
@@ -30,6 +31,8 @@ class Rendered:
     kept: npt.NDArray[np.int64]
     """Which documents of the batch they are."""
     rows: npt.NDArray[np.int64]
+    document_ids: Documents | None
+    """What their `id_column` says, as UTF-8; empty where it says nothing."""
 
 
 class ShardWriter:
@@ -71,8 +74,11 @@ class ShardWriter:
         if not self._sinks:
             self._sinks = self._open_sinks(len(self.shards))
         mask = None if documents.mask is None else documents.mask[tokens]
+        document_ids = documents.document_ids
+        if document_ids is not None:
+            document_ids = document_ids.part(chosen.start, chosen.stop)
         for sink in self._sinks:
-            sink.write(documents.ids[tokens], documents.lengths[chosen], mask)
+            sink.write(documents.ids[tokens], documents.lengths[chosen], mask, document_ids)
         self._map.add(documents.piece, documents.group, documents.rows[chosen])
         self._documents += chosen.stop - chosen.start
         self._tokens += tokens.stop - tokens.start

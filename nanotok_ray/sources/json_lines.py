@@ -22,6 +22,15 @@ _NAMES = {
     float: "a number",
 }
 
+
+class Integer(str):
+    """An integer as it is written, of any length; no string."""
+
+    __slots__ = ()
+
+
+_NAMES[Integer] = "a number"
+_ID_DECODER = json.JSONDecoder(parse_int=Integer)
 # Numbers are never looked at; as floats they parse whatever their length, as ints they do not.
 _DECODER = json.JSONDecoder(parse_int=float)
 
@@ -65,36 +74,58 @@ def text_of(line: Raw, *, field: str) -> Raw | Rejected:
     >>> text_of(b'{"text": null}', field="text")
     Rejected(reason="field is null: 'text'")
     """
+    return text_and_id(line, field=field, id_field=None)[0]
+
+
+def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
+    """Give the UTF-8 of a string field, and that of the id, empty if there is none.
+
+    >>> text_and_id(b'{"text": "hello", "id": 7}', field="text", id_field="id")
+    (b'hello', b'7')
+    """
     if len(line) > LONG_LINE_BYTES:
-        return text_of_long(line, field=field)
-    value = _parse(line)
+        return text_and_id_of_long(line, field=field, id_field=id_field)
+    value = _parse(line, with_id=id_field is not None)
     if isinstance(value, Rejected):
-        return value
+        return value, b""
     text = _field_of(value, field)
-    return text if isinstance(text, Rejected) else to_utf8(text)
+    document = text if isinstance(text, Rejected) else to_utf8(text)
+    return document, to_utf8(_id_of(value, id_field))
 
 
-def text_of_long(line: Raw, *, field: str, shortest: int | None = None) -> Raw | Rejected:
-    """Give what `text_of` gives, slower, in memory for the line and its text alone.
+def text_and_id_of_long(
+    line: Raw, *, field: str, id_field: str | None = None, shortest: int | None = None
+) -> tuple[Raw | Rejected, bytes]:
+    """Give what `text_and_id` gives, slower, in memory for the line and its text alone.
 
     Strings of `shortest` bytes are long; None: chosen so that there are few of them.
     """
     if isinstance(checked := check_text(line), Rejected):
-        return checked
+        return checked, b""
     skeleton = skeleton_of(line, shortest=shortest)
-    value = _parse_text(skeleton.text, tell_place=False)
+    value = _parse_text(skeleton.text, with_id=id_field is not None, tell_place=False)
     if isinstance(value, Rejected):
-        return value
-    text = _field_of(value, field)
-    place = None if isinstance(text, Rejected) else skeleton.place_of(text)
-    found: Raw | Rejected = to_utf8(text) if isinstance(text, str) and place is None else b""
-    for start, end in skeleton.strings:  # all of them: one that is no JSON makes the line bad
+        return value, b""
+    text, id_text = _field_of(value, field), _id_of(value, id_field)
+    wanted = {
+        each: None if isinstance(each, Integer) else skeleton.place_of(each)
+        for each in (text, id_text)
+        if isinstance(each, str)
+    }
+    found: dict[tuple[int, int], bytearray] = {}
+    for place in skeleton.strings:  # all of them: one that is no JSON makes the line bad
         try:
-            decoded = decode_string(line, start, end)
+            decoded = decode_string(line, *place)
         except json.JSONDecodeError as error:
-            return Rejected(f"invalid JSON: {error.msg}")
-        found = decoded if place == (start, end) else found
-    return text if isinstance(text, Rejected) else found
+            return Rejected(f"invalid JSON: {error.msg}"), b""
+        if place in wanted.values():
+            found[place] = decoded
+
+    def bytes_of(each: str) -> Raw:
+        place = wanted[each]
+        return to_utf8(each) if place is None else found[place]
+
+    return text if isinstance(text, Rejected) else bytes_of(text), bytes(bytes_of(id_text))
 
 
 def _field_of(value: object, field: str) -> str | Rejected:
@@ -106,32 +137,40 @@ def _field_of(value: object, field: str) -> str | Rejected:
     text = value[field]
     if text is None:
         return Rejected(f"field is null: {field!r}")
-    if not isinstance(text, str):
+    if not isinstance(text, str) or isinstance(text, Integer):
         return Rejected(f"field is not a string: {field!r} is {_name(text)}")
     return text
 
 
-def check_conversation(line: Raw) -> Raw | Rejected:
-    """Give back a line that is a JSON object or array; what it must hold is the chat's business."""
-    value = _parse(line)
+def _id_of(value: object, field: str | None) -> str:
+    found = value.get(field) if isinstance(value, dict) and field is not None else None
+    return found if isinstance(found, str) else ""
+
+
+def conversation_and_id(line: Raw, *, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
+    """Give back a line that is a JSON object or array, and the id of an object.
+
+    What a conversation must hold is the chat's business.
+    """
+    value = _parse(line, with_id=id_field is not None)
     if isinstance(value, Rejected):
-        return value
+        return value, b""
     if not isinstance(value, dict | list):
-        return Rejected(f"not an object or array: {_name(value)}")
-    return line
+        return Rejected(f"not an object or array: {_name(value)}"), b""
+    return line, to_utf8(_id_of(value, id_field))
 
 
-def _parse(line: Raw) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _parse(line: Raw, *, with_id: bool) -> Any:  # noqa: ANN401 - whatever JSON holds
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
         return Rejected(invalid_utf8(error.start))
-    return _parse_text(text)
+    return _parse_text(text, with_id=with_id)
 
 
-def _parse_text(text: str, *, tell_place: bool = True) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _parse_text(text: str, *, with_id: bool, tell_place: bool = True) -> Any:  # noqa: ANN401
     try:
-        return _DECODER.decode(text)
+        return (_ID_DECODER if with_id else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         place = f" (char {error.pos})" if tell_place else ""
         return Rejected(f"invalid JSON: {error.msg}{place}")

@@ -14,9 +14,9 @@ from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import (
     Raw,
     Rejected,
-    check_conversation,
     check_text,
-    text_of,
+    conversation_and_id,
+    text_and_id,
     too_large,
 )
 from nanotok_ray.sources.line_blocks import BLOCK_BYTES, LineBlocks, LongLine
@@ -32,7 +32,8 @@ from nanotok_ray.storage import version_of
 
 _BOM = b"\xef\xbb\xbf"
 
-_Parser = Callable[[Raw], Raw | Rejected]
+_Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
+"""Takes a line; gives its document and its id, which may be empty."""
 _Lines = Iterator[tuple[int, Raw | LongLine]]
 
 
@@ -41,6 +42,7 @@ def read_lines(
     *,
     kind: str,
     column: str,
+    id_column: str | None,
     batch_documents: int,
     account: ReadAccount,
     max_document_bytes: int,
@@ -50,8 +52,8 @@ def read_lines(
     Raises:
         SourceError: the file is not as it was when the plan was made.
     """
-    builder = BatchBuilder(batch_documents=batch_documents)
-    parse = _parser(piece, kind=kind, column=column)
+    builder = BatchBuilder(batch_documents=batch_documents, with_ids=id_column is not None)
+    parse = _parser(piece, kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if piece.format == "jsonl" else _is_empty
     read = _read_range if piece.compression is None else _read_stream
     for position, line in read(piece, builder, account, max_document_bytes):
@@ -62,10 +64,12 @@ def read_lines(
         elif is_blank(line):
             builder.skip_blank()
             continue
-        elif isinstance(document := parse(line), Rejected):
-            builder.set_aside(line, position=position, reason=document.reason)
         else:
-            builder.add(document, position=position)
+            document, own = parse(line)
+            if isinstance(document, Rejected):
+                builder.set_aside(line, position=position, reason=document.reason, id_text=own)
+            else:
+                builder.add(document, position=position, id_text=own)
         if builder.is_full:
             line, document = b"", b""  # noqa: PLW2901 - only the batch holds on to what is large
             yield builder.take()
@@ -73,12 +77,12 @@ def read_lines(
         yield builder.take()
 
 
-def _parser(piece: Piece, *, kind: str, column: str) -> _Parser:
+def _parser(piece: Piece, *, kind: str, column: str, id_column: str | None) -> _Parser:
     if piece.format == "lines":
-        return check_text
+        return lambda line: (check_text(line), b"")
     if kind == "chat":
-        return check_conversation
-    return lambda line: text_of(line, field=column)
+        return lambda line: conversation_and_id(line, id_field=id_column)
+    return lambda line: text_and_id(line, field=column, id_field=id_column)
 
 
 def _is_blank_json(line: Raw) -> bool:

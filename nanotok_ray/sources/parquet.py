@@ -19,7 +19,7 @@ from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash6
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
-from nanotok_ray.sources.parquet_column import chunk_range, open_parquet
+from nanotok_ray.sources.parquet_column import chunk_range, id_number, open_parquet, values_at
 from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, is_damage
 from nanotok_ray.sources.utf8 import invalid_at
 
@@ -28,6 +28,7 @@ def read_row_groups(
     piece: Piece,
     *,
     column: str,
+    id_column: str | None,
     batch_documents: int,
     account: ReadAccount,
     max_document_bytes: int,
@@ -43,28 +44,43 @@ def read_row_groups(
         check_unchanged(piece, file.version())
         parquet, number = open_parquet(file, url=piece.url, column=column)
         check_unchanged(piece, file.version(), footer_sha256=file.footer_sha256())
+        ids = [] if id_column is None else [id_number(parquet, url=piece.url, column=id_column)]
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
         for group in range(piece.start, piece.stop):
             num_rows = metadata.row_group(group).num_rows
-            chunk = metadata.row_group(group).column(number)
-            headers = file.load(*chunk_range(chunk), account=account)
-            rows = headers.batch_rows(most=_batch_rows(chunk, most=batch_documents))
-            problem = headers.problem(chunk.compression, max_document_bytes=max_document_bytes)
+            chunks = [metadata.row_group(group).column(each) for each in (*ids, number)]
+            chunk = chunks[-1]  # read last, so it is still held when it is decoded
+            rows, problem = _batch_rows(chunk, most=batch_documents), None
+            for each in chunks:
+                headers = file.load(*chunk_range(each), account=account)
+                rows = headers.batch_rows(most=rows)
+                problem = problem or headers.problem(
+                    each.compression, max_document_bytes=max_document_bytes
+                )
+            place = _Place(
+                group=group,
+                column=column,
+                id_column=id_column,
+                max_document_bytes=max_document_bytes,
+            )
             arrays = (
-                _all_rows(_arrays(parquet, group, column=column, batch_rows=rows), num_rows)
+                _all_rows(place.arrays(parquet, batch_rows=rows), num_rows)
                 if problem is None
                 else iter([Rejected(problem)])
             )
-            place = _Place(group=group, column=column, max_document_bytes=max_document_bytes)
             yield from place.batches(arrays, rows=(first_row, first_row + num_rows), chunk=chunk)
             first_row += num_rows
         check_unchanged(piece, file.version(again=True))
 
 
-def _all_rows(arrays: Iterator[pa.Array], num_rows: int) -> Iterator[pa.Array | Rejected]:
+_Arrays = tuple[pa.Array, pa.Array | None]
+"""Texts, and their ids if these are read."""
+
+
+def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Rejected]:
     """Give arrays until they have all rows of a row group, or, as the last, why they have not.
 
     Arrow skips a page whose header makes no sense to it, and ends early without an error.
@@ -72,35 +88,34 @@ def _all_rows(arrays: Iterator[pa.Array], num_rows: int) -> Iterator[pa.Array | 
     left = num_rows
     while left:
         try:
-            array = next(arrays, None)
+            found = next(arrays, None)
         except (OSError, pa.ArrowException) as error:
             if not is_damage(error):
                 raise
             yield Rejected(str(error))
             return
-        if array is None or len(array) > left:
+        if found is None or len(found[0]) > left:
             yield Rejected(f"the column chunk has other than {num_rows} rows")
             return
-        left -= len(array)
-        yield array
+        left -= len(found[0])
+        yield found
 
 
-def _arrays(
-    parquet: pq.ParquetFile, group: int, *, column: str, batch_rows: int
-) -> Iterator[pa.Array]:
-    """Give the column of one row group as plain string arrays."""
-    batches = parquet.iter_batches(
-        batch_size=batch_rows, row_groups=[group], columns=[column], use_threads=False
-    )
-    for batch in batches:
-        array = batch.column(0)
-        while pa.types.is_struct(array.type):  # only the one leaf was read
-            array = array.flatten()[0]
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            array = array.cast(pa.large_string())
-        yield array
+def _plain(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array
+    return array.cast(pa.large_string())
+
+
+def _ids(array: pa.Array) -> pa.Array:
+    """Give ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
+    texts = pc.fill_null(_plain(array), "")
+    if _is_utf8(texts):
+        return texts
+    raw = texts.cast(pa.large_binary()).to_pylist()
+    return pa.array([each.decode(errors="replace") for each in raw], pa.large_string())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,36 +124,49 @@ class _Place:
 
     group: int
     column: str
+    id_column: str | None
     max_document_bytes: int
 
     def batches(
         self,
-        arrays: Iterator[pa.Array | Rejected],
+        arrays: Iterator[_Arrays | Rejected],
         *,
         rows: tuple[int, int],
         chunk: pq.ColumnChunkMetaData,
     ) -> Iterator[Batch]:
         """Give the rows of a row group, and a tail for those that cannot be read."""
         row, end = rows
-        for array in arrays:
-            if isinstance(array, Rejected):
-                yield self._tail(array, row=row, end=end, num_bytes=chunk.total_compressed_size)
+        for found in arrays:
+            if isinstance(found, Rejected):
+                yield self._tail(found, row=row, end=end, num_bytes=chunk.total_compressed_size)
             else:
-                yield self._batch(array, first_row=row)
-                row += len(array)
+                yield self._batch(*found, first_row=row)
+                row += len(found[0])
 
-    def _batch(self, array: pa.Array, *, first_row: int) -> Batch:
+    def arrays(self, parquet: pq.ParquetFile, *, batch_rows: int) -> Iterator[_Arrays]:
+        """Give the texts of the row group as plain string arrays, and their ids."""
+        columns = [self.column] if self.id_column is None else [self.column, self.id_column]
+        batches = parquet.iter_batches(
+            batch_size=batch_rows, row_groups=[self.group], columns=columns, use_threads=False
+        )
+        for batch in batches:
+            ids = None if self.id_column is None else _ids(values_at(batch, self.id_column))
+            yield _plain(values_at(batch, self.column)), ids
+
+    def _batch(self, array: pa.Array, ids: pa.Array | None, *, first_row: int) -> Batch:
         rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
         bad: list[BadDocument] = []
         if array.null_count or self._has_too_large(array) or not _is_utf8(array):
-            good, bad = self._sort_out(array, first_row=first_row)
+            good, bad = self._sort_out(array, ids, first_row=first_row)
             array, rows = array.take(pa.array(good)), rows[good]
+            ids = None if ids is None else ids.take(pa.array(good))
         return Batch(
             documents=Documents.from_arrow(array),
             positions=rows,
             numbers=rows,
             group=self.group,
             bad=tuple(bad),
+            ids=None if ids is None else Documents.from_arrow(ids),
         )
 
     def _has_too_large(self, array: pa.Array) -> bool:
@@ -146,7 +174,7 @@ class _Place:
         return longest is not None and int(longest) > self.max_document_bytes
 
     def _sort_out(
-        self, array: pa.Array, *, first_row: int
+        self, array: pa.Array, ids: pa.Array | None, *, first_row: int
     ) -> tuple[NDArray[np.int64], list[BadDocument]]:
         """Give the places of good texts, and the bad ones; slow, for batches that have bad ones."""
         good: list[int] = []
@@ -160,7 +188,12 @@ class _Place:
             row = first_row + place
             bad.append(
                 BadDocument(
-                    number=row, position=row, reason=reason, hash64=hash64, num_bytes=num_bytes
+                    number=row,
+                    position=row,
+                    reason=reason,
+                    hash64=hash64,
+                    num_bytes=num_bytes,
+                    id=None if ids is None else ids[place].as_py() or None,
                 )
             )
         return np.array(good, dtype=np.int64), bad
@@ -186,6 +219,7 @@ class _Place:
             numbers=nothing,
             group=self.group,
             bad=(bad,),
+            ids=None if self.id_column is None else Documents.from_bytes([]),
         )
 
 

@@ -57,6 +57,7 @@ def read_piece(
     *,
     kind: str,
     column: str,
+    id_column: str | None = None,
     batch_documents: int = 1024,
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
 ) -> PieceReader:
@@ -76,6 +77,7 @@ def read_piece(
         batches = read_row_groups(
             piece,
             column=column,
+            id_column=id_column,
             batch_documents=batch_documents,
             account=account,
             max_document_bytes=max_document_bytes,
@@ -85,6 +87,7 @@ def read_piece(
             piece,
             kind=kind,
             column=column,
+            id_column=id_column,
             batch_documents=batch_documents,
             account=account,
             max_document_bytes=max_document_bytes,
