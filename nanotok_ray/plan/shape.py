@@ -64,6 +64,8 @@ def check_plan(values: Mapping[str, Any], *, name: str) -> None:
 
 def _check_source(source: Mapping[str, Any], *, name: str) -> None:
     files = source["files"]
+    if not optional(text)(source.get("id_column")):
+        raise CorruptOutputError(f"{name} has an id_column that is no text")
     for file in files:
         if any(len(group) != 2 for group in file["layout"]):  # noqa: PLR2004 - rows and bytes
             raise CorruptOutputError(f"{name}: a row group of {file['path']!r} is no pair")

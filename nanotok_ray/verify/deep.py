@@ -151,6 +151,7 @@ def _part(batch: Batch, at: npt.NDArray[np.int64]) -> Batch:
         documents=batch.documents.take(at),
         positions=batch.positions[at],
         numbers=batch.numbers[at],
+        ids=None if batch.ids is None else batch.ids.take(at),
     )
 
 

@@ -128,6 +128,8 @@ def _name_problems(values: Mapping[str, Any], each: Slice | None, told: str) -> 
     with_mask = any(name.endswith(".mask") for name in found) if each is None else _is_chat(each)
     needed = [f"{name}{suffix}" for name in shards for suffix in (".bin", ".idx")]
     needed += [f"{name}.mask" for name in shards if with_mask]
+    with_ids = each is not None and each.id_column is not None
+    needed += [f"{name}.ids" for name in shards if with_ids]
     needed += [quarantine] if values["documents"]["quarantined"] else []
     for name in sorted(set(needed) - set(found)):
         yield f"{told} does not name {name}"
