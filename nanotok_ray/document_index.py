@@ -22,6 +22,15 @@ _HEADER = struct.Struct("<9sQBQQ")
 MAX_DOCUMENT_TOKENS = 2**31 - 1
 
 
+def index_bytes(documents: int) -> int:
+    """Give the size of the index of so many documents.
+
+    >>> index_bytes(3) == len(pack_index(np.array([3, 0, 2]), item_bytes=2))
+    True
+    """
+    return _HEADER.size + 20 * documents + 8
+
+
 def pack_index(lengths: npt.NDArray[np.int64], *, item_bytes: int) -> bytes:
     """Write the index of documents of these lengths in tokens.
 
@@ -62,7 +71,7 @@ def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray
     sizes = {own: size for size, own in _TYPE_CODES.items()}
     if magic != _MAGIC or version != _VERSION or code not in sizes or ends != count + 1:
         raise CorruptOutputError(f"{name} does not begin as a document index does")
-    expected = _HEADER.size + 20 * count + 8
+    expected = index_bytes(count)
     if len(data) != expected:
         raise CorruptOutputError(f"{name} has {len(data)} bytes, {count} documents need {expected}")
     lengths = data[_HEADER.size : _HEADER.size + 4 * count].view("<i4")
@@ -74,3 +83,18 @@ def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray
     ):
         raise CorruptOutputError(f"{name}: lengths and positions of its documents do not agree")
     return positions, sizes[code]
+
+
+def check_sequences(data: npt.NDArray[np.uint8], *, name: str) -> None:
+    """Refuse an index, else sound, whose documents are not one sequence each, as Megatron reads it.
+
+    Raises:
+        CorruptOutputError: naming the first document that is not.
+    """
+    count = (len(data) - index_bytes(0)) // 20
+    found = data[_HEADER.size + 12 * count :].view("<i8")
+    wrong = np.flatnonzero(found != np.arange(count + 1))
+    if len(wrong):
+        raise CorruptOutputError(
+            f"{name}: document {wrong[0]} begins at sequence {found[wrong[0]]}, not its own"
+        )

@@ -23,7 +23,7 @@ from nanotok_ray.manifest import (
 from nanotok_ray.output import Record, expected_records, finished_records, settings_from
 from nanotok_ray.plan import plan_from_json
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify.output import read_manifest
+from nanotok_ray.verify.inputs import read_manifest
 
 _RECORDS, _QUARANTINE = "records/tokenize/", "quarantine/"
 _FOLDERS = {"records", "quarantine", "run"}

@@ -89,7 +89,7 @@ def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]
     """
     try:
         values = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # of lists in lists in lists
         raise CorruptOutputError(f"{name} is not JSON: {error}") from error
     found = values.get("format") if isinstance(values, dict) else None
     if found != expected_format:

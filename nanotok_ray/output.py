@@ -22,11 +22,15 @@ from nanotok_ray.manifest import (
     pack_shards_index,
     to_json,
 )
+from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.plan import Plan, Slice, plan_to_json
 from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+
+RECORDS = "records/tokenize/"
+"""Where the records of shards lie in the output folder."""
 
 _READERS = 16  # opening a remote file is waiting
 
@@ -80,7 +84,7 @@ class Expected:
     def record_name(self) -> str:
         """Path of the record in the output folder."""
         each = self.slice
-        return f"records/tokenize/{each.source}/{each.split}/{each.name_for(self.key)}.json"
+        return f"{RECORDS}{each.source}/{each.split}/{each.name_for(self.key)}.json"
 
 
 def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[Expected]:
@@ -100,6 +104,7 @@ def read_record(folder: Folder, name: str) -> Record | None:
     except FileNotFoundError:
         return None
     values = from_json(data, name=folder.join(name), expected_format=RECORD_FORMAT)
+    check_record_shape(values, name=folder.join(name), of_shards=name.startswith(RECORDS))
     return Record(name=name, values=values, sha256=hashlib.sha256(data).hexdigest())
 
 

@@ -25,6 +25,14 @@ from nanotok_ray.manifest import (
     from_json,
     unpack_shards_index,
 )
+from nanotok_ray.output_shapes import (
+    MAX_MANIFEST_BYTES,
+    MAX_SHARDS_INDEX_BYTES,
+    check_manifest,
+    check_size,
+)
+from nanotok_ray.shard_paths import path_inside
+from nanotok_ray.shard_rows import check_rows, shard_name
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
@@ -44,17 +52,18 @@ def open_shards(folder: str, split: str = "train", source: str | None = None) ->
     """
     root = Path(folder)
     manifest = read_manifest(root)
-    data = (root / SHARDS_INDEX_NAME).read_bytes()
+    data = _read(root, SHARDS_INDEX_NAME, most=MAX_SHARDS_INDEX_BYTES)
     if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
         raise CorruptOutputError(f"{root / SHARDS_INDEX_NAME} is not the one the manifest names")
     index = unpack_shards_index(data)
+    names = manifest["sources"]
+    check_rows(index, sources=len(names))
     chosen = index.rows["split"] == _split_number(split)
     if source is not None:
-        names = manifest["sources"]
         if source not in names:
             raise SourceError(f"no source {source!r} in {folder}; there are {', '.join(names)}")
         chosen &= index.rows["source"] == names.index(source)
-    return Shards(root=root, index=index, rows=np.flatnonzero(chosen))
+    return Shards(root=root, index=index, rows=np.flatnonzero(chosen), sources=names)
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
@@ -65,14 +74,25 @@ def read_manifest(root: Path) -> dict[str, Any]:
         CorruptOutputError: it is not a manifest of this version.
     """
     path = root / MANIFEST_NAME
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
+    if not path.exists():
         raise IncompleteOutputError(
             f"{path} does not exist: the job has not finished, or {root} is not its output folder; "
             "run the job again, it goes on where it stopped"
-        ) from error
-    return from_json(data, name=str(path), expected_format=MANIFEST_FORMAT)
+        )
+    data = _read(root, MANIFEST_NAME, most=MAX_MANIFEST_BYTES)
+    values = from_json(data, name=str(path), expected_format=MANIFEST_FORMAT)
+    check_manifest(values, name=str(path))
+    return values
+
+
+def _read(root: Path, name: str, *, most: int) -> bytes:
+    """Give the bytes of a file of the folder, unless it is far larger than a job writes."""
+    path = path_inside(root, name)
+    try:
+        check_size(path.stat().st_size, most=most, name=str(path))
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise CorruptOutputError(f"{path} is missing, though the manifest names it") from error
 
 
 def _split_number(split: str) -> int:
@@ -89,6 +109,8 @@ class Shards:
     index: ShardsIndex
     rows: npt.NDArray[np.intp]
     """Which rows of shards.idx, in order."""
+    sources: list[str]
+    """Their names, as the rows number them."""
     _starts: list[int] = field(init=False)
     _open: "dict[int, _Shard]" = field(init=False, default_factory=dict)
 
@@ -124,7 +146,7 @@ class Shards:
     def shard_of(self, document: int) -> tuple[str, int]:
         """Return the name of the shard that holds a document, and the document's place in it."""
         place, number = self._place(document)
-        return self.index.name(int(self.rows[place])), number
+        return self._name(int(self.rows[place])), number
 
     @property
     def num_tokens(self) -> int:
@@ -143,8 +165,11 @@ class Shards:
         place, number = self._place(document)
         if place not in self._open:
             row = int(self.rows[place])
-            self._open[place] = _open_shard(self.root, self.index.name(row), self.index.rows[row])
+            self._open[place] = _open_shard(self.root, self._name(row), self.index.rows[row])
         return self._open[place], number
+
+    def _name(self, row: int) -> str:
+        return shard_name(self.index, row, sources=self.sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,27 +183,28 @@ def _open_shard(root: Path, name: str, row: np.void) -> _Shard:
     item_bytes = int(row["item_bytes"])
     index_path = root / f"{name}.idx"
     positions, own_bytes = unpack_index(
-        _mapped(index_path, int(row["idx_bytes"])), name=str(index_path)
+        _mapped(root, f"{name}.idx", int(row["idx_bytes"])), name=str(index_path)
     )
     if own_bytes != item_bytes or len(positions) != int(row["documents"]) + 1:
         raise CorruptOutputError(f"{index_path} does not agree with {SHARDS_INDEX_NAME}")
-    ids = _mapped(root / f"{name}.bin", int(row["bin_bytes"])).view(f"<u{item_bytes}")
+    ids = _mapped(root, f"{name}.bin", int(row["bin_bytes"])).view(f"<u{item_bytes}")
     if len(ids) != positions[-1]:
         raise CorruptOutputError(
             f"{name}.bin holds {len(ids)} tokens, its index says {positions[-1]}"
         )
     mask_bytes = int(row["mask_bytes"])
-    masks = _mapped(root / f"{name}.mask", mask_bytes) if mask_bytes else None
+    masks = _mapped(root, f"{name}.mask", mask_bytes) if mask_bytes else None
     return _Shard(ids=ids, positions=positions, masks=masks)
 
 
-def _mapped(path: Path, expected_bytes: int) -> npt.NDArray[np.uint8]:
+def _mapped(root: Path, name: str, expected_bytes: int) -> npt.NDArray[np.uint8]:
+    path = path_inside(root, name)
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:
-        raise CorruptOutputError(
-            f"{path} is missing; `nanotok verify {path.parent.parent}` says more"
-        ) from error
+        raise CorruptOutputError(f"{path} is missing; `nanotok verify {root}` says more") from error
+    if not path.is_file():
+        raise CorruptOutputError(f"{path} is not a file")
     if size != expected_bytes:
         raise CorruptOutputError(
             f"{path} has {size} bytes, {SHARDS_INDEX_NAME} says {expected_bytes}"

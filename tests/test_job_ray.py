@@ -1,14 +1,17 @@
 """Whole jobs on a real local Ray; a worker killed before it writes its record changes no byte."""
 
+import json
 import os
 import signal
 
 import pytest
 
+from nanotok_ray.cli.main import main
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError
+from tests.finished_output import finished_output
 from tests.small_corpus import contents, recipe, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -83,3 +86,15 @@ def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_tha
     assert started["tokenize"].todo < started["tokenize"].kept
     after = contents(tmp_path / "out")
     assert {name: after[name] for name in kept} == kept
+
+
+def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
+    out = finished_output(tmp_path)
+    path = min(out.glob("web/train/*.bin"))
+    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    assert main(["verify", str(out), "--deep"]) == 4
+    here = json.loads(capsys.readouterr().out)
+    assert main(["verify", str(out), "--deep", "--workers", "2"]) == 4
+    assert json.loads(capsys.readouterr().out) == here
+    assert [path.name in problem for problem in here["problems"]] == [True]
+    assert 0 < here["sampled"] < here["documents"] == 150

@@ -1,4 +1,4 @@
-"""The commands that only look: verify, inspect. They start no Ray."""
+"""The command that shows a document: inspect. Starts no Ray, changes nothing."""
 
 import argparse
 import os
@@ -8,26 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.manifest import SPLITS, TOKENIZER_FOLDER
 from nanotok_ray.reader import Shards, open_shards
-from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 
 _GREEN, _RED, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[0m"
 _TINTS = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
 """Two backgrounds, in turn, for the tokens of a text."""
-
-_VERIFY = """\
-Check a finished output: sizes, sha256, indexes, masks, sums, and a sample against the source.
-
-  nanotok verify /data/out
-  nanotok verify /data/out --no-sample     (where the sources are not at hand)
-
-Exits 4 when a problem is found. Changes nothing.
-"""
 
 _INSPECT = """\
 Show one document: its tokens in turn in two colours; with a mask, green is trained on, red is not.
@@ -39,13 +27,14 @@ Show one document: its tokens in turn in two colours; with a mask, green is trai
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the two commands to a parser."""
-    verify = _command(commands, "verify", _VERIFY)
-    verify.add_argument(
-        "--no-sample", action="store_true", help="do not compare documents with their source"
+    """Add the command to a parser."""
+    inspect = commands.add_parser(
+        "inspect",
+        help=_INSPECT.partition("\n")[0],
+        description=_INSPECT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verify.set_defaults(run=_run_verify)
-    inspect = _command(commands, "inspect", _INSPECT)
+    inspect.add_argument("folder", metavar="DIR", help="the output folder of a job")
     inspect.add_argument("--doc", type=int, default=0, metavar="N", help="number of the document")
     inspect.add_argument("--split", choices=SPLITS, default="train")
     inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
@@ -58,41 +47,6 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="auto: if stdout is a terminal",
     )
     inspect.set_defaults(run=_run_inspect)
-
-
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
-) -> argparse.ArgumentParser:
-    own = commands.add_parser(
-        name,
-        help=text.partition("\n")[0],
-        description=text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    own.add_argument("folder", metavar="DIR", help="the output folder of a job")
-    return own
-
-
-def _run_verify(arguments: argparse.Namespace) -> int:
-    result = verify_output(Folder(arguments.folder), sample=not arguments.no_sample)
-    values = {
-        "status": "verified" if result.passed else "failed",
-        "slices": result.slices,
-        "shards": result.shards,
-        "documents": result.documents,
-        "sampled": result.sampled,
-        "problems": result.problems,
-    }
-    if result.passed:
-        print(
-            f"{arguments.folder}: {result.slices:,} slices, {result.shards:,} shards, "
-            f"{result.documents:,} documents are whole; {result.sampled:,} equal their source",
-            file=sys.stderr,
-        )
-    else:
-        print(result.told(arguments.folder), file=sys.stderr)
-    print_json(values)
-    return 0 if result.passed else 4
 
 
 def _run_inspect(arguments: argparse.Namespace) -> int:

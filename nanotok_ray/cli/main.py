@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, gc, jobs, learn, look, plan
+from nanotok_ray.cli import counts, gc, jobs, learn, look, plan, verify
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -98,5 +98,6 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     learn.add_commands(commands)
     counts.add_commands(commands)
     gc.add_commands(commands)
+    verify.add_commands(commands)
     look.add_commands(commands)
     return whole

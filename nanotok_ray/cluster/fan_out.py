@@ -1,7 +1,7 @@
 """One fan-out over slices: run what is not done, tell about it, fail if slices failed for good."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nanotok_ray.cluster.engine import Ended, Patience, Task, run_tasks
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
@@ -17,16 +17,18 @@ def fan_out(
     kept: int,
     on_event: OnEvent,
     max_skipped: int = 0,
+    on_result: Callable[[Ended], int] = lambda ended: ended.result or 0,
     deadline: float | None = None,
 ) -> list[Ended]:
     """Run tasks and give those that failed; a failed one does not stop the others.
 
     Args:
-        stage: count or tokenize.
+        stage: count, tokenize or verify.
         tasks: what is not done yet.
         kept: how many slices were done already.
         on_event: told of start, progress, notes and end.
         max_skipped: so many may fail; more fail the job at the end.
+        on_result: given each task that ended well; gives the bytes it stands for.
         deadline: seconds that an attempt may run for each started GiB; None: as `Patience` says.
 
     Raises:
@@ -39,9 +41,10 @@ def fan_out(
     num_bytes = 0
     failures: list[Ended] = []
     for done, ended in enumerate(_run(stage, tasks, on_event, deadline), start=1):
-        num_bytes += ended.result or 0
         if ended.error is not None:
             failures.append(ended)
+        else:
+            num_bytes += on_result(ended)
         on_event(
             Advanced(
                 stage=stage, done=done, todo=len(tasks), num_bytes=num_bytes, failed=len(failures)

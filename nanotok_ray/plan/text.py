@@ -7,6 +7,7 @@ from typing import Any
 
 from nanotok_ray.manifest import PLAN_NAME, from_json, to_json
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
+from nanotok_ray.plan.shape import check_plan
 from nanotok_ray.sources import RowGroup, SourceFile
 
 PLAN_FORMAT = "nanotok-plan 1"
@@ -32,6 +33,7 @@ def plan_from_json(data: bytes) -> Plan:
         CorruptOutputError: it is not a plan of this version.
     """
     values = from_json(data, name=PLAN_NAME, expected_format=PLAN_FORMAT)
+    check_plan(values, name=PLAN_NAME)
     return Plan(
         sources=tuple(_source_from_dict(source) for source in values["sources"]),
         slice_bytes=values["slice_bytes"],

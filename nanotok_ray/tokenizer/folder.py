@@ -12,7 +12,12 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import to_pickle, to_token_bytes
-from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
+from nanotok_ray.tokenizer.readable import (
+    MAX_READABLE_BYTES,
+    from_readable,
+    sha256_of,
+    to_readable,
+)
 from nanotok_ray.tokenizer.span_table import remove_foreign_span_table
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
@@ -39,6 +44,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     Raises:
         TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
     """
+    _check_dense(model)
     contents = {name: write(model) for name, write in _WRITERS.items()}
     target = Folder(os.fspath(folder))
     remove_foreign_span_table(target, sha256=sha256_of(model))
@@ -47,10 +53,37 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
 
 
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
-    """Give the names of the files that are missing or are not what `save_model` writes."""
+    """Give the names of the files that are missing or are not what `save_model` writes.
+
+    Of no file is more read than it should have.
+
+    Raises:
+        TokenizerError: `save_model` cannot write this model.
+    """
+    _check_dense(model)
     target = Folder(os.fspath(folder))
-    contents = {name: target.read_bytes(name) for name in FILE_NAMES if target.exists(name)}
-    return [name for name, write in _WRITERS.items() if contents.get(name) != write(model)]
+    return [name for name, write in _WRITERS.items() if not _holds(target, name, write(model))]
+
+
+def _holds(folder: Folder, name: str, data: bytes) -> bool:
+    try:
+        return folder.read_start(name, len(data) + 1) == data
+    except FileNotFoundError:
+        return False
+
+
+def _check_dense(model: Model) -> None:
+    """Refuse ids that nothing stands for: some files have an entry for each, up to the highest.
+
+    Raises:
+        TokenizerError: special tokens leave ids unused.
+    """
+    expected = len(model.tokens) + len(model.special_tokens)
+    if model.num_ids != expected:
+        raise TokenizerError(
+            f"special tokens leave ids between {len(model.tokens)} and {model.num_ids - 1} unused: "
+            "tokenizer.json numbers them without gaps"
+        )
 
 
 def load_model(folder: str | os.PathLike[str]) -> Model:
@@ -60,8 +93,14 @@ def load_model(folder: str | os.PathLike[str]) -> Model:
         TokenizerError: There is none, or it is damaged; the message says what to do.
     """
     source = Folder(os.fspath(folder))
-    if source.exists(READABLE_NAME):
-        return from_readable(source.read_bytes(READABLE_NAME), name=source.join(READABLE_NAME))
+    size = source.size(READABLE_NAME)
+    if size is not None:
+        name = source.join(READABLE_NAME)
+        if size > MAX_READABLE_BYTES:
+            raise TokenizerError(
+                f"{name} has {size:,} bytes, more than {MAX_READABLE_BYTES:,} are refused"
+            )
+        return from_readable(source.read_bytes(READABLE_NAME), name=name)
     if source.exists(_PICKLE):
         raise TokenizerError(
             f"{folder} holds {_PICKLE} but no {READABLE_NAME}: nanotok_ray did not save it, and a "

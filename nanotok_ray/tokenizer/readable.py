@@ -25,6 +25,9 @@ from nanotok_ray.tokenizer.model import Model
 
 FIRST_LINE = "nanotok-tokenizer 1"
 
+MAX_READABLE_BYTES = 64 << 20
+"""About five million merges; a file is held with all its lines while it is read."""
+
 
 def to_readable(model: Model) -> bytes:
     """Give the file of a model."""

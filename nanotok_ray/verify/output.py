@@ -1,238 +1,227 @@
-"""The whole output: fingerprints, a record for every slice of the plan, its files, and a sample.
+"""The whole output: fingerprints, a record for every slice of the plan, its files, its sources.
 
-Takes a folder and its manifest, gives every problem found. Does not know how any file was made.
+Takes a folder and its manifest, gives every problem found. What concerns the output as a whole and
+the records by themselves is checked here; the files of each slice by `work.py`, wherever it runs.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from nanotok_ray.errors import (
-    CorruptOutputError,
-    IncompleteOutputError,
-    NanotokError,
-    TokenizerError,
-)
-from nanotok_ray.manifest import (
-    MANIFEST_FORMAT,
-    MANIFEST_NAME,
-    PLAN_NAME,
-    SHARDS_INDEX_NAME,
-    TOKENIZER_FOLDER,
-    from_json,
-)
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME
 from nanotok_ray.output import (
+    RECORDS,
     Expected,
     Output,
     Record,
     assemble,
     expected_records,
     read_record,
-    settings_from,
 )
-from nanotok_ray.plan import Plan, Slice, plan_from_json
-from nanotok_ray.shards import ShardSettings
+from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, differing_files, open_span_table
-from nanotok_ray.verify.sample import choose, compare_slice
-from nanotok_ray.verify.shard import check_record
+from nanotok_ray.threads import default_threads
+from nanotok_ray.verify.inputs import Inputs, fingerprint_problems, read_inputs, read_manifest
+from nanotok_ray.verify.record import listed_problems, record_problems
+from nanotok_ray.verify.result import Verification
+from nanotok_ray.verify.sample import choose
+from nanotok_ray.verify.work import (
+    Level,
+    Result,
+    SliceWork,
+    Unchecked,
+    check_here,
+    in_order,
+)
 
-SHOWN_PROBLEMS = 20
+Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
+"""Checks slices, and gives what became of each in any order."""
 
-
-@dataclass(slots=True)
-class Verification:
-    """What was checked, and every problem found."""
-
-    slices: int = 0
-    shards: int = 0
-    documents: int = 0
-    sampled: int = 0
-    """Documents decoded and compared with their source."""
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        """Whether no problem was found."""
-        return not self.problems
-
-    def told(self, folder: str) -> str:
-        """Give the problems as lines, with what to do about them."""
-        shown = [f"  {problem}" for problem in self.problems[:SHOWN_PROBLEMS]]
-        if len(self.problems) > SHOWN_PROBLEMS:
-            shown.append(f"  and {len(self.problems) - SHOWN_PROBLEMS} more")
-        return "\n".join(
-            [
-                f"{folder}: {len(self.problems)} problems",
-                *shown,
-                "delete the files named above and run the job again: it makes only those anew",
-            ]
-        )
+_READERS = 16  # opening a remote file is waiting
 
 
 def verify_output(
-    folder: Folder, *, unpublished: Output | None = None, sample: bool = True
+    folder: Folder,
+    *,
+    unpublished: Output | None = None,
+    sample: bool = True,
+    read_files: bool = True,
+    deep: bool = False,
+    run: Runner | None = None,
 ) -> Verification:
     """Verify an output folder against its manifest, or against the one about to be published.
+
+    Args:
+        folder: the output folder of a job.
+        unpublished: what is about to be published; None: what the manifest there says.
+        sample: compare some documents of some slices with their sources.
+        read_files: read the files of all slices; else names and sizes alone are compared, with one
+            listing, and no source is read: for a job whose workers have read their files back.
+        deep: read all sources again and compare every document.
+        run: how slices are checked; None: in threads of this process.
 
     Raises:
         IncompleteOutputError: there is no manifest.
         CorruptOutputError: manifest, plan or tokenizer cannot be read at all.
     """
     manifest = unpublished.manifest if unpublished else read_manifest(folder)
-    check = _Check.of(folder, manifest)
-    records = check.records()
-    if check.result.passed:
-        check.whole([record for _, record in records], is_published=unpublished is None)
-    if sample and check.result.passed:
-        check.sample(records)
-    return check.result
+    inputs = read_inputs(folder, manifest)
+    result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
+    expected = list(expected_records(inputs.plan, inputs.settings))
+    result.slices = len(expected)
+    sizes = _listing(folder, inputs, files=not read_files)
+    sound = []
+    for each, read in zip(expected, _records(folder, expected, sizes), strict=True):
+        found = list(_checked(each, read, inputs, sizes, read_files=read_files))
+        result.problems += found
+        if isinstance(read, _Read) and not found:
+            sound.append((each, read))
+    for _, read in sound:
+        result.shards += len(read.record.values["shards"])
+        result.documents += read.record.values["documents"]["out"]
+        result.tokens += read.record.values["tokens"]
+    if len(sound) == len(expected):
+        published = None if unpublished is not None else folder
+        result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
+    if read_files and _is_trusted(inputs):
+        works = _works(folder, sound, inputs, sample=sample, deep=deep)
+        _check_slices(works, run or partial(check_here, threads=default_threads()), result)
+    return result
 
 
-def read_manifest(folder: Folder) -> dict[str, Any]:
-    """Read the manifest of an output folder, local or remote.
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A record and the bytes of its file."""
 
-    Raises:
-        IncompleteOutputError: there is none.
-        CorruptOutputError: it is not a manifest of this version.
-    """
-    try:
-        data = folder.read_bytes(MANIFEST_NAME)
-    except FileNotFoundError as error:
-        raise IncompleteOutputError(
-            f"{folder.join(MANIFEST_NAME)} does not exist: the job has not finished, or this is "
-            "not its output folder; run the job again, it goes on where it stopped"
-        ) from error
-    return from_json(data, name=folder.join(MANIFEST_NAME), expected_format=MANIFEST_FORMAT)
+    record: Record
+    num_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Check:
-    """The inputs of one verification, and the result that its steps add to."""
+def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
+    """Give names and sizes of the records, and of the files that they name if so asked."""
+    prefixes = [RECORDS]
+    if files:
+        prefixes += [f"{source.name}/" for source in inputs.plan.sources] + ["quarantine/"]
+    return {name: size for prefix in prefixes for name, size in folder.sizes(prefix).items()}
 
-    folder: Folder
-    manifest: Mapping[str, Any]
-    plan: Plan
-    tokenizer: Tokenizer
-    settings: Mapping[str, ShardSettings]
-    result: Verification
 
-    @classmethod
-    def of(cls, folder: Folder, manifest: Mapping[str, Any]) -> Self:
-        """Read plan and tokenizer, and compare them with what the manifest names."""
+def _records(
+    folder: Folder, expected: Sequence[Expected], sizes: Mapping[str, int]
+) -> Iterator[_Read | str]:
+    """Give the record of each slice, or why there is none."""
+
+    def look(each: Expected) -> _Read | str:
+        name = each.record_name
+        if name not in sizes:
+            return f"{name} is missing"
         try:
-            plan_data = folder.read_bytes(PLAN_NAME)
-            plan = plan_from_json(plan_data)
-            tokenizer = Tokenizer.load(folder.join(TOKENIZER_FOLDER), span_table=False)
-        except (FileNotFoundError, NanotokError) as error:
-            raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
-        result = Verification()
-        if hashlib.sha256(plan_data).hexdigest() != manifest["plan_sha256"]:
-            result.problems.append(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
-        settings = settings_from(manifest)
-        if {own.tokenizer_sha256 for own in settings.values()} != {tokenizer.sha256}:
-            result.problems.append(
-                f"{TOKENIZER_FOLDER}/ does not hold the tokenizer that {MANIFEST_NAME} names"
-            )
-        result.problems += [
-            f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
-            for name in differing_files(tokenizer.model, folder.join(TOKENIZER_FOLDER))
-        ]
-        result.problems += _span_table_problems(folder, tokenizer)
-        return cls(
-            folder=folder,
-            manifest=manifest,
-            plan=plan,
-            tokenizer=tokenizer,
-            settings=settings,
-            result=result,
-        )
-
-    def records(self) -> list[tuple[Slice, Record]]:
-        """Check the record of every slice of the plan, and its files; give those that are sound."""
-        found = []
-        for expected in expected_records(self.plan, self.settings):
-            self.result.slices += 1
-            record = self._record(expected)
-            if record is not None and self._is_sound(record):
-                found.append((expected.slice, record))
-                self.result.shards += len(record.values["shards"])
-                self.result.documents += record.values["documents"]["out"]
-        return found
-
-    def _is_sound(self, record: Record) -> bool:
-        """Check a record against its files; tell whether it can be read at all."""
-        model = self.tokenizer.model
-        try:
-            self.result.problems += check_record(
-                self.folder, record.values, item_bytes=model.id_bytes, num_ids=model.num_ids
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            self.result.problems.append(
-                f"{record.name} lacks a field or has one of another type: {error!r}"
-            )
-            return False
-        return True
-
-    def _record(self, expected: Expected) -> Record | None:
-        name = expected.record_name
-        try:
-            record = read_record(self.folder, name)
+            check_size(sizes[name], most=MAX_RECORD_BYTES, name=name)
+            record = read_record(folder, name)
         except CorruptOutputError as error:
-            self.result.problems.append(str(error))
-            return None
-        if record is None:
-            self.result.problems.append(f"{name} is missing")
-        elif record.values.get("key") != expected.key:
-            self.result.problems.append(
-                f"{name} belongs to another recipe, input or tokenizer: its key is "
-                f"{record.values.get('key')}, expected {expected.key}"
-            )
-        else:
-            return record
-        return None
+            return str(error)
+        return f"{name} is missing" if record is None else _Read(record, sizes[name])
 
-    def whole(self, records: Sequence[Record], *, is_published: bool) -> None:
-        """Build shards.idx and manifest anew from the records, and compare."""
-        again = assemble(
-            self.plan,
-            records,
-            settings=self.settings,
-            tokenizer=self.tokenizer,
+    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+        yield from pool.map(look, expected)
+
+
+def _checked(
+    each: Expected,
+    read: _Read | str,
+    inputs: Inputs,
+    sizes: Mapping[str, int],
+    *,
+    read_files: bool,
+) -> Iterator[str]:
+    if isinstance(read, str):
+        yield read
+        return
+    values = read.record.values
+    if values["key"] != each.key:
+        yield (
+            f"{each.record_name} belongs to another recipe, input or tokenizer: its key is "
+            f"{values['key']}, expected {each.key}"
         )
-        different = [name for name, own in again.manifest.items() if own != self.manifest.get(name)]
-        if different:
-            self.result.problems.append(
-                f"{MANIFEST_NAME} and the records differ in {', '.join(sorted(different))}"
-            )
-        if is_published and again.shards_index != self._read_or_none(SHARDS_INDEX_NAME):
-            self.result.problems.append(f"{SHARDS_INDEX_NAME} is not what the records give")
-
-    def _read_or_none(self, name: str) -> bytes | None:
-        try:
-            return self.folder.read_bytes(name)
-        except FileNotFoundError:
-            return None
-
-    def sample(self, records: Sequence[tuple[Slice, Record]]) -> None:
-        """Compare some documents of some slices with their source."""
-        for each, record in choose(records):
-            count, problems = compare_slice(
-                self.folder,
-                each,
-                record,
-                tokenizer=self.tokenizer,
-                settings=self.settings[each.source],
-            )
-            self.result.sampled += count
-            self.result.problems += problems
+        return
+    item_bytes = inputs.model.id_bytes
+    for problem in record_problems(values, item_bytes=item_bytes, each=each.slice):
+        yield f"{each.record_name}: {problem}"
+    if not read_files:
+        yield from listed_problems(values, sizes)
 
 
-def _span_table_problems(folder: Folder, tokenizer: Tokenizer) -> list[str]:
-    """Say why a span table cannot be used; it need not be there."""
+def _whole_problems(
+    manifest: Mapping[str, Any], inputs: Inputs, reads: Sequence[_Read], published: Folder | None
+) -> Iterator[str]:
+    """Build shards.idx and manifest anew from the records, and compare."""
+    again = assemble(
+        inputs.plan,
+        [read.record for read in reads],
+        settings=inputs.settings,
+        tokenizer=inputs.tokenizer,
+    )
+    names = again.manifest.keys() | manifest.keys()
+    different = {name for name in names if again.manifest.get(name) != manifest.get(name)}
+    if different:
+        yield f"{MANIFEST_NAME} and the records differ in {', '.join(sorted(different))}"
+    if published is not None and not _holds(published, again.shards_index):
+        yield f"{SHARDS_INDEX_NAME} is not what the records give"
+
+
+def _holds(folder: Folder, data: bytes) -> bool:
     try:
-        open_span_table(folder.join(TOKENIZER_FOLDER), sha256=tokenizer.sha256)
-    except TokenizerError as error:
-        return [str(error)]
-    return []
+        return folder.read_start(SHARDS_INDEX_NAME, len(data) + 1) == data
+    except FileNotFoundError:
+        return False
+
+
+def _is_trusted(inputs: Inputs) -> bool:
+    """Tell whether the tokenizer is the one the keys of the slices were made with."""
+    return {own.tokenizer_sha256 for own in inputs.settings.values()} <= {inputs.tokenizer.sha256}
+
+
+def _works(
+    folder: Folder,
+    sound: Sequence[tuple[Expected, _Read]],
+    inputs: Inputs,
+    *,
+    sample: bool,
+    deep: bool,
+) -> list[SliceWork]:
+    filled = [each.key for each, read in sound if read.record.values["shards"]]
+    sampled = set(choose(filled)) if sample else set()
+    return [
+        SliceWork(
+            slice=each.slice,
+            settings=inputs.settings[each.slice.source],
+            key=each.key,
+            out=folder.url,
+            record_sha256=read.record.sha256,
+            record_bytes=read.num_bytes,
+            file_bytes=sum(file["size"] for file in read.record.values["files"]),
+            item_bytes=inputs.model.id_bytes,
+            num_ids=inputs.model.num_ids,
+            level=_level(deep=deep, sampled=each.key in sampled),
+        )
+        for each, read in sound
+    ]
+
+
+def _level(*, deep: bool, sampled: bool) -> Level:
+    if deep:
+        return "deep"
+    return "sample" if sampled else "files"
+
+
+def _check_slices(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:
+    """Have the files of slices checked, and tell what was found in the order of the plan."""
+    for check in in_order(run(works), len(works)):
+        if isinstance(check, Unchecked):
+            result.unchecked.append(check.why)
+            continue
+        result.problems += check.problems
+        result.sampled += check.sampled
+        result.source_bytes += check.source_bytes

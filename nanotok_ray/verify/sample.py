@@ -1,27 +1,26 @@
-"""A sample of documents, decoded and compared with the source they came from.
+"""A sample of documents, decoded, encoded again, and compared with the source they came from.
 
 Reads the source again through the same readers, and takes the row of each document from the source
 map of its record. Chosen by a fixed seed, so that the same output is always asked the same.
 """
 
 import random
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
-from nanotok_ray import chat
 from nanotok_ray.document_index import unpack_index
-from nanotok_ray.documents import to_utf8
-from nanotok_ray.errors import SourceError
-from nanotok_ray.output import Record
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import read_piece
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify.compared import Compared
 
 SEED = 20
 MAX_SLICES = 16
@@ -30,44 +29,61 @@ DOCUMENTS_PER_SLICE = 8
 Place = tuple[str, int | None, int]
 """File, row group (or None), row."""
 
+T = TypeVar("T")
 
-def choose(records: Sequence[tuple[Slice, Record]]) -> list[tuple[Slice, Record]]:
-    """Choose up to 16 slices that have documents."""
-    filled = [(each, record) for each, record in records if record.values["shards"]]
+
+def choose(filled: Sequence[T]) -> list[T]:
+    """Choose up to 16 of the slices that have documents."""
     return random.Random(SEED).sample(filled, min(MAX_SLICES, len(filled)))
 
 
-def compare_slice(
-    folder: Folder, each: Slice, record: Record, *, tokenizer: Tokenizer, settings: ShardSettings
-) -> tuple[int, list[str]]:
-    """Compare up to 8 documents of a slice with its source: (how many, problems)."""
-    chosen = _choose_documents(record.values["shards"])
-    wanted: dict[Place, tuple[str, int]] = {place: document for document, place in chosen}
-    problems: list[str] = []
-    found = 0
+def compare_some(
+    folder: Folder,
+    each: Slice,
+    values: Mapping[str, Any],
+    *,
+    tokenizer: Tokenizer,
+    settings: ShardSettings,
+) -> Compared:
+    """Compare up to 8 documents of a slice, whose files were checked, with its source.
+
+    Raises:
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    found = Compared()
+    wanted = dict(_choose_documents(values["shards"]))
+    prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
+    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, masks=each.kind == "chat")
     try:
-        for place, document in _source_documents(each, set(wanted)):
+        for place, document in _source_documents(
+            each, set(wanted), found, settings.max_document_bytes
+        ):
             name, number = wanted[place]
-            found += 1
-            ids, mask = _written(folder, name, number, item_bytes=tokenizer.model.id_bytes)
-            if not _agrees(each, document, ids, mask, tokenizer=tokenizer, settings=settings):
-                problems.append(f"{name}: document {number} is not row {place[2]} of {place[0]}")
+            found.documents += 1
+            ids, mask = written.document(name, number)
+            problem = prover.problem(document, ids, mask)
+            if problem is not None:
+                told = f"{name}: document {number} is not row {place[2]} of {place[0]}"
+                found.add(f"{told}: {problem}")
+    except TransientIOError:
+        raise
     except (SourceError, OSError) as error:
-        return found, [*problems, f"a source cannot be read again: {error}"]
-    if found != len(wanted):
-        problems.append(
-            f"{each.source}: {len(wanted) - found} sampled rows are no longer in the source"
-        )
-    return found, problems
+        found.add(f"a source cannot be read again: {error}")
+        return found
+    if found.documents != len(wanted):
+        missing = len(wanted) - found.documents
+        found.add(f"{each.source}: {missing} sampled rows are no longer in the source")
+    return found
 
 
-def _choose_documents(shards: list[dict[str, Any]]) -> list[tuple[tuple[str, int], Place]]:
-    """Give ((shard, document in it), place in the source) of the sampled documents."""
+def _choose_documents(
+    shards: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[Place, tuple[str, int]]]:
+    """Give (place in the source, (shard, document in it)) of the sampled documents."""
     numbered = [(shard, number) for shard in shards for number in _spread(shard["documents"])]
     chosen = random.Random(SEED).sample(numbered, min(DOCUMENTS_PER_SLICE, len(numbered)))
-    return [
-        ((shard["name"], number), _place(shard["source_map"], number)) for shard, number in chosen
-    ]
+    for shard, number in chosen:
+        yield _place(shard["source_map"], number), (shard["name"], number)
 
 
 def _spread(count: int) -> list[int]:
@@ -84,59 +100,47 @@ def _place(source_map: list[dict[str, Any]], number: int) -> Place:
     raise AssertionError("a source map is as long as its shard, which was checked before")
 
 
-def _source_documents(each: Slice, wanted: set[Place]) -> Iterator[tuple[Place, bytes]]:
-    by_file: dict[str, int] = defaultdict(int)
-    for file, _, _ in wanted:
-        by_file[file] += 1
+def _source_documents(
+    each: Slice, wanted: set[Place], found: Compared, max_document_bytes: int
+) -> Iterator[tuple[Place, bytes]]:
+    left = Counter(file for file, _, _ in wanted)
     for piece in each.pieces:
-        for batch in (
-            read_piece(piece, kind=each.kind, column=each.column) if by_file[piece.path] else ()
-        ):
+        if not left[piece.path]:
+            continue
+        reader = read_piece(
+            piece, kind=each.kind, column=each.column, max_document_bytes=max_document_bytes
+        )
+        for batch in reader:
+            found.source_bytes += batch.documents.num_bytes
             for index, number in enumerate(batch.numbers.tolist()):
                 place = (piece.path, batch.group, number)
                 if place in wanted:
-                    by_file[piece.path] -= 1
+                    left[piece.path] -= 1
                     yield place, batch.documents[index]
-            if not by_file[piece.path]:
+            if not left[piece.path]:
                 break
 
 
-def _written(
-    folder: Folder, name: str, number: int, *, item_bytes: int
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
-    index = np.frombuffer(folder.read_bytes(f"{name}.idx"), dtype=np.uint8)
-    positions, _ = unpack_index(index, name=name)
-    first, last = int(positions[number]), int(positions[number + 1])
-    with open_input(folder.join(f"{name}.bin")) as file:
-        file.seek(first * item_bytes)
-        ids = np.frombuffer(file.read((last - first) * item_bytes), dtype=f"<u{item_bytes}")
-    if folder.size(f"{name}.mask") is None:
-        return ids, None
-    with open_input(folder.join(f"{name}.mask")) as file:
-        file.seek(first)
-        return ids, np.frombuffer(file.read(last - first), dtype=np.uint8)
+class _Written:
+    """Single documents of shards; the index of each shard is read once."""
 
+    def __init__(self, folder: Folder, *, item_bytes: int, masks: bool) -> None:
+        self._folder, self._item_bytes, self._masks = folder, item_bytes, masks
+        self._positions: dict[str, np.ndarray[Any, Any]] = {}
 
-def _agrees(
-    each: Slice,
-    document: bytes,
-    ids: np.ndarray[Any, Any],
-    mask: np.ndarray[Any, Any] | None,
-    *,
-    tokenizer: Tokenizer,
-    settings: ShardSettings,
-) -> bool:
-    decoded = tokenizer.decode_bytes(ids)
-    if each.kind == "text":
-        before, after = "".join(settings.prepend).encode(), "".join(settings.append).encode()
-        return decoded == before + document + after
-    conversation = chat.parse_conversation(document)
-    text = to_utf8(chat.expected_text(conversation))
-    trained = to_utf8(chat.expected_trained_text(conversation))
-    if mask is None:
-        return False
-    if settings.max_tokens is not None and len(ids) == settings.max_tokens:
-        return text.startswith(decoded) and trained.startswith(
-            tokenizer.decode_bytes(ids[mask == 1])
-        )
-    return decoded == text and tokenizer.decode_bytes(ids[mask == 1]) == trained
+    def document(
+        self, name: str, number: int
+    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
+        """Give ids and mask of a document of a shard."""
+        if name not in self._positions:
+            index = np.frombuffer(self._folder.read_bytes(f"{name}.idx"), dtype=np.uint8)
+            self._positions[name], _ = unpack_index(index, name=name)
+        first, last = self._positions[name][number : number + 2].tolist()
+        ids = self._read(f"{name}.bin", first, last, self._item_bytes)
+        return ids, self._read(f"{name}.mask", first, last, 1) if self._masks else None
+
+    def _read(self, name: str, first: int, last: int, item_bytes: int) -> np.ndarray[Any, Any]:
+        with open_input(self._folder.join(name)) as file:
+            file.seek(first * item_bytes)
+            data = file.read((last - first) * item_bytes)
+        return np.frombuffer(data, dtype=f"<u{item_bytes}")

@@ -1,93 +1,141 @@
-"""One record against its files: sizes, sha256, index against data, masks, ids, sums.
+"""One record against its files, each read once: sizes, sha256, index, ids, masks, quarantine.
 
-Every function gives the problems it found, each naming the file and what was expected.
+Every function gives the problems it found, each naming the file and what was expected. A worker
+calls `check_record` before it writes the record, and verification calls it again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from nanotok_ray.document_index import unpack_index
+from nanotok_ray.document_ids import DocumentIds
+from nanotok_ray.document_index import check_sequences, unpack_index
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.storage import Folder, open_input
-
-READ_BYTES = 8 << 20
-"""Read at a time while hashing; a multiple of the bytes of an id."""
+from nanotok_ray.plan import Slice
+from nanotok_ray.storage import Folder
+from nanotok_ray.verify.file_check import Kept, Largest, Lines, Use, read_once
+from nanotok_ray.verify.record import record_problems, size_problem
 
 
 def check_record(
-    folder: Folder, values: dict[str, Any], *, item_bytes: int, num_ids: int
+    folder: Folder,
+    values: Mapping[str, Any],
+    *,
+    item_bytes: int,
+    num_ids: int,
+    each: Slice | None = None,
 ) -> Iterator[str]:
-    """Compare the files of a record with what it says of them."""
-    yield from _check_sums(values)
-    problems = [problem for file in values["files"] for problem in _check_file(folder, file)]
+    """Compare a record with its slice, if that is given, and its files with what it says of them.
+
+    Raises:
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    problems = list(record_problems(values, item_bytes=item_bytes, each=each))
     yield from problems
-    if problems:
-        return
-    has_mask = {file["name"] for file in values["files"] if file["name"].endswith(".mask")}
-    for shard in values["shards"]:
-        yield from _check_index(folder, shard, item_bytes=item_bytes)
-        yield from _check_values(
-            folder, f"{shard['name']}.bin", below=num_ids, item_bytes=item_bytes
-        )
-        mask = f"{shard['name']}.mask"
-        if mask in has_mask:
-            if folder.size(mask) != shard["tokens"]:
-                yield f"{mask} has {folder.size(mask)} bytes for {shard['tokens']} tokens"
-            yield from _check_values(folder, mask, below=2, item_bytes=1)
+    if not problems:
+        yield from check_files(folder, values, item_bytes=item_bytes, num_ids=num_ids)
 
 
-def _check_sums(values: dict[str, Any]) -> Iterator[str]:
-    documents, shards = values["documents"], values["shards"]
-    told = f"record {values['key'][:16]}"
-    if documents["in"] != documents["out"] + documents["quarantined"]:
-        yield (
-            f"{told}: {documents['in']} documents in, {documents['out']} out, "
-            f"{documents['quarantined']} quarantined"
-        )
-    if sum(values["quarantined"].values()) != documents["quarantined"]:
-        yield f"{told}: the reasons do not add up to {documents['quarantined']} documents"
-    for name, total in (("documents", documents["out"]), ("tokens", values["tokens"])):
-        found = sum(shard[name] for shard in shards)
-        if found != total:
-            yield f"{told}: its shards have {found} {name}, it says {total}"
-    for shard in shards:
-        mapped = sum(entry["rows"] for entry in shard["source_map"])
-        if mapped != shard["documents"]:
-            yield f"{shard['name']}: {mapped} documents in its source map of {shard['documents']}"
+def check_files(
+    folder: Folder, values: Mapping[str, Any], *, item_bytes: int, num_ids: int
+) -> Iterator[str]:
+    """Compare the files of a record that is sound by itself with what it says of them."""
+    shards = {shard["name"]: shard for shard in values["shards"]}
+    for file in values["files"]:
+        stem, _, suffix = file["name"].rpartition(".")
+        if suffix == "bin":
+            yield from _check_values(folder, file, below=num_ids, item_bytes=item_bytes)
+        elif suffix == "mask":
+            yield from _check_values(folder, file, below=2, item_bytes=1)
+        elif suffix == "idx":
+            yield from _check_index(folder, file, shards[stem], item_bytes=item_bytes)
+        elif suffix == "ids":
+            yield from _check_document_ids(folder, file, shards[stem])
+        elif suffix == "jsonl":
+            yield from _check_quarantine(folder, file, values)
 
 
-def _check_file(folder: Folder, file: dict[str, Any]) -> Iterator[str]:
+def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[str]:
+    """Read a file and compare size and sha256; `use` sees its bytes too."""
     name = file["name"]
-    size = folder.size(name)
-    if size is None:
-        yield f"{name} is missing"
-    elif size != file["size"]:
-        yield f"{name} has {size} bytes, its record says {file['size']}"
-    elif folder.sha256(name) != file["sha256"]:
-        yield f"{name} has another sha256 than its record says: its bytes were changed"
-
-
-def _check_index(folder: Folder, shard: dict[str, Any], *, item_bytes: int) -> Iterator[str]:
-    name = f"{shard['name']}.idx"
     try:
-        data = np.frombuffer(folder.read_bytes(name), dtype=np.uint8)
-        positions, own_bytes = unpack_index(data, name=name)
+        size, sha256 = read_once(folder, name, most=file["size"], use=use)
+    except FileNotFoundError:
+        yield from size_problem(file, None)
+        return
     except CorruptOutputError as error:
         yield str(error)
         return
-    size = folder.size(f"{shard['name']}.bin")
-    if own_bytes != item_bytes or int(positions[-1]) * item_bytes != size:
-        yield f"{name} ends at {positions[-1]} tokens of {own_bytes} bytes, the data at byte {size}"
-    if len(positions) - 1 != shard["documents"] or positions[-1] != shard["tokens"]:
+    if size != file["size"]:
+        yield from size_problem(file, folder.size(name))
+    elif sha256 != file["sha256"]:
+        yield f"{name} has another sha256 than its record says: its bytes were changed"
+
+
+def _check_values(
+    folder: Folder, file: Mapping[str, Any], *, below: int, item_bytes: int
+) -> Iterator[str]:
+    seen = Largest(item_bytes)
+    problems = list(_check_bytes(folder, file, seen))
+    yield from problems
+    if not problems and seen.value >= below:
+        yield f"{file['name']} holds {seen.value}, values go up to {below - 1}"
+
+
+def _check_index(
+    folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any], *, item_bytes: int
+) -> Iterator[str]:
+    name, seen = file["name"], Kept()
+    problems = list(_check_bytes(folder, file, seen))
+    yield from problems
+    if problems:
+        return
+    data: npt.NDArray[np.uint8] = np.frombuffer(seen.data, dtype=np.uint8)
+    try:
+        positions, own_bytes = unpack_index(data, name=name)
+        check_sequences(data, name=name)
+    except CorruptOutputError as error:
+        yield str(error)
+        return
+    if own_bytes != item_bytes or int(positions[-1]) != shard["tokens"]:
+        yield (
+            f"{name} ends at {positions[-1]} tokens of {own_bytes} bytes, "
+            f"the data at {shard['tokens']} of {item_bytes}"
+        )
+    if len(positions) - 1 != shard["documents"]:
         yield f"{name} has {len(positions) - 1} documents, the record says {shard['documents']}"
 
 
-def _check_values(folder: Folder, name: str, *, below: int, item_bytes: int) -> Iterator[str]:
-    with open_input(folder.join(name)) as file:
-        while data := file.read(READ_BYTES):
-            largest = int(np.frombuffer(data, dtype=f"<u{item_bytes}").max())
-            if largest >= below:
-                yield f"{name} holds {largest}, values go up to {below - 1}"
-                return
+def _check_document_ids(
+    folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
+) -> Iterator[str]:
+    name, seen = file["name"], Kept()
+    problems = list(_check_bytes(folder, file, seen))
+    yield from problems
+    if problems:
+        return
+    data: npt.NDArray[np.uint8] = np.frombuffer(seen.data, dtype=np.uint8)
+    try:
+        DocumentIds(data, name=name, documents=shard["documents"])
+    except CorruptOutputError as error:
+        yield str(error)
+
+
+def _check_quarantine(
+    folder: Folder, file: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[str]:
+    name, seen = file["name"], Lines()
+    problems = list(_check_bytes(folder, file, seen))
+    yield from problems
+    if problems:
+        return
+    if seen.problem or seen.rest:
+        yield f"{name}: {seen.problem or 'its last line does not end'}"
+        return
+    if seen.kinds != values["quarantined"]:
+        yield f"{name} holds {dict(seen.kinds)}, its record says {values['quarantined']}"
+    told = values["bytes"]["quarantined"]
+    if seen.num_bytes != told:
+        yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {told}"

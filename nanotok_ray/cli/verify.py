@@ -1,0 +1,94 @@
+"""The command that checks a finished output: verify. Changes nothing."""
+
+import argparse
+import sys
+
+from nanotok_ray.cli.arguments import positive
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.progress import Progress
+from nanotok_ray.storage import Folder
+from nanotok_ray.verify import Verification
+
+PROBLEMS, UNCHECKED = 4, 5
+
+_VERIFY = """\
+Check a finished output: sizes, sha256, indexes, masks, sums, and a sample against the source.
+
+  nanotok verify /data/out
+  nanotok verify /data/out --no-sample     (where the sources are not at hand)
+  nanotok verify /data/out --deep          (every document against its source, all read again)
+  nanotok verify s3://bucket/out --deep --workers 16
+
+With --workers slices are checked on Ray: on a local one of so many CPUs, or on the cluster that
+RAY_ADDRESS names. Exits 4 when a problem is found, else 5 when a slice could not be checked.
+Changes nothing.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    own = commands.add_parser(
+        "verify",
+        help=_VERIFY.partition("\n")[0],
+        description=_VERIFY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("folder", metavar="DIR", help="the output folder of a job")
+    level = own.add_mutually_exclusive_group()
+    level.add_argument(
+        "--no-sample", action="store_true", help="do not compare documents with their source"
+    )
+    level.add_argument(
+        "--deep", action="store_true", help="read all sources again, compare every document"
+    )
+    own.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="check on Ray; CPUs of a local one (default: threads of this process, no Ray)",
+    )
+    own.set_defaults(run=_run_verify)
+
+
+def _run_verify(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.verifying import verify  # noqa: PLC0415 - Ray, where it is needed
+
+    with Progress(sys.stderr) as progress:
+        result = verify(
+            Folder(arguments.folder),
+            workers=arguments.workers,
+            sample=not arguments.no_sample,
+            deep=arguments.deep,
+            on_event=progress,
+        )
+    if result.passed:
+        print(_told(arguments.folder, result), file=sys.stderr)
+    else:
+        print(result.told(arguments.folder), file=sys.stderr)
+    print_json(
+        {
+            "status": "verified" if result.passed else "failed",
+            "deep": arguments.deep,
+            "slices": result.slices,
+            "shards": result.shards,
+            "documents": result.documents,
+            "tokens": result.tokens,
+            "sampled": result.sampled,
+            "source_bytes": result.source_bytes,
+            "problems": result.problems,
+            "unchecked": result.unchecked,
+        }
+    )
+    if result.problems:
+        return PROBLEMS
+    return UNCHECKED if result.unchecked else 0
+
+
+def _told(folder: str, result: Verification) -> str:
+    told = (
+        f"{folder}: {result.slices:,} slices, {result.shards:,} shards, "
+        f"{result.documents:,} documents are whole; {result.sampled:,} equal their source"
+    )
+    if result.source_bytes:
+        told += f" ({result.source_bytes / 1e6:,.1f} MB read again)"
+    return told

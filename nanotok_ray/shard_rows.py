@@ -1,0 +1,74 @@
+"""The rows of shards.idx against each other, before anything is opened by what they say.
+
+Takes an index as read, whoever wrote it, and the list of sources; numpy only. Files are not known
+here: that they are there with these sizes is checked when they are opened.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.document_index import index_bytes
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import SHARDS_INDEX_NAME, SPLITS, ShardsIndex
+from nanotok_ray.shard_paths import is_inner_name
+
+MOST = 1 << 40
+"""Documents, tokens or bytes of one shard: more than any disk holds, and sums fit 64 bits."""
+
+_INDEX_BYTES = index_bytes(0)
+_DOCUMENT_BYTES = index_bytes(1) - index_bytes(0)
+
+
+def check_rows(index: ShardsIndex, *, sources: int) -> None:
+    """Refuse rows that contradict themselves.
+
+    Raises:
+        CorruptOutputError: naming the first row and what is wrong with it.
+    """
+    rows = index.rows
+    sizes = ("documents", "tokens", "bin_bytes", "idx_bytes", "mask_bytes", "first_document")
+    wide = np.isin(rows["item_bytes"], (2, 4))
+    checks = {
+        "a source that is none": rows["source"] < sources,
+        "a split that is none": rows["split"] < len(SPLITS),
+        "ids of neither 2 nor 4 bytes": wide,
+        "a name outside of its names": rows["name_offset"] < len(index.strings),
+        "a size that no shard has": np.all([rows[name] <= MOST for name in sizes], axis=0),
+    }
+    _refuse(checks)
+    documents, tokens = rows["documents"], rows["tokens"]
+    _refuse(
+        {
+            "another size than its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
+            "an index of another size than its documents": rows["idx_bytes"]
+            == _INDEX_BYTES + documents * _DOCUMENT_BYTES,
+            "a mask of another length": (rows["mask_bytes"] == 0) | (rows["mask_bytes"] == tokens),
+        }
+    )
+
+
+def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
+    """Give the name of a shard: that of a file in the folder of its source and split.
+
+    Raises:
+        CorruptOutputError: it is no such name.
+    """
+    entry = index.rows[row]
+    start = int(entry["name_offset"])
+    end = index.strings.find(b"\0", start)
+    name = index.strings[start:end].decode(errors="replace")
+    folder, _, _ = name.rpartition("/")
+    expected = f"{sources[int(entry['source'])]}/{SPLITS[int(entry['split'])]}"
+    if end < 0 or folder != expected or not is_inner_name(name):
+        raise CorruptOutputError(
+            f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard "
+            f"in {expected}"
+        )
+    return name
+
+
+def _refuse(checks: dict[str, npt.NDArray[np.bool_]]) -> None:
+    for what, is_right in checks.items():
+        if not is_right.all():
+            row = int(np.argmin(is_right))
+            raise CorruptOutputError(f"{SHARDS_INDEX_NAME}, row {row} has {what}")

@@ -1,0 +1,124 @@
+"""What an output says of itself as a whole: manifest, plan, settings, tokenizer.
+
+Takes a folder, gives these as checked values, and what in them contradicts the manifest. Sizes are
+looked at before a file is read. Does not know records.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    IncompleteOutputError,
+    NanotokError,
+    TokenizerError,
+    TransientIOError,
+)
+from nanotok_ray.manifest import (
+    MANIFEST_FORMAT,
+    MANIFEST_NAME,
+    PLAN_NAME,
+    TOKENIZER_FOLDER,
+    from_json,
+)
+from nanotok_ray.output import settings_from
+from nanotok_ray.output_shapes import (
+    MAX_MANIFEST_BYTES,
+    MAX_PLAN_BYTES,
+    check_manifest,
+    check_size,
+)
+from nanotok_ray.plan import Plan, plan_from_json
+from nanotok_ray.shards import ShardSettings
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import (
+    READABLE_NAME,
+    Model,
+    Tokenizer,
+    differing_files,
+    open_span_table,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """What the records of an output are checked against."""
+
+    plan: Plan
+    plan_sha256: str
+    tokenizer: Tokenizer
+    settings: Mapping[str, ShardSettings]
+
+    @property
+    def model(self) -> Model:
+        """Of the tokenizer."""
+        return self.tokenizer.model
+
+
+def read_manifest(folder: Folder) -> dict[str, Any]:
+    """Read the manifest of an output folder, local or remote.
+
+    Raises:
+        IncompleteOutputError: there is none.
+        CorruptOutputError: it is not a manifest of this version.
+    """
+    name = folder.join(MANIFEST_NAME)
+    try:
+        check_size(folder.size(MANIFEST_NAME), most=MAX_MANIFEST_BYTES, name=name)
+        data = folder.read_bytes(MANIFEST_NAME)
+    except FileNotFoundError as error:
+        raise IncompleteOutputError(
+            f"{name} does not exist: the job has not finished, or this is "
+            "not its output folder; run the job again, it goes on where it stopped"
+        ) from error
+    values = from_json(data, name=name, expected_format=MANIFEST_FORMAT)
+    check_manifest(values, name=name)
+    return values
+
+
+def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
+    """Read plan and tokenizer of an output folder, and the settings that its manifest states.
+
+    Raises:
+        CorruptOutputError: one of them cannot be read.
+    """
+    try:
+        check_size(folder.size(PLAN_NAME), most=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
+        data = folder.read_bytes(PLAN_NAME)
+        plan = plan_from_json(data)
+        tokenizer = Tokenizer.load(folder.join(TOKENIZER_FOLDER), span_table=False)
+        settings = settings_from(manifest)
+    except TransientIOError:
+        raise
+    except (FileNotFoundError, NanotokError) as error:
+        raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
+    except (TypeError, ValueError, KeyError) as error:  # a setting that this version does not know
+        raise CorruptOutputError(f"{MANIFEST_NAME} has settings of no source: {error}") from error
+    missing = [source.name for source in plan.sources if source.name not in settings]
+    if missing:
+        raise CorruptOutputError(f"{MANIFEST_NAME} has no settings of {', '.join(missing)}")
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Inputs(plan=plan, plan_sha256=sha256, tokenizer=tokenizer, settings=settings)
+
+
+def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: Inputs) -> list[str]:
+    """Compare plan and tokenizer, with all of its files, with what the manifest names."""
+    problems = []
+    if inputs.plan_sha256 != manifest["plan_sha256"]:
+        problems.append(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
+    if {own.tokenizer_sha256 for own in inputs.settings.values()} != {inputs.tokenizer.sha256}:
+        problems.append(
+            f"{TOKENIZER_FOLDER}/ does not hold the tokenizer that {MANIFEST_NAME} names"
+        )
+    tokenizer = folder.join(TOKENIZER_FOLDER)
+    try:
+        problems += [
+            f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
+            for name in differing_files(inputs.model, tokenizer)
+        ]
+        open_span_table(tokenizer, sha256=inputs.tokenizer.sha256)
+    except TokenizerError as error:  # of the table, or two ids that stand for the same bytes
+        problems.append(str(error))
+    return problems

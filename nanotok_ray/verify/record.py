@@ -1,0 +1,190 @@
+"""One record by itself: its sums, the names of its files, their sizes, its source maps.
+
+Takes the values of a record whose types are known to be right, and the slice it must stand for;
+opens no file. Every function gives the problems it found.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from nanotok_ray.document_index import index_bytes
+from nanotok_ray.plan import Slice
+from nanotok_ray.quarantine import SKIPPED
+from nanotok_ray.shard_paths import is_inner_name
+from nanotok_ray.shard_rows import MOST
+
+_OWN_NAME = re.compile(r"(?:.*/)?([A-Za-z0-9_-]+?)-\d{5,}(?:-\d{3,})?-[0-9a-f]{16}\.[a-z]+")
+OPTIONAL_SUFFIXES = (".mask", ".ids")
+
+
+def record_problems(
+    values: Mapping[str, Any], *, item_bytes: int, each: Slice | None = None
+) -> Iterator[str]:
+    """Give what a record contradicts itself or its slice in.
+
+    Args:
+        values: of a record that `read_record` gave, or one about to be written.
+        item_bytes: of a token id.
+        each: the slice; None: any slice of the source, split and number that the record names.
+    """
+    told = f"record {values['key'][:16]}"
+    yield from _sums(values, told)
+    yield from _byte_sums(values, told)
+    for shard in values["shards"]:
+        yield from _map_problems(shard)
+    names = list(_name_problems(values, each, told))
+    yield from names
+    if not names:
+        yield from _size_problems(values, item_bytes)
+    if each is not None:
+        yield from _slice_problems(values, each, told)
+
+
+def listed_problems(values: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[str]:
+    """Compare the files of a record with the names and sizes of a listing."""
+    for file in values["files"]:
+        yield from size_problem(file, sizes.get(file["name"]))
+
+
+def size_problem(file: Mapping[str, Any], size: int | None) -> Iterator[str]:
+    """Compare the size of a file, None if there is none, with its record."""
+    if size is None:
+        yield f"{file['name']} is missing"
+    elif size != file["size"]:
+        yield f"{file['name']} has {size} bytes, its record says {file['size']}"
+
+
+def quarantine_name(values: Mapping[str, Any]) -> str | None:
+    """Give the name of a record's quarantine file, None if it has none."""
+    names = (file["name"] for file in values["files"])
+    return next((name for name in names if name.endswith(".jsonl")), None)
+
+
+def _sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
+    documents, shards = values["documents"], values["shards"]
+    if documents["in"] != documents["out"] + documents["quarantined"]:
+        yield (
+            f"{told}: {documents['in']} documents in, {documents['out']} out, "
+            f"{documents['quarantined']} quarantined"
+        )
+    if sum(values["quarantined"].values()) != documents["quarantined"]:
+        yield f"{told}: the reasons do not add up to {documents['quarantined']} documents"
+    for name, total in (("documents", documents["out"]), ("tokens", values["tokens"])):
+        found = sum(shard[name] for shard in shards)
+        if found != total:
+            yield f"{told}: its shards have {found} {name}, it says {total}"
+
+
+def _byte_sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
+    own = values["bytes"]
+    if own["in"] != own["out"] + own["quarantined"]:
+        yield (
+            f"{told}: {own['in']} bytes of documents in, {own['out']} out, "
+            f"{own['quarantined']} quarantined"
+        )
+    found = sum(shard["bytes"] for shard in values["shards"])
+    if found != own["out"]:
+        yield f"{told}: its shards have {found} bytes of documents, it says {own['out']}"
+
+
+def _map_problems(shard: Mapping[str, Any]) -> Iterator[str]:
+    entries = shard["source_map"]
+    mapped = sum(entry["rows"] for entry in entries)
+    if mapped != shard["documents"]:
+        yield f"{shard['name']}: {mapped} documents in its source map of {shard['documents']}"
+    for entry in entries:
+        if not entry["rows"] or ("row_group" in entry) == ("range" in entry):
+            yield f"{shard['name']}: its source map has an entry of no rows, or of no place"
+        present, absent = entry.get("present"), entry.get("absent", ())
+        rising = _is_rising(absent if present is None else present)
+        last = entry["first_row"] + entry["rows"] + len(absent) - 1
+        is_between = not absent or (entry["first_row"] < absent[0] and absent[-1] < last)
+        if not (rising and is_between and (present is None or len(present) == entry["rows"])):
+            yield f"{shard['name']}: its source map has rows that contradict each other"
+
+
+def _is_rising(rows: Iterable[int]) -> bool:
+    last = -1
+    for row in rows:
+        if row <= last:
+            return False
+        last = row
+    return True
+
+
+def _name_problems(values: Mapping[str, Any], each: Slice | None, told: str) -> Iterator[str]:
+    """Compare the names of shards and files with those that the slice gives them."""
+    shards, quarantine = _own_names(values, _stem_of(values) if each is None else each.stem)
+    if [shard["name"] for shard in values["shards"]] != shards:
+        yield f"{told}: its shards are not named as those of its slice are"
+    found = [file["name"] for file in values["files"]]
+    foreign = set(found) - {f"{name}{suffix}" for name in shards for suffix in _SUFFIXES}
+    foreign -= {quarantine} if values["documents"]["quarantined"] else set()
+    for name in sorted(foreign | {name for name in found if not is_inner_name(name)}):
+        yield f"{told} names {name!r}, which is no file of its slice"
+    if len(set(found)) != len(found):
+        yield f"{told} names a file twice"
+    with_mask = any(name.endswith(".mask") for name in found) if each is None else _is_chat(each)
+    needed = [f"{name}{suffix}" for name in shards for suffix in (".bin", ".idx")]
+    needed += [f"{name}.mask" for name in shards if with_mask]
+    with_ids = each is not None and each.id_column is not None
+    needed += [f"{name}.ids" for name in shards if with_ids]
+    needed += [quarantine] if values["documents"]["quarantined"] else []
+    for name in sorted(set(needed) - set(found)):
+        yield f"{told} does not name {name}"
+
+
+_SUFFIXES = (".bin", ".idx", *OPTIONAL_SUFFIXES)
+
+
+def _is_chat(each: Slice) -> bool:
+    return each.kind == "chat"
+
+
+def _stem_of(values: Mapping[str, Any]) -> str:
+    names = [own["name"] for own in values["files"][:1]]
+    found = _OWN_NAME.fullmatch(names[0]) if names else None
+    return found[1] if found else ""
+
+
+def _own_names(values: Mapping[str, Any], stem: str) -> tuple[list[str], str]:
+    """Give the names of the shards and of the quarantine file."""
+    own, key = values["slice"], values["key"][:16]
+    folder, start = f"{own['source']}/{own['split']}", f"{stem}-{own['number']:05d}"
+    shards = [f"{folder}/{start}-{number:03d}-{key}" for number in range(len(values["shards"]))]
+    return shards, f"quarantine/{folder}/{start}-{key}.jsonl"
+
+
+def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
+    sizes = {file["name"]: file["size"] for file in values["files"]}
+    for shard in values["shards"]:
+        tokens = shard["tokens"]
+        expected = {
+            f"{shard['name']}.bin": tokens * item_bytes,
+            f"{shard['name']}.idx": index_bytes(shard["documents"]),
+            f"{shard['name']}.mask": tokens,
+        }
+        if max(tokens, shard["documents"]) > MOST:
+            yield f"{shard['name']} has {tokens} tokens by its record, no shard has so many"
+        for name, size in expected.items():
+            if sizes.get(name, size) != size:
+                yield (
+                    f"{name} has {sizes[name]} bytes by its record, "
+                    f"{shard['documents']} documents of {tokens} tokens need {size}"
+                )
+
+
+def _slice_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterator[str]:
+    own = {"source": each.source, "split": each.split, "number": each.number}
+    if any(values["slice"][name] != value for name, value in own.items()):
+        yield f"{told} names another slice than its place says: {values['slice']}"
+    if SKIPPED not in values["quarantined"]:
+        read = [(one["file"], one["start"], one["stop"]) for one in values["read"]]
+        if read != [(piece.path, piece.start, piece.stop) for piece in each.pieces]:
+            yield f"{told}: what it read is not what the plan says"
+    paths = {piece.path for piece in each.pieces}
+    for shard in values["shards"]:
+        for entry in shard["source_map"]:
+            if entry["file"] not in paths:
+                yield f"{shard['name']}: its source map names {entry['file']!r}, which is not read"

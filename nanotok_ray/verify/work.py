@@ -1,0 +1,166 @@
+"""The check of one slice: a pure function of a small value and storage, wherever it runs.
+
+Takes what the driver knows of the slice and its record; gives numbers and problems. The driver has
+checked the record by itself (`record.py`); here its files are read, and its sources if so asked.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from nanotok_ray.errors import CorruptOutputError, NanotokError
+from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json
+from nanotok_ray.output import Expected
+from nanotok_ray.output_shapes import check_record_shape
+from nanotok_ray.plan import Slice
+from nanotok_ray.shards import ShardSettings
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify.deep import compare_all
+from nanotok_ray.verify.sample import compare_some
+from nanotok_ray.verify.shard import check_files
+
+Level = Literal["files", "sample", "deep"]
+"""Files alone; and some documents with their source; and all of them."""
+
+MOST_PROBLEMS = 50
+"""Told of one slice."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SliceWork:
+    """What it takes to check a slice."""
+
+    slice: Slice
+    settings: ShardSettings
+    key: str
+    out: str
+    """URL of the output folder."""
+    record_sha256: str
+    """Of the record as the driver read it."""
+    record_bytes: int
+    file_bytes: int
+    """Of the files that it names."""
+    item_bytes: int
+    num_ids: int
+    level: Level
+
+    @property
+    def record_name(self) -> str:
+        """Path of the record in the output folder."""
+        return Expected(slice=self.slice, key=self.key).record_name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SliceCheck:
+    """What the check of a slice gave."""
+
+    problems: tuple[str, ...] = ()
+    sampled: int = 0
+    """Documents compared with their source."""
+    source_bytes: int = 0
+    """Bytes of the documents that were read again from the sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """Why a slice could not be checked."""
+
+    why: str
+
+
+Result = tuple[int, SliceCheck | Unchecked]
+"""The place of the work in its list, and what became of it."""
+
+
+def check_slice(work: SliceWork) -> SliceCheck:
+    """Check the files of a slice, and documents against their source as the level says.
+
+    Raises:
+        CorruptOutputError: the record is not the one that the driver read.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    folder = Folder(work.out)
+    values = _same_record(folder, work)
+    found = check_files(folder, values, item_bytes=work.item_bytes, num_ids=work.num_ids)
+    problems = tuple(itertools.islice(found, MOST_PROBLEMS))
+    if problems or work.level == "files":
+        return SliceCheck(problems=problems)
+    compare = compare_all if work.level == "deep" else compare_some
+    tokenizer = _tokenizer(folder.join(TOKENIZER_FOLDER), work.settings.tokenizer_sha256)
+    source = by_content(work.slice)
+    compared = compare(folder, source, values, tokenizer=tokenizer, settings=work.settings)
+    return SliceCheck(
+        problems=tuple(compared.problems[:MOST_PROBLEMS]),
+        sampled=compared.documents,
+        source_bytes=compared.source_bytes,
+    )
+
+
+def check_here(works: Sequence[SliceWork], *, threads: int) -> Iterator[Result]:
+    """Check slices in threads of this process, and give each as it ends, in order.
+
+    A slice that cannot be checked does not stop the others.
+    """
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        try:
+            yield from enumerate(pool.map(_check_or_tell, works))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def by_content(each: Slice) -> Slice:
+    """Give a slice whose files may have other times and etags, as a copy has: bytes are compared.
+
+    A file of another size is refused when it is opened.
+    """
+    pieces = tuple(replace(piece, etag=None, mtime_ns=None) for piece in each.pieces)
+    return replace(each, pieces=pieces)
+
+
+def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | Unchecked]:
+    """Give what became of each of a number of works, in their order."""
+    ended = dict(results)
+    return [ended.get(place, Unchecked("it never ended")) for place in range(number)]
+
+
+def _check_or_tell(work: SliceWork) -> SliceCheck | Unchecked:
+    try:
+        return check_slice(work)
+    except (NanotokError, OSError) as error:
+        return Unchecked(f"{work.record_name}: {error}")
+
+
+def _same_record(folder: Folder, work: SliceWork) -> dict[str, Any]:
+    name = work.record_name
+    try:
+        data = folder.read_start(name, work.record_bytes + 1)
+    except FileNotFoundError:
+        data = b""
+    if hashlib.sha256(data).hexdigest() != work.record_sha256:
+        raise CorruptOutputError(
+            f"{folder.join(name)} is not what the driver read there: it was changed meanwhile, or "
+            "not every node sees the same folder"
+        )
+    values = from_json(data, name=name, expected_format=RECORD_FORMAT)
+    check_record_shape(values, name=name, of_shards=True)
+    return values
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(url: str, sha256: str) -> Tokenizer:
+    """Load the tokenizer once a process, without the span table, which is not trusted here.
+
+    Raises:
+        CorruptOutputError: the folder holds another one than the manifest names.
+    """
+    tokenizer = Tokenizer.load(url, span_table=False)
+    if tokenizer.sha256 != sha256:
+        raise CorruptOutputError(
+            f"{url} holds tokenizer {tokenizer.sha256[:16]}, the manifest names {sha256[:16]}"
+        )
+    return tokenizer

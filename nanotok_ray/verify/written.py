@@ -1,0 +1,153 @@
+"""The documents of a slice as its shards hold them, read once from first to last.
+
+Takes the shards of a record whose files were checked; gives runs of documents that come from one
+place of the sources. Holds a run at a time, and the index of a shard. Compares nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.document_index import unpack_index
+from nanotok_ray.shards.source_map import mapped_rows
+from nanotok_ray.sources import Piece
+from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.tokenizer.id_array import Ids
+
+Place = tuple[str, int | None, tuple[int, int] | None]
+"""File; row group of a parquet file, or the range in bytes of another."""
+
+
+def place_of(piece: Piece, group: int | None) -> Place:
+    """Give the place of the documents of a piece, or of a row group in it."""
+    return piece.path, group, (piece.start, piece.stop) if group is None else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Documents that follow each other in a shard and come from one place."""
+
+    name: str
+    """Of the shard."""
+    first: int
+    """Number of the first in the shard."""
+    rows: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    ids: Ids
+    """Of all of them, back to back."""
+    mask: npt.NDArray[np.uint8] | None
+
+    def told(self, document: int) -> str:
+        """Name a document of the run."""
+        return f"{self.name}: document {self.first + document}"
+
+
+@dataclass(slots=True)
+class _Shard:
+    """A shard that is being read."""
+
+    name: str
+    positions: npt.NDArray[np.int64]
+    ids: BinaryIO
+    mask: BinaryIO | None
+    entries: list[tuple[Place, npt.NDArray[np.int64]]]
+    """What is left of the source map, the next last."""
+    next: int = 0
+    """Number of the next document."""
+
+
+class WrittenDocuments:
+    """Use as a context manager, which closes the files."""
+
+    def __init__(
+        self, folder: Folder, shards: Sequence[Mapping[str, Any]], *, item_bytes: int, masks: bool
+    ) -> None:
+        self._folder, self._masks = folder, masks
+        self._type = np.dtype(f"<u{item_bytes}")
+        self._left = [*reversed(shards)]
+        self._shard: _Shard | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def take(self, place: Place, *, last: int) -> Iterator[Run]:
+        """Give the next documents as long as they are of a place and their rows end at `last`."""
+        while (shard := self._current()) is not None:
+            own, rows = shard.entries[-1]
+            count = int(np.searchsorted(rows, last, side="right"))
+            if own != place or count == 0:
+                return
+            shard.entries[-1] = own, rows[count:]
+            yield self._read(shard, rows[:count])
+
+    @property
+    def left(self) -> int:
+        """The number of documents that were not taken."""
+        shard = self._current()
+        waiting = sum(int(each["documents"]) for each in self._left)
+        return waiting if shard is None else waiting + len(shard.positions) - 1 - shard.next
+
+    def _current(self) -> _Shard | None:
+        while True:
+            shard = self._shard
+            while shard is not None and shard.entries and not len(shard.entries[-1][1]):
+                shard.entries.pop()
+            if shard is not None and shard.entries:
+                return shard
+            if not self._left:
+                return None
+            self._stack.close()
+            self._shard = self._open(self._left.pop())
+
+    def _open(self, shard: Mapping[str, Any]) -> _Shard:
+        name = shard["name"]
+        data = np.frombuffer(self._folder.read_bytes(f"{name}.idx"), dtype=np.uint8)
+        positions, _ = unpack_index(data, name=name)
+        entries = [(_place(entry), mapped_rows(entry)) for entry in shard["source_map"]]
+        return _Shard(
+            name=name,
+            positions=positions,
+            ids=self._stack.enter_context(open_input(self._folder.join(f"{name}.bin"))),
+            mask=self._stack.enter_context(open_input(self._folder.join(f"{name}.mask")))
+            if self._masks
+            else None,
+            entries=entries[::-1],
+        )
+
+    def _read(self, shard: _Shard, rows: npt.NDArray[np.int64]) -> Run:
+        bounds = shard.positions[shard.next : shard.next + len(rows) + 1]
+        tokens = int(bounds[-1] - bounds[0])
+        data = shard.ids.read(tokens * self._type.itemsize)
+        run = Run(
+            name=shard.name,
+            first=shard.next,
+            rows=rows,
+            lengths=np.diff(bounds),
+            ids=np.frombuffer(data, dtype=self._type),
+            mask=None
+            if shard.mask is None
+            else np.frombuffer(shard.mask.read(tokens), dtype=np.uint8),
+        )
+        shard.next += len(rows)
+        return run
+
+
+def _place(entry: Mapping[str, Any]) -> Place:
+    if "row_group" in entry:
+        return entry["file"], entry["row_group"], None
+    start, stop = entry["range"]
+    return entry["file"], None, (start, stop)

@@ -1,0 +1,77 @@
+"""One small finished output, copies of it that a test may spoil, and ways to spoil them."""
+
+import hashlib
+import json
+import shutil
+import struct
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nanotok_ray.cluster.job import prepare
+from nanotok_ray.manifest import ROW
+from nanotok_ray.reader import open_shards
+from tests.small_corpus import recipe, write_corpus
+
+HEADER_BYTES = 32
+
+
+def run_here(tasks, **_):
+    """Run tasks as the engine does, in this process."""
+    from nanotok_ray.cluster.engine import Ended  # noqa: PLC0415 - imports Ray
+
+    return (Ended(task=task, result=task.work(task.argument)) for task in tasks)
+
+
+def finished_output(root: Path) -> Path:
+    """Make an output below a folder, without Ray, and give its folder; the corpus stays too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        patch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())
+        patch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
+        write_corpus(root / "in")
+        prepare(recipe(root / "in", root / "out", "limits.slice_bytes=60000"))
+    return root / "out"
+
+
+def copy_of(finished: Path, target: Path) -> Path:
+    """Copy an output."""
+    shutil.copytree(finished, target)
+    return target
+
+
+def read_all(out):
+    """Touch every document and mask as a trainer does."""
+    for split in ("train", "val"):
+        shards = open_shards(str(out), split=split)
+        for document in range(len(shards)):
+            ids, mask = shards[document], shards.mask(document)
+            assert mask is None or len(mask) == len(ids)
+            shards.shard_of(document)
+
+
+def with_index(out, change):
+    """Change the rows and names of shards.idx, and name the new file in the manifest."""
+    path = out / "shards.idx"
+    data = path.read_bytes()
+    count = struct.unpack_from("<Q", data, 16)[0]
+    rows = np.frombuffer(data, dtype=ROW, count=count, offset=HEADER_BYTES).copy()
+    strings = change(rows, data[HEADER_BYTES + rows.nbytes :])
+    strings = data[HEADER_BYTES + rows.nbytes :] if strings is None else strings
+    header = data[:24] + struct.pack("<Q", len(strings))
+    publish_index(out, header + rows.tobytes() + strings)
+
+
+def publish_index(out, data):
+    """Write shards.idx, and name it in the manifest."""
+    (out / "shards.idx").write_bytes(data)
+    change_json(out / "manifest.json", "shards_index_sha256", hashlib.sha256(data).hexdigest())
+
+
+def change_json(path, field, value):
+    """Put a value into a JSON file."""
+    values = json.loads(path.read_text())
+    values[field] = value
+    path.write_text(json.dumps(values))

@@ -1,0 +1,169 @@
+"""With --deep every document is compared with its source, which is read again."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from nanotok_ray.cluster.job import prepare
+from nanotok_ray.output import assemble, expected_records, read_record, settings_from
+from nanotok_ray.plan import plan_from_json
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify import verify_output
+from tests.small_corpus import conversations, recipe, write_corpus, write_parquet
+
+TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def made(corpus, out, *overrides):
+    prepare(recipe(corpus, out, *TOLERANT, *overrides))
+    return out
+
+
+def deep(out):
+    return verify_output(Folder(str(out)), deep=True)
+
+
+def rewrite(out, pattern, change):
+    """Change one file of the output, and record, index and manifest so that all of them agree."""
+    folder = Folder(str(out))
+    manifest = json.loads((out / "manifest.json").read_text())
+    plan = plan_from_json((out / "plan.json").read_bytes())
+    path = min(out.glob(pattern))
+    path.write_bytes(change(path.read_bytes()))
+    expected = list(expected_records(plan, settings_from(manifest)))
+    for each in expected:
+        record = json.loads((out / each.record_name).read_text())
+        for file in record["files"]:
+            if out / file["name"] == path:
+                file["sha256"], file["size"] = folder.sha256(file["name"]), path.stat().st_size
+        (out / each.record_name).write_text(json.dumps(record))
+    records = [read_record(folder, each.record_name) for each in expected]
+    output = assemble(
+        plan,
+        records,
+        settings=settings_from(manifest),
+        tokenizer=Tokenizer.load(out / "tokenizer"),
+    )
+    output.publish(folder)
+    return path
+
+
+def test_every_document_of_a_sound_output_is_compared(corpus, tmp_path):
+    result = deep(made(corpus, tmp_path / "out"))
+    assert not result.problems
+    assert result.sampled == result.documents == 150
+    assert result.source_bytes > 0
+
+
+def test_share_splits_frames_cuts_and_bad_rows_come_out_the_same_again(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00001.parquet", ["a", None, "", "b" * 400, None, "c"])
+    with (corpus / "chats/1.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{broken\n\n["not", "messages"]\n')
+    result = deep(
+        made(
+            corpus,
+            tmp_path / "out",
+            'source.web.split="share:0.3"',
+            'source.web.append=["<|user_end|>", "<|user_start|>"]',
+            "limits.max_shard_tokens=500",
+            "limits.max_tokens=20",
+        )
+    )
+    assert not result.problems
+    assert result.documents == result.sampled == 40 + 4 + 40 + 30
+    assert result.shards > result.slices
+
+
+def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        ids[len(ids) // 2] = 0
+        return ids.tobytes()
+
+    path = rewrite(out, "web/train/*-00001-000-*.bin", change)
+    [problem] = deep(out).problems
+    assert path.stem in problem
+    assert "is not row" in problem
+    assert "shard_0000" in problem
+
+
+def test_a_frame_of_another_special_token_is_found(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    other = Tokenizer.load(out / "tokenizer").encode_special("<|user_start|>")
+
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        ids[0] = other
+        return ids.tobytes()
+
+    rewrite(out, "web/train/shard_00000-*.bin", change)
+    [problem] = deep(out).problems
+    assert "document 0 is not row 0" in problem
+
+
+def test_a_mask_byte_is_found(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    path = rewrite(out, "chats/train/0*.mask", lambda data: data[:-1] + bytes([1 - data[-1]]))
+    [problem] = deep(out).problems
+    assert path.stem in problem
+    assert "0.jsonl" in problem
+
+
+def test_a_source_that_changed_and_kept_its_size_is_named(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    path = corpus / "chats/1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[-1] = lines[-1].replace(b"content", b"tnetnoc")
+    lines[1] = lines[1].replace(b"role", b"ROLE")
+    path.write_bytes(b"".join(lines))
+    problems = deep(out).problems
+    assert "1.jsonl" in problems[0]
+    assert "has changed since it was read" in problems[0]
+    assert any("is not row 1 of 1.jsonl" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("number", [14, 16])
+def test_a_source_of_another_size_is_named(corpus, tmp_path, number):
+    out = made(corpus, tmp_path / "out")
+    lines = [json.dumps(each, ensure_ascii=False) for each in conversations(16, seed=1)]
+    (corpus / "chats/1.jsonl").write_text("\n".join(lines[:number]) + "\n", encoding="utf-8")
+    problems = deep(out).problems
+    assert any("1.jsonl" in problem and "changed since" in problem for problem in problems)
+
+
+def test_a_copy_of_the_sources_with_other_times_is_as_good(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    for path in corpus.rglob("*.*"):
+        os.utime(path, ns=(1, 1))
+    assert deep(out).passed
+    assert verify_output(Folder(str(out))).passed
+
+
+def test_a_source_that_is_gone_is_named(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    (corpus / "text/shard_00002.parquet").unlink()
+    problems = deep(out).problems
+    assert problems
+    assert all("shard_00002.parquet" in problem for problem in problems)
+    shutil.rmtree(corpus)
+    assert len(deep(out).problems) == deep(out).slices
+
+
+def test_a_quarantine_entry_that_was_reworded_is_found(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00000.parquet", ["a", None])
+    out = made(corpus, tmp_path / "out")
+    path = rewrite(out, "quarantine/web/train/*", lambda data: data.replace(b'"row":1', b'"row":0'))
+    [problem] = deep(out).problems
+    assert path.name in problem
