@@ -98,6 +98,16 @@ class Splitter:
             SplitError: The regex engine gave up.
         """
 
+    def boundaries(self, document: NDArray[np.uint8], start: int, most: int) -> NDArray[np.int64]:
+        """Return where spans begin and end in a part of a document.
+
+        The part begins with the first span that begins at `start` or later, and has as many whole
+        spans as fit `most` bytes; the first boundary is its begin, the last its end.
+
+        Raises:
+            SplitError: The regex engine gave up.
+        """
+
 @final
 class SpanTable:
     """The ids of many spans, for one tokenizer: a file that is mapped, not read."""
@@ -290,10 +300,14 @@ class Encoder:
         data: NDArray[np.uint8],
         offsets: NDArray[np.int64],
         *,
+        before: Sequence[int] = ...,
+        after: Sequence[int] = ...,
         threads: int = 1,
         wide: bool = False,
     ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
         """Return all ids back to back, uint16 (uint32 if `wide`), and n + 1 offsets.
+
+        `before` and `after` are ids, of special tokens, around those of every document.
 
         Raises:
             TokenizerError: `wide` is False and there are more than 65,536 ids.

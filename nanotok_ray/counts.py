@@ -20,7 +20,7 @@ from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
-from nanotok_ray.recipe import Gaps
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.slices import SliceReading, split_reason
 from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
@@ -35,6 +35,8 @@ class CountSettings:
     """spans or error."""
     doc_cap: int | None = None
     """Code points of a document that are counted; None: all."""
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    """A larger document is quarantined."""
     budget: int | None = None
     """Code points left for this slice under max_chars: counting ends after the document that
     passes it; None: no limit."""
@@ -54,7 +56,7 @@ def count_slice(
         SourceError, TransientIOError: the input cannot be read.
         CountOverflowError: a count would pass 2**64 - 1.
     """
-    reading = SliceReading(each)
+    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes, with_ids=False)
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
     account = _Account(budget=settings.budget)
     for piece, batch in reading:

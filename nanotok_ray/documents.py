@@ -51,9 +51,10 @@ class Documents:
         return cls.from_bytes([to_utf8(text) for text in texts])
 
     @classmethod
-    def from_bytes(cls, documents: Sequence[bytes]) -> Self:
-        """Hold byte strings as they are."""
-        data = np.frombuffer(b"".join(documents), dtype=np.uint8)
+    def from_bytes(cls, documents: Sequence[bytes | bytearray]) -> Self:
+        """Hold byte strings as they are; a single one is not copied."""
+        joined = documents[0] if len(documents) == 1 else b"".join(documents)
+        data = np.frombuffer(joined, dtype=np.uint8)
         lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
         return cls(data=data, offsets=_offsets_of(lengths))
 
@@ -114,12 +115,23 @@ class Documents:
         return int(self.offsets[-1] - self.offsets[0])
 
     def take(self, indices: Sequence[int] | NDArray[np.int64]) -> "Documents":
-        """Give a copy of the chosen documents, in the order asked for.
+        """Give the chosen documents in the order asked for; a copy unless they are neighbours.
 
         >>> list(Documents.from_strings(["a", "b", "c"]).take([2, 0]))
         [b'c', b'a']
         """
+        first, stop = (int(indices[0]), int(indices[-1]) + 1) if len(indices) else (0, 0)
+        if 0 <= first < stop <= len(self) and np.array_equal(indices, np.arange(first, stop)):
+            return Documents(data=self.data, offsets=self.offsets[first : stop + 1])
         return Documents.from_bytes([self[int(index)] for index in indices])
+
+    def part(self, start: int, stop: int) -> "Documents":
+        """Give neighbouring documents without copying them.
+
+        >>> list(Documents.from_strings(["a", "b", "c"]).part(1, 3))
+        [b'b', b'c']
+        """
+        return Documents(data=self.data, offsets=self.offsets[start : stop + 1])
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -61,6 +61,10 @@ class IncompleteOutputError(NanotokError, FileNotFoundError):
     """The output has no manifest: it is not finished, or it is not an output folder."""
 
 
+class ProofError(NanotokError, ValueError):
+    """The ids of a document are not what they must be; nothing of its slice is recorded."""
+
+
 class VerificationError(NanotokError, ValueError):
     """Verification found the output wrong."""
 
@@ -75,3 +79,11 @@ class SharedFolderError(NanotokError, OSError):
 
 class TransientIOError(NanotokError, OSError):
     """Storage failed in a way that may pass: the task is worth another try."""
+
+
+class OutputInUseError(NanotokError, RuntimeError):
+    """Another run holds the lease of the output."""
+
+
+class LeaseLostError(NanotokError, RuntimeError):
+    """Another run has taken over the lease of the output: this one must change nothing more."""

@@ -215,16 +215,30 @@ def _totals(plan: Plan, records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _empty_totals() -> dict[str, Any]:
-    documents = {"in": 0, "out": 0, "quarantined": 0}
-    return {"documents": documents, "quarantined": {}, **dict.fromkeys(COUNTED, 0)}
+    flow = {"in": 0, "out": 0, "quarantined": 0}
+    proof = {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}}
+    return {
+        "documents": dict(flow),
+        "bytes": dict(flow),
+        "quarantined": {},
+        "proof": proof,
+        **dict.fromkeys(COUNTED, 0),
+    }
 
 
-def _add(total: dict[str, Any], values: dict[str, Any]) -> None:
+def _add(total: dict[str, Any], values: Mapping[str, Any]) -> None:
     for name in COUNTED:
         total[name] += values[name]
-    for group in ("documents", "quarantined"):
-        for name, number in values[group].items():
-            total[group][name] = total[group].get(name, 0) + number
+    for group in ("documents", "bytes", "quarantined", "proof"):
+        _add_numbers(total[group], values[group])
+
+
+def _add_numbers(total: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name, number in values.items():
+        if isinstance(number, Mapping):
+            _add_numbers(total[name], number)
+        else:
+            total[name] = total.get(name, 0) + number
 
 
 def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:

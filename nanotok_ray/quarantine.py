@@ -5,6 +5,7 @@ or how many may be quarantined.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
@@ -20,16 +21,19 @@ allows it; it does not count towards the limits either."""
 DROPPED = "dropped"
 """Reason of a document that the user's own rule left out; it does not count towards the limit."""
 
+_NUMBER_END = 1 << 64
+_HASH = re.compile("[0-9a-f]{16}")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuarantineEntry:
     """One document, or one tail, that is not in the output.
 
     >>> entry = QuarantineEntry(
-    ...     source="web", file="a.jsonl", row=3, position=120, reason="invalid JSON", hash64=None
+    ...     source="web", file="a", row=3, position=120, reason="invalid JSON", hash64=None, bytes=7
     ... )
-    >>> entry.to_json()
-    '{"file":"a.jsonl","hash64":null,"position":120,"reason":"invalid JSON","row":3,"source":"web"}'
+    >>> entry.to_json()[:61]
+    '{"bytes":7,"file":"a","hash64":null,"id":null,"position":120,'
     """
 
     source: str
@@ -43,6 +47,10 @@ class QuarantineEntry:
     """The kind of the reason, and after a colon what is particular to this document."""
     hash64: str | None
     """The document's hash64 in 16 hex digits; None where there are no bytes to hash."""
+    bytes: int
+    """Bytes of the document; of a tail, and of a compressed file too large to decode, as stored."""
+    id: str | None = None
+    """What its source's `id_column` says; None where there is none, or it is not known."""
 
     @property
     def kind(self) -> str:
@@ -68,10 +76,30 @@ def from_json_lines(data: bytes, *, name: str) -> list[QuarantineEntry]:
     entries = []
     for number, line in enumerate(data.splitlines(), start=1):
         try:
-            entries.append(QuarantineEntry(**json.loads(line)))
-        except (ValueError, TypeError) as error:
+            entries.append(_entry(json.loads(line)))
+        except (ValueError, TypeError, RecursionError) as error:
             raise CorruptOutputError(f"{name}, line {number} is no quarantine entry") from error
     return entries
+
+
+def _entry(values: object) -> QuarantineEntry:
+    """Check every value, since the file may be somebody else's.
+
+    Raises:
+        TypeError, ValueError: it is no entry.
+    """
+    if not isinstance(values, dict):
+        raise TypeError
+    entry = QuarantineEntry(**values)
+    texts = (entry.source, entry.file, entry.reason, entry.hash64 or "", entry.id or "")
+    numbers = (entry.row, entry.position, entry.bytes)
+    if not all(isinstance(text, str) for text in texts) or not all(
+        type(number) is int and 0 <= number < _NUMBER_END for number in numbers
+    ):
+        raise TypeError
+    if entry.hash64 is not None and not _HASH.fullmatch(entry.hash64):
+        raise ValueError
+    return entry
 
 
 def check_limits(
@@ -86,7 +114,8 @@ def check_limits(
         where: folder of the quarantine files, for the message.
 
     Raises:
-        QuarantineLimitError: more tails, or a larger share of the documents, than is allowed.
+        QuarantineLimitError: more tails, more documents, or a larger share of them, than is
+            allowed.
     """
     counted = sum(number for kind, number in quarantined.items() if kind not in {DROPPED, SKIPPED})
     reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
@@ -95,6 +124,11 @@ def check_limits(
         raise QuarantineLimitError(
             f"the rest of {tails:,} files could not be read, limits.max_tails = "
             f"{limits.max_tails}; mend the files listed in {where}, or raise the limit"
+        )
+    if limits.max_quarantined is not None and counted > limits.max_quarantined:
+        raise QuarantineLimitError(
+            f"{counted:,} of {documents:,} documents were quarantined, limits.max_quarantined = "
+            f"{limits.max_quarantined}: {reasons}; see {where}, mend the input or raise the limit"
         )
     if counted > limits.max_quarantined_share * documents:
         raise QuarantineLimitError(
@@ -108,7 +142,7 @@ def write_quarantine(
     folder: Folder, entries: Iterable[QuarantineEntry], *, name: str
 ) -> tuple[int, str]:
     """Publish a quarantine file, and give its size and sha256."""
-    with folder.create(name) as file:
+    with folder.create_once(name) as file:
         for entry in entries:
             file.write(f"{entry.to_json()}\n".encode())
     return file.size, file.sha256

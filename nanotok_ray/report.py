@@ -155,6 +155,7 @@ def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
     lines += [
         f"  quarantined {number:,}: {reason}" for reason, number in own["quarantined"].items()
     ]
+    lines.append(_proof_line(own["proof"]))
     if own["special_text"]:
         lines.append(
             f"special     {own['special_text']:,} special tokens spelled out in the data, "
@@ -168,6 +169,15 @@ def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
             "under mask 1"
         )
     return lines
+
+
+def _proof_line(proof: Mapping[str, Any]) -> str:
+    reasons = [f"{number:,}: {reason}" for reason, number in proof["not_encoded_again"].items()]
+    left_out = f" (not {'; '.join(reasons)})" if reasons else ""
+    return (
+        f"sample      {proof['documents']:,} documents equal their source when decoded, "
+        f"{proof['encoded_again']:,} have tiktoken's ids{left_out}"
+    )
 
 
 def _stage_line(name: str, stage: Mapping[str, Any]) -> str:

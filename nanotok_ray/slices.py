@@ -18,6 +18,7 @@ from nanotok_ray import _core
 from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED, QuarantineEntry
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
 
@@ -30,11 +31,20 @@ class SliceReading:
     """
 
     slice: Slice
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    """A larger document is quarantined, unread."""
+    with_ids: bool = True
+    """Whether the ids are read, if the slice has an id column."""
     documents_in: int = 0
     text_bytes: int = 0
+    """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
+    bytes_quarantined: int = 0
+    """Bytes of what was quarantined: of a tail, and of a compressed file too large to decode, as
+    stored."""
     blank_lines: int = 0
     other_split: int = 0
     """Documents that the share gives to the other split."""
+    _bytes_set_aside: int = 0  # of what was never given
     quarantined: list[QuarantineEntry] = field(default_factory=list)
     read: list[dict[str, Any]] = field(default_factory=list)
     """Per piece: file, range, bytes and sha256 of what was read."""
@@ -42,7 +52,13 @@ class SliceReading:
     def __iter__(self) -> Iterator[tuple[int, Batch]]:
         """Give (number of the piece, batch of own documents)."""
         for number, piece in enumerate(self.slice.pieces):
-            reader = read_piece(piece, kind=self.slice.kind, column=self.slice.column)
+            reader = read_piece(
+                piece,
+                kind=self.slice.kind,
+                column=self.slice.column,
+                id_column=self.slice.id_column if self.with_ids else None,
+                max_document_bytes=self.max_document_bytes,
+            )
             for batch in reader:
                 own = self._own(batch)
                 self._account(number, own)
@@ -60,15 +76,16 @@ class SliceReading:
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
         """Set aside document `index` of a batch, which a stage could not use."""
-        document = batch.documents[index]
+        document = batch.documents.take([index])
         self._enter(
             piece,
             BadDocument(
                 number=int(batch.numbers[index]),
                 position=int(batch.positions[index]),
                 reason=reason,
-                hash64=_core.hash64(document),
-                num_bytes=len(document),
+                hash64=int(_core.hash_documents(document.data, document.offsets)[0]),
+                num_bytes=document.num_bytes,
+                id=None if batch.ids is None else batch.ids[index].decode() or None,
             ),
         )
 
@@ -80,6 +97,11 @@ class SliceReading:
             bad = BadDocument(number=0, position=0, reason=reason, hash64=None, num_bytes=0)
             self.documents_in += 1
             self._enter(number, bad)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of its own documents: of those given and of those set aside."""
+        return self.text_bytes + self._bytes_set_aside
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -94,6 +116,7 @@ class SliceReading:
         return replace(
             batch,
             documents=batch.documents.take(keep),
+            ids=None if batch.ids is None else batch.ids.take(keep),
             positions=batch.positions[keep],
             numbers=batch.numbers[keep],
             bad=batch.bad if self.slice.split == "train" else (),
@@ -104,9 +127,11 @@ class SliceReading:
         self.text_bytes += batch.documents.num_bytes
         self.blank_lines += batch.blank
         for bad in batch.bad:
+            self._bytes_set_aside += bad.num_bytes
             self._enter(piece, bad)
 
     def _enter(self, piece: int, bad: BadDocument) -> None:
+        self.bytes_quarantined += bad.num_bytes
         self.quarantined.append(
             QuarantineEntry(
                 source=self.slice.source,
@@ -115,6 +140,8 @@ class SliceReading:
                 position=bad.position,
                 reason=bad.reason,
                 hash64=None if bad.hash64 is None else f"{bad.hash64:016x}",
+                bytes=bad.num_bytes,
+                id=bad.id,
             )
         )
 

@@ -47,4 +47,4 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power
     monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_tasks)
-    monkeypatch.setattr("nanotok_ray.cluster.job.ray_session", lambda **_: nullcontext())
+    monkeypatch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())

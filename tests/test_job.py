@@ -288,3 +288,23 @@ def test_an_outlook_says_what_is_to_do_and_writes_nothing(corpus, tmp_path):
     after = outlook(job, command="prepare")
     assert [after.values[stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 0]
     assert "to do" in after.text()
+
+
+def test_what_changed_is_said_before_it_is_done(corpus, tmp_path):
+    def notes(job):
+        events = []
+        prepare(job, on_event=events.append)
+        return [event.text for event in events if isinstance(event, Note)]
+
+    prepare(recipe(corpus, tmp_path / "out"))
+    assert notes(recipe(corpus, tmp_path / "out")) == []
+    write_parquet(corpus / "text/shard_00009.parquet", texts(5, seed=9))
+    told = notes(recipe(corpus, tmp_path / "out"))
+    assert told[0] == "changed web: 1 added (shard_00009.parquet)"
+    assert "1 new" in told[1]
+    assert [line for line in told if "the tokenizer is" in line]
+    job = recipe(corpus, tmp_path / "out", "limits.max_tokens=20")
+    assert notes(job) == ["source 'chats': max_tokens is 20, it was None"]
+    assert outlook(recipe(corpus, tmp_path / "out"), command="prepare").values["notes"] == [
+        "source 'chats': max_tokens is None, it was 20"
+    ]

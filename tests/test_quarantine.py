@@ -1,6 +1,8 @@
 """Quarantine entries as lines of JSON."""
 
+import json
 import pickle
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -26,6 +28,8 @@ def entry(**fields: object) -> QuarantineEntry:
         "position": 170,
         "reason": "invalid UTF-8: at byte 4",
         "hash64": "00ff00ff00ff00ff",
+        "bytes": 25,
+        "id": "doc-1",
     }
     return QuarantineEntry(**(values | fields))
 
@@ -38,6 +42,8 @@ entries = st.lists(
         position=st.integers(0, 2**63),
         reason=st.text(),
         hash64=st.none() | st.integers(0, 2**64 - 1).map("{:016x}".format),
+        bytes=st.integers(0, 2**63),
+        id=st.none() | st.text(),
     ),
     max_size=5,
 )
@@ -45,7 +51,7 @@ entries = st.lists(
 
 def test_an_entry_is_one_line_with_sorted_keys():
     assert to_json_lines([entry(reason="a\nb")]) == (
-        b'{"file":"a/b.jsonl","hash64":"00ff00ff00ff00ff","position":170,'
+        b'{"bytes":25,"file":"a/b.jsonl","hash64":"00ff00ff00ff00ff","id":"doc-1","position":170,'
         b'"reason":"a\\nb","row":3,"source":"web"}\n'
     )
 
@@ -69,6 +75,29 @@ def test_a_line_that_is_no_entry_is_named(line):
         from_json_lines(to_json_lines([entry()]) + line + b"\n", name="q.jsonl")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"source": 1},
+        {"file": None},
+        {"reason": ["x"]},
+        {"row": "3"},
+        {"row": True},
+        {"position": -1},
+        {"bytes": 1.5},
+        {"bytes": 2**64},
+        {"hash64": "../../etc/passwd"},
+        {"hash64": 7},
+        {"id": 7},
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_refused(wrong):
+    line = json.dumps(asdict(entry()) | wrong).encode()
+    with pytest.raises(CorruptOutputError, match=r"q\.jsonl, line 1"):
+        from_json_lines(line, name="q.jsonl")
+
+
 def test_a_quarantine_file_is_published_with_its_size_and_hash(tmp_path):
     folder = Folder(str(tmp_path))
     written = [entry(row=row) for row in range(3)]
@@ -88,6 +117,7 @@ def test_a_quarantine_file_is_published_with_its_size_and_hash(tmp_path):
         ({"dropped": 900, "invalid JSON": 1}, LimitsRecipe()),
         ({"tail": 1}, LimitsRecipe(max_tails=1)),
         ({"invalid JSON": 500, "field is null": 500}, LimitsRecipe(max_quarantined_share=1.0)),
+        ({"dropped": 900, "skipped": 9, "x": 1}, LimitsRecipe(max_quarantined=1)),
     ],
     ids=str,
 )
@@ -102,6 +132,7 @@ def test_a_result_within_the_limits_passes(quarantined, limits):
         ({"tail": 1}, LimitsRecipe(max_quarantined_share=1.0), r"rest of 1 files .*max_tails = 0"),
         ({"tail": 2}, LimitsRecipe(max_tails=2), r"2 of 1,000 .*tail \(2\)"),
         ({"dropped": 9, "x": 1}, LimitsRecipe(max_quarantined_share=0.0), r"1 of 1,000"),
+        ({"x": 1}, LimitsRecipe(max_quarantined=0), r"1 of 1,000 .*max_quarantined = 0: x \(1\)"),
     ],
     ids=str,
 )

@@ -127,7 +127,7 @@ def test_a_small_recipe_has_every_default():
         output=OutputRecipe(path="/data/out", work="/data/out/work"),
         limits=LimitsRecipe(
             slice_bytes=268435456,
-            max_shard_tokens=1073741823,
+            max_shard_tokens=None,
             max_tokens=None,
             doc_cap=None,
             max_chars=None,
@@ -172,6 +172,18 @@ def test_a_full_recipe_says_every_key():
         max_skipped_slices=7,
         slice_deadline=90,
     )
+
+
+def test_limits_of_documents_and_of_quarantine():
+    limits = parse_recipe(
+        SMALL, overrides=["limits.max_document_bytes=1.5GB", "limits.max_quarantined=0"]
+    ).limits
+    assert (limits.max_document_bytes, limits.max_quarantined) == (1_500_000_000, 0)
+    assert parse_recipe(SMALL).limits.max_document_bytes == 2**30
+    assert parse_recipe(SMALL).limits.max_quarantined is None
+    for wrong in ("max_document_bytes=2GiB", "max_document_bytes=0", "max_quarantined=-1"):
+        with pytest.raises(RecipeError, match=rf"limits\.{wrong.partition('=')[0]} = "):
+            parse_recipe(SMALL, overrides=[f"limits.{wrong}"])
 
 
 def test_the_count_files_lie_in_the_output_unless_said_otherwise():

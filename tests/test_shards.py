@@ -1,14 +1,16 @@
 """Shards: documents in order and whole, framed as asked, under the limit; records that add up."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.shards import ShardSettings, tokenize_slice
-from nanotok_ray.shards.render import frame
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.shards.writer import Rendered, ShardWriter
 from nanotok_ray.sources import Piece
@@ -17,16 +19,16 @@ from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import conversations, recipe, texts, write_corpus
 
 PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
-IDS = st.lists(st.integers(0, 65_535), max_size=4)
 
 
 class MemorySink:
     """Keeps what it is given."""
 
     def __init__(self):
-        self.ids, self.lengths, self.mask = [], [], []
+        self.ids, self.lengths, self.mask, self.names = [], [], [], []
 
-    def write(self, ids, lengths, mask):
+    def write(self, ids, lengths, mask, document_ids):
+        self.names += map(int, document_ids)
         self.ids += ids.tolist()
         self.lengths += lengths.tolist()
         self.mask += mask.tolist()
@@ -56,9 +58,14 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
                 ids=np.arange(next_id, next_id + total, dtype=np.uint16),
                 lengths=np.array(lengths, dtype=np.int64),
                 mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
+                sizes=np.array(lengths, dtype=np.int64) * 3,
                 piece=0,
                 group=None,
+                kept=np.arange(len(lengths)),
                 rows=np.arange(next_row, next_row + len(lengths)),
+                document_ids=Documents.from_strings(
+                    [str(row) for row in range(next_row, next_row + len(lengths))]
+                ),
             )
         )
         next_id += total
@@ -67,23 +74,15 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
     assert [n for sink in sinks for n in sink.lengths] == [n for own in batches for n in own]
     assert [n for sink in sinks for n in sink.ids] == [*range(next_id)]
     assert [n for sink in sinks for n in sink.mask] == [n % 2 for n in range(next_id)]
+    assert [name for sink in sinks for name in sink.names] == [*range(next_row)]
     rows = [mapped_rows(entry) for shard in writer.shards for entry in shard["source_map"]]
     assert np.concatenate([*rows, np.zeros(0)]).tolist() == [*range(next_row)]
+    assert [shard["bytes"] for shard in writer.shards] == [3 * len(sink.ids) for sink in sinks]
     for number, sink in enumerate(sinks):
         assert sum(sink.lengths) <= limit or len(sink.lengths) == 1
         if number + 1 < len(sinks):
             # No shard ends early: the next document would not have fitted.
             assert sum(sink.lengths) + sinks[number + 1].lengths[0] > limit
-
-
-@given(st.lists(IDS, min_size=1, max_size=6), IDS, IDS)
-def test_a_frame_is_what_concatenation_gives(documents, before, after):
-    offsets = np.cumsum([0, *map(len, documents)])
-    ids = np.array([n for own in documents for n in own], dtype=np.uint16)
-    framed, lengths = frame(ids, offsets, before=before, after=after)
-    expected = [[*before, *own, *after] for own in documents]
-    assert framed.tolist() == [n for own in expected for n in own]
-    assert lengths.tolist() == [len(own) for own in expected]
 
 
 @pytest.fixture
@@ -96,6 +95,7 @@ def job(tmp_path):
         gaps="spans",
         prepend=("<|bos|>",),
         append=(),
+        max_document_bytes=2**30,
         max_shard_tokens=10**6,
         max_tokens=None,
     )
@@ -129,6 +129,24 @@ def test_special_tokens_spelled_out_in_texts_stay_text(job, tmp_path):
     stored = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.bin"), dtype="<u2")
     assert (stored == tokenizer.get_bos_token_id()).sum() == 80
     assert (stored > tokenizer.get_bos_token_id()).sum() == 0
+
+
+def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path, monkeypatch):
+    slices, tokenizer, settings = job
+    lengths = [len(tokenizer.encode(text)) + 1 for text in [*texts(40, seed=0), *texts(40, seed=1)]]
+    most = sorted(lengths)[-3]
+    monkeypatch.setattr("nanotok_ray.shards.render.MAX_DOCUMENT_TOKENS", most)
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    assert record["documents"] == {"in": 80, "out": 78, "quarantined": 2}
+    assert record["quarantined"] == {"too many tokens": 2}
+    [name] = [file["name"] for file in record["files"] if file["name"].endswith(".jsonl")]
+    entries = [json.loads(line) for line in out.read_bytes(name).splitlines()]
+    rows = [row for row, length in enumerate(lengths) if length > most]
+    assert [entry["row"] % 40 for entry in entries] == [row % 40 for row in rows]
+    assert entries[0]["reason"] == (
+        f"too many tokens: {lengths[rows[0]]}, an index holds at most {most}"
+    )
 
 
 def test_masks_count_what_is_trained(job, tmp_path):

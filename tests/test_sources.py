@@ -1,9 +1,12 @@
 """Resolving a source: its files in order, with what is known of each before it is read."""
 
+import gzip
 import json
+import os
 import pickle
 import random
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +15,8 @@ import pytest
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import ResolvedSource, RowGroup, read_piece, resolve
-from nanotok_ray.storage import Folder
+from nanotok_ray.sources.stored import check_unchanged
+from nanotok_ray.storage import Folder, InputFile
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -232,3 +236,73 @@ def test_resolved_pieces_give_all_documents_of_every_format(folder):
         ("a.txt", "lines"): ["one", "zwei 🙂", "vier"],
         ("a.txt", "document"): ["\n".join(texts)],
     }
+
+
+KINDS = {
+    "a.parquet": (None, parquet(["one", "two"]), parquet(["one", "six"])),
+    "a.jsonl": (None, b'{"text": "one"}\n', b'{"text": "two"}\n'),
+    "a.jsonl.gz": (None, gzip.compress(b"{}", mtime=0), gzip.compress(b"[]", mtime=0)),
+    "a.txt": ("document", b"one", b"two"),
+}
+
+
+def all_of(folder: Folder, name: str, form: str | None, **options):
+    source = SourceRecipe(name="web", kind="text", paths=(folder.join(name),), format=form)
+    (file,) = resolve(source).files
+    piece = file.piece(0, len(file.layout) or file.size)
+    return read_piece(piece, kind="text", column=source.column, **options)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_the_same_size_that_is_another_than_planned_is_refused(folder, name):
+    form, planned, changed = KINDS[name]
+    assert len(planned) == len(changed)
+    folder.write_whole(name, planned)
+    reader = all_of(folder, name, form)
+    folder.write_whole(name, changed)
+    with pytest.raises(SourceError, match=r"changed .* time \d+, \d+ was planned; run again"):
+        list(reader)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "a.txt"])  # read at once
+def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypatch):
+    form, content, _ = KINDS[name]
+    folder.write_whole(name, content)
+    reader = all_of(folder, name, form, batch_documents=1)
+    if folder.url.startswith("memory"):
+        from nanotok_ray.storage.remote_input import RemoteInput  # noqa: PLC0415
+
+        entry = RemoteInput.entry
+        monkeypatch.setattr(
+            RemoteInput,
+            "entry",
+            lambda file, *, again=False: (
+                folder.write_whole(name, content) if again else None,
+                entry(file, again=again),
+            )[1],
+        )
+        with pytest.raises(SourceError, match="changed since the plan was made"):
+            list(reader)
+        return
+    with pytest.raises(SourceError, match="changed since the plan was made"):  # noqa: PT012
+        for _ in reader:
+            os.utime(folder.join(name), ns=(1, 1))
+
+
+def test_a_footer_other_than_planned_is_refused(folder):
+    folder.write_whole("a.parquet", parquet(["one", "two"]))
+    (file,) = resolve_in(folder, "a.parquet").files
+    piece = replace(file.piece(0, 1), footer_sha256="0" * 64)
+    with pytest.raises(SourceError, match=r"a\.parquet changed .* footer .* run again"):
+        list(read_piece(piece, kind="text", column="text"))
+
+
+def test_the_etag_counts_where_there_is_one_and_else_the_time(folder):
+    folder.write_whole("a.jsonl", b"{}\n")
+    (file,) = resolve_in(folder, "a.jsonl").files
+    known = InputFile(path="a", size=3, etag="x", mtime_ns=5)
+    check_unchanged(replace(file.piece(0, 3), etag="x", mtime_ns=6), known)
+    check_unchanged(replace(file.piece(0, 3), etag=None, mtime_ns=None), known)
+    for wrong in ({"etag": "y", "mtime_ns": 5}, {"etag": None, "mtime_ns": 6}, {"size": 4}):
+        with pytest.raises(SourceError, match="changed since the plan was made"):
+            check_unchanged(replace(file.piece(0, 3), **{"etag": "x", **wrong}), known)

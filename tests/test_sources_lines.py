@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pickle
+import tracemalloc
 import uuid
 from itertools import chain, pairwise
 from pathlib import Path
@@ -35,8 +36,8 @@ def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None) -> Piec
 class Result:
     """All batches of a piece, joined."""
 
-    def __init__(self, piece, *, kind="text", column="text", batch_documents=1024):
-        reader = read_piece(piece, kind=kind, column=column, batch_documents=batch_documents)
+    def __init__(self, piece, *, kind="text", column="text", **options):
+        reader = read_piece(piece, kind=kind, column=column, **options)
         self.batches = list(reader)
         self.documents = [each for batch in self.batches for each in batch.documents]
         self.positions = [int(n) for batch in self.batches for n in batch.positions]
@@ -354,6 +355,100 @@ class TestCompressed:
             piece_of(path, form="lines", compression=compression), kind="text", column=""
         )
         assert [len(batch.documents) for batch in reader] == [1024] * 19 + [544]
+
+
+LIMIT = 10
+AT_LIMIT = [b"a" * 10, "é".encode() * 5]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+def test_a_line_above_the_limit_is_set_aside_and_the_next_is_read(tmp_path, compression, ending):
+    path = tmp_path / "a"
+    long = [b"b" * 11, b"c" * 16, b"d" * 700_000]
+    content = BOM + ending.join([AT_LIMIT[0], *long, b"", AT_LIMIT[1], b"e" * 40])
+    path.write_bytes(content if compression is None else compressed(content, compression))
+    piece = piece_of(path, form="lines", compression=compression)
+    result = Result(piece, max_document_bytes=LIMIT)
+    assert result.documents == AT_LIMIT
+    assert result.numbers == [0, 4]
+    assert [(bad.number, bad.num_bytes, bad.hash64) for bad in result.bad] == [
+        (1, 11, None),
+        (2, 16, None),
+        (3, 700_000, None),
+        (5, 40, None),
+    ]
+    assert result.bad[0].reason == "too large: 11 bytes, limits.max_document_bytes = 10"
+    assert [bad.position for bad in result.bad] == [
+        content.index(line) for line in [*long, b"e" * 40]
+    ]
+    assert result.blank == 1
+    assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_json_line_above_the_limit_is_set_aside_whatever_its_text(tmp_path):
+    (tmp_path / "a").write_bytes(line_of("one", more="x" * 100) + line_of("two"))
+    result = Result(piece_of(tmp_path / "a"), max_document_bytes=50)
+    assert result.documents == [b"two"]
+    assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"]
+
+
+def test_a_long_line_that_is_broken_off_is_part_of_the_tail(tmp_path):
+    path, stored = tmp_path / "a", compressed(b"a\n" + b"b" * 3_000_000, "gzip")
+    path.write_bytes(stored[:-100])
+    result = Result(piece_of(path, form="lines", compression="gzip"), max_document_bytes=LIMIT)
+    assert result.documents == [b"a"]
+    assert [(bad.is_tail, bad.position) for bad in result.bad] == [(True, 2)]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize(("size", "is_bad"), [(LIMIT, False), (LIMIT + 1, True), (10**6, True)])
+def test_a_document_above_the_limit_is_set_aside(tmp_path, compression, size, is_bad):
+    path, content = tmp_path / "a", b"a" * size
+    path.write_bytes(content if compression is None else compressed(content, compression))
+    piece = piece_of(path, form="document", compression=compression)
+    result = Result(piece, max_document_bytes=LIMIT)
+    assert result.documents == ([] if is_bad else [content])
+    assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"] * is_bad
+    assert [bad.num_bytes for bad in result.bad] == [path.stat().st_size] * is_bad
+    assert result.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("form", ["lines", "jsonl", "document"])
+def test_an_endless_line_costs_the_limit_and_not_its_size(tmp_path, form):
+    path = tmp_path / "a"
+    path.write_bytes(compressed(b"a" * (200 << 20), "gzip"))
+    piece = piece_of(path, form=form, compression="gzip")
+    tracemalloc.start()
+    result = Result(piece, max_document_bytes=1 << 20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [bad.reason.partition(":")[0] for bad in result.bad] == ["too large"]
+    assert peak < 8 << 20
+
+
+def test_a_long_document_is_held_once(tmp_path):
+    size = 32 << 20
+    (tmp_path / "a").write_bytes("é".encode() * (size // 2) + b"\n")
+    for form in ("lines", "document"):
+        tracemalloc.start()
+        for batch in read_piece(piece_of(tmp_path / "a", form=form), kind="text", column=""):
+            held, peak = tracemalloc.get_traced_memory()
+            assert batch.documents.num_bytes in {size, size + 1}
+        tracemalloc.stop()
+        assert held < 1.3 * size
+        assert peak < 1.5 * size
+
+
+def test_a_long_line_of_json_is_let_go_when_its_text_is_given(tmp_path):
+    (tmp_path / "a").write_bytes(line_of("é" + "a" * (32 << 20)))
+    tracemalloc.start()
+    (held,) = (
+        tracemalloc.get_traced_memory()[0]
+        for _ in read_piece(piece_of(tmp_path / "a"), kind="text", column="text")
+    )
+    tracemalloc.stop()
+    assert held < 1.3 * (32 << 20)
 
 
 def noise(count: int) -> list[str]:

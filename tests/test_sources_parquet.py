@@ -15,6 +15,7 @@ from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import Piece, chunk_file, read_piece
 from nanotok_ray.sources.parquet_column import read_footer
+from nanotok_ray.sources.parquet_pages import PageHeaders
 from nanotok_ray.storage import Folder
 
 STRINGS = {
@@ -33,9 +34,9 @@ def piece_of(url, start, stop) -> Piece:
 class Result:
     """All batches of a piece, joined."""
 
-    def __init__(self, url, start, stop, *, column="text", batch_documents=1024):
+    def __init__(self, url, start, stop, *, column="text", **options):
         piece = piece_of(url, start, stop)
-        reader = read_piece(piece, kind="text", column=column, batch_documents=batch_documents)
+        reader = read_piece(piece, kind="text", column=column, **options)
         self.batches = list(reader)
         self.documents = [each for batch in self.batches for each in batch.documents]
         self.positions = [int(n) for batch in self.batches for n in batch.positions]
@@ -172,7 +173,7 @@ def test_a_file_without_rows_has_no_documents(tmp_path):
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("checksum", [True, False])
-def test_damage_ends_the_piece_in_a_tail_that_names_its_rows(tmp_path, compression, checksum):
+def test_damage_ends_a_row_group_in_a_tail_that_names_its_rows(tmp_path, compression, checksum):
     path = tmp_path / "a"
     texts = [f"text {number} {'x' * 50}" for number in range(40)]
     metadata = write(
@@ -188,13 +189,13 @@ def test_damage_ends_the_piece_in_a_tail_that_names_its_rows(tmp_path, compressi
     content[header : header + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
     path.write_bytes(content)
     result = Result(path, 1, 4)
-    assert result.documents == [text.encode() for text in texts[10:20]]
+    assert result.documents == [text.encode() for text in texts[10:20] + texts[30:]]
+    assert result.numbers == [*range(10, 20), *range(30, 40)]
     (tail,) = result.bad
     assert tail.is_tail
-    assert tail.reason.startswith("tail: rows 20 to 40 cannot be read (")
+    assert tail.reason.startswith("tail: rows 20 to 30 cannot be read (")
     assert (tail.number, tail.position, tail.hash64) == (20, 20, None)
-    lost = len(chunk_bytes(path, 2)) + len(chunk_bytes(path, 3))
-    assert tail.num_bytes == lost
+    assert tail.num_bytes == len(chunk_bytes(path, 2))
     stored = b"".join(chunk_bytes(path, group) for group in (1, 2, 3))
     assert result.sha256 == hashlib.sha256(stored).hexdigest()
     assert Result(path, 3, 4).documents == [text.encode() for text in texts[30:]]
@@ -210,6 +211,45 @@ def test_a_page_whose_checksum_is_wrong_is_damage(tmp_path):
     assert [bad.is_tail for bad in result.bad] == [True]
 
 
+def test_each_damaged_row_group_has_a_tail_and_keeps_the_rows_before_the_damage(tmp_path):
+    path = tmp_path / "a"
+    texts = [f"text {number:02}" for number in range(40)]
+    pages = {"data_page_size": 1, "write_batch_size": 5}  # five rows a page
+    checked = {"use_dictionary": False, "write_page_checksum": True}
+    write(path, texts, compression="none", **pages, **checked)
+    content = path.read_bytes().replace(b"text 07", b"test 07").replace(b"text 33", b"test 33")
+    path.write_bytes(content)
+    result = Result(path, 0, 4, batch_documents=5)
+    assert result.numbers == [*range(5), *range(10, 30)]
+    assert result.documents == [texts[number].encode() for number in result.numbers]
+    assert [(bad.number, bad.reason.partition(" cannot")[0]) for bad in result.bad] == [
+        (5, "tail: rows 5 to 10"),
+        (30, "tail: rows 30 to 40"),
+    ]
+
+
+def test_a_text_above_the_limit_is_set_aside_and_one_at_the_limit_is_not(tmp_path):
+    write(tmp_path / "a", ["a" * 9, "é" * 5, None, "b" * 10, "c" * 11])
+    result = Result(tmp_path / "a", 0, 1, max_document_bytes=10)
+    assert result.documents == [b"a" * 9, "é".encode() * 5, b"b" * 10]
+    assert [(bad.number, bad.reason, bad.num_bytes) for bad in result.bad] == [
+        (2, "field is null: 'text'", 0),
+        (4, "too large: 11 bytes, limits.max_document_bytes = 10", 11),
+    ]
+    assert result.bad[1].hash64 is None
+
+
+def test_rows_that_are_large_in_memory_alone_are_decoded_a_few_at_a_time(tmp_path):
+    large = "x" * (40 << 20)
+    column = pa.array([0] * 50, pa.int32())
+    texts = pa.DictionaryArray.from_arrays(column, pa.array([large]))
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a", dictionary_pagesize_limit=1 << 30)
+    assert (tmp_path / "a").stat().st_size < 10 << 20
+    reader = read_piece(piece_of(tmp_path / "a", 0, 1), kind="text", column="text")
+    batch = next(iter(reader))
+    assert batch.documents.num_bytes <= 256 << 20
+
+
 @given(position=st.integers(0, 10_000), value=st.integers(0, 255))
 @example(position=75, value=1)
 def test_one_wrong_byte_never_raises_nor_loses_a_row_silently(tmp_path_factory, position, value):
@@ -222,10 +262,10 @@ def test_one_wrong_byte_never_raises_nor_loses_a_row_silently(tmp_path_factory, 
     content[start + position % (end - start)] = value
     path.write_bytes(content)
     result = Result(path, 0, 3)
-    tails = [bad for bad in result.bad if bad.is_tail]
-    good = tails[0].number if tails else 30
-    assert result.positions == list(range(good))
-    assert result.documents == [text.encode() for text in texts[:good]]
+    tails = {bad.number // 10: bad.number for bad in result.bad if bad.is_tail}
+    good = [row for row in range(30) if row < tails.get(row // 10, 30)]
+    assert result.positions == good
+    assert result.documents == [texts[row].encode() for row in good]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +377,7 @@ def test_a_store_that_fails_for_a_moment_is_no_damage(tmp_path, monkeypatch):
     result = read_piece(piece_of(tmp_path / "a", 0, 3), kind="text", column="text")
     batches = iter(result)
     next(batches)
-    monkeypatch.setattr(chunk_file.ChunkFile, "load", lambda *_, **__: None)
+    monkeypatch.setattr(chunk_file.ChunkFile, "load", lambda *_, **__: PageHeaders())
     monkeypatch.setattr(chunk_file.ChunkFile, "read", fail)
     with pytest.raises(TransientIOError, match="try again"):
         next(batches)

@@ -203,6 +203,19 @@ def test_invalid_utf8_is_encoded_as_bytes(tokenizer):
     assert tokenizer.decode(ids) == "\ufffdthe\ufffd"
 
 
+@given(
+    st.lists(st.text(max_size=9), max_size=6), *[st.lists(st.integers(0, 65_535), max_size=3)] * 2
+)
+def test_ids_around_documents_are_what_concatenation_gives(texts, before, after):
+    own = Tokenizer.train_from_iterator(["ab ab"], 300)
+    ids, offsets = own.encode_documents(
+        Documents.from_strings(texts), before=before, after=after, threads=2
+    )
+    expected = [[*before, *own.encode(text), *after] for text in texts]
+    assert ids.tolist() == [number for own in expected for number in own]
+    assert np.diff(offsets).tolist() == [len(own) for own in expected]
+
+
 def test_gaps_are_kept_or_refused():
     own = Tokenizer.train_from_iterator(["ab ab"], 300, pattern="[a-z]+")
     documents = Documents.from_strings(["ab", "ab?"])

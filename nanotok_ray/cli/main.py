@@ -4,19 +4,27 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, jobs, learn, look, plan
+from nanotok_ray.cli import counts, gc, jobs, learn, look, plan
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
+    LeaseLostError,
     NanotokError,
+    OutputInUseError,
     QuarantineLimitError,
     SharedFolderError,
     SliceError,
     TransientIOError,
     VerificationError,
 )
+from nanotok_ray.termination import EXIT_CODE as TERMINATED
+from nanotok_ray.termination import Terminated, terminable
 
-FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE, INTERRUPTED = 1, 2, 3, 4, 5, 130
+FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
+IN_USE, INTERRUPTED = 6, 130
+
+_WITH_JSON = sum((own.COMMANDS for own in (jobs, learn, plan, counts, gc)), ())
+"""The last line of their stdout is JSON, however they end."""
 
 EXIT_CODES = """\
 exit codes:
@@ -26,7 +34,9 @@ exit codes:
   3  more documents were quarantined than the recipe allows
   4  the output is unfinished or not what it should be
   5  slices failed for good, or storage or the disk did
-  130  interrupted
+  6  another run has this output
+  130  interrupted (Ctrl-C): the same command goes on from there
+  143  terminated (SIGTERM): the same command goes on from there
 """
 
 
@@ -39,13 +49,17 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     """
     arguments = parser(default_recipe=default_recipe).parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        with terminable():
+            return int(arguments.run(arguments))
     except NanotokError as error:
         _tell(arguments, "failed", f"error: {error}")
         return exit_code(error)
     except KeyboardInterrupt:
         _tell(arguments, "interrupted", "interrupted; the same command goes on from here")
         return INTERRUPTED
+    except Terminated:
+        _tell(arguments, "terminated", "terminated; the same command goes on from here")
+        return TERMINATED
     except BrokenPipeError:
         return FAILED
     except OSError as error:  # a full disk, a folder that may not be written: no place in our code
@@ -55,7 +69,7 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
     print(f"nanotok: {message}", file=sys.stderr)
-    if arguments.command in jobs.COMMANDS + learn.COMMANDS + plan.COMMANDS + counts.COMMANDS:
+    if arguments.command in _WITH_JSON:
         jobs.print_json({"status": status, "error": message.removeprefix("error: ")})
 
 
@@ -64,6 +78,7 @@ def exit_code(error: NanotokError) -> int:
     codes: tuple[tuple[type[NanotokError] | tuple[type[NanotokError], ...], int], ...] = (
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
+        ((OutputInUseError, LeaseLostError), IN_USE),
         ((SliceError, SharedFolderError, TransientIOError), INFRASTRUCTURE),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
@@ -82,5 +97,6 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     plan.add_commands(commands)
     learn.add_commands(commands)
     counts.add_commands(commands)
+    gc.add_commands(commands)
     look.add_commands(commands)
     return whole

@@ -4,13 +4,19 @@ Starts no Ray. Does not know whether they are those of the recipe. Nothing is wr
 that is to be frozen.
 """
 
+from nanotok_ray.cluster.lease_file import free_number
 from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
 from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 
-FROZEN, AS_BEFORE, NOT_FROZEN = "frozen", "as before", "not frozen"
+FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in use"
+
+
+def frozen_bytes(out: Folder) -> bytes | None:
+    """Give plan.json as it stands, None if there is none."""
+    return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
 
 
 def frozen_plan(out: Folder) -> Plan | None:
@@ -35,13 +41,17 @@ def freeze(plan: Plan, out: Folder) -> str:
     """Write plan.json, so that files added later are train; give what became of it.
 
     An output that is finished was verified with its own plan, and keeps it until a job begins to
-    change it: NOT_FROZEN. A plan that was frozen already is AS_BEFORE, any other is FROZEN.
+    change it: NOT_FROZEN. An output whose lease somebody holds has that run's plan: IN_USE. A plan
+    that was frozen already is AS_BEFORE, any other is FROZEN. This takes no lease: a run that has
+    looked at another plan sees that when it begins to change something, and looks again.
     """
     data = plan_to_json(plan)
     if out.exists(PLAN_NAME) and out.read_bytes(PLAN_NAME) == data:
         return AS_BEFORE
     if out.exists(MANIFEST_NAME):
         return NOT_FROZEN
+    if free_number(out) is None:
+        return IN_USE
     out.write_whole(PLAN_NAME, data)
     return FROZEN
 

@@ -5,34 +5,28 @@ there is nothing to do. The manifest is removed before anything changes and writ
 """
 
 import time
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
+from nanotok_ray.cluster.changed import setting_changes
 from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
-from nanotok_ray.cluster.existing import existing_tokenizer, plan_for
-from nanotok_ray.cluster.learn_record import finished_learning, learn_record
-from nanotok_ray.cluster.probes import shared_folders
-from nanotok_ray.cluster.session import ray_session
-from nanotok_ray.cluster.smaller import add_smaller, notes_on_sizes
-from nanotok_ray.cluster.stage_times import StageTimes
+from nanotok_ray.cluster.existing import existing_tokenizer
+from nanotok_ray.cluster.holding import looking_again
+from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
-from nanotok_ray.cluster.train import finished_tokenizer, train
-from nanotok_ray.cluster.training import Training, training_of
+from nanotok_ray.cluster.train import finished_tokenizer
+from nanotok_ray.cluster.training import training_of
 from nanotok_ray.errors import IncompleteOutputError, SourceError, VerificationError
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
-    PLAN_NAME,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
     to_json,
 )
-from nanotok_ray.output import Output, Record
-from nanotok_ray.plan import Plan, plan_to_json
+from nanotok_ray.output import Output
+from nanotok_ray.plan import plan_to_json
 from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
-from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
+from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import Verification, verify_output
 
 SUMMARY_NAME = "run/summary.json"
@@ -50,7 +44,12 @@ def prepare(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
-    job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
+    start = Start("prepare", workers=workers, resplit=resplit, on_event=on_event)
+    return looking_again(recipe.output.path, lambda: _prepare(_Job.of(recipe, start)))
+
+
+def _prepare(job: "_Job") -> Summary:
+    recipe = job.recipe
     if recipe.tokenizer.path is not None:
         use = recipe.tokenizer.uses_span_table
         return job.tokenize(job.adopt(Tokenizer.load(recipe.tokenizer.path, span_table=use)))
@@ -59,7 +58,7 @@ def prepare(
     if tokenizer is not None:
         job.complete(training, tokenizer)
         return job.tokenize(tokenizer)
-    with job.session():
+    with job.changing():
         return job.tokenize(job.train(training))
 
 
@@ -75,13 +74,17 @@ def train_tokenizer(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`.
     """
-    job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
-    training = training_of(recipe, job.plan)
+    start = Start("train", workers=workers, resplit=resplit, on_event=on_event)
+    return looking_again(recipe.output.path, lambda: _train(_Job.of(recipe, start)))
+
+
+def _train(job: "_Job") -> Summary:
+    training = training_of(job.recipe, job.plan)
     tokenizer = finished_tokenizer(training, job.out)
     if tokenizer is not None:
         job.complete(training, tokenizer)
         return job.summary(tokenizer)
-    with job.session():
+    with job.changing():
         tokenizer = job.train(training)
     return job.summary(tokenizer)
 
@@ -100,8 +103,12 @@ def tokenize_corpus(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`.
     """
-    job = _Job.of(recipe, workers=workers, resplit=resplit, on_event=on_event)
-    tokenizer = existing_tokenizer(recipe, job.out)
+    start = Start("tokenize", workers=workers, resplit=resplit, on_event=on_event)
+    return looking_again(recipe.output.path, lambda: _tokenize(_Job.of(recipe, start)))
+
+
+def _tokenize(job: "_Job") -> Summary:
+    tokenizer = existing_tokenizer(job.recipe, job.out)
     if tokenizer is None:
         raise IncompleteOutputError(
             f"no tokenizer in {job.out.join(TOKENIZER_FOLDER)}: train one first, "
@@ -110,79 +117,8 @@ def tokenize_corpus(
     return job.tokenize(job.adopt(tokenizer))
 
 
-@dataclass(slots=True)
-class _Job:
-    """One run over one output folder."""
-
-    recipe: Recipe
-    out: Folder
-    plan: Plan
-    frozen: bytes | None
-    """plan.json as it was found."""
-    watch: StageTimes
-    workers: int | None
-    learned: Record | None = None
-    """The learn record, if this job is to learn the tokenizer."""
-    has_changed: bool = False
-    """Whether anything was written."""
-
-    @classmethod
-    def of(cls, recipe: Recipe, *, workers: int | None, resplit: bool, on_event: OnEvent) -> "_Job":
-        """Make the plan, under the splits that an earlier one froze."""
-        out = Folder(recipe.output.path)
-        plan = plan_for(recipe, out, resplit=resplit)
-        frozen = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
-        watch = StageTimes(on_event)
-        for note in plan.notes:
-            watch(Note(text=note))
-        return cls(recipe=recipe, out=out, plan=plan, frozen=frozen, watch=watch, workers=workers)
-
-    def session(self) -> AbstractContextManager[None]:
-        """Open Ray, once there is something to do, and check that its nodes share the folders."""
-        shared = shared_folders(self.out.url, self.recipe.output.work)
-        return ray_session(workers=self.workers, shared=shared)
-
-    def begin_changes(self) -> None:
-        """Take the manifest away, then freeze the plan."""
-        if self.out.exists(MANIFEST_NAME):
-            self.out.remove(MANIFEST_NAME)
-        data = plan_to_json(self.plan)
-        if data != self.frozen:
-            self.out.write_whole(PLAN_NAME, data)
-            self.frozen = data
-
-    def train(self, training: Training) -> Tokenizer:
-        """Run the first fan-out and the learner."""
-        self.begin_changes()
-        tokenizer = train(training, self.out, on_event=self.watch)
-        self.has_changed = True
-        self.learned = learn_record(self.out)
-        return tokenizer
-
-    def complete(self, training: Training, tokenizer: Tokenizer) -> None:
-        """Write what smaller tokenizers are missing of one that was learned before.
-
-        The manifest says nothing of them and stays.
-        """
-        for text in notes_on_sizes(training, tokenizer, self.out):
-            self.watch(Note(text=text))
-        self.has_changed = bool(add_smaller(training, tokenizer, self.out))
-        self.learned = finished_learning(training, self.out)
-
-    def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
-        """Write a tokenizer from elsewhere into the output folder, unless it is there.
-
-        Its span table comes along, if it has one that is used.
-        """
-        folder = self.out.join(TOKENIZER_FOLDER)
-        if not differing_files(tokenizer.model, folder):
-            return tokenizer
-        self.begin_changes()
-        tokenizer.save(folder)
-        path = self.recipe.tokenizer.path
-        if path is not None and tokenizer.span_table_size:
-            copy_span_table(path, folder)
-        return tokenizer
+class _Job(Run):
+    """One run to its end: tokenize, verify, publish, and say what was done."""
 
     def tokenize(self, tokenizer: Tokenizer) -> Summary:
         """Run the second fan-out where needed, verify, publish."""
@@ -190,13 +126,21 @@ class _Job:
         published = self._published(tokenizing)
         if published is not None:
             return self.summary(tokenizer, published)
+        for change in setting_changes(self.published, tokenizing.settings):
+            self.watch(Note(text=change))
+        with self.changing(on_ray=bool(tokenizing.todo)):
+            return self._publish(tokenizing)
+
+    def _publish(self, tokenizing: Tokenizing) -> Summary:
+        tokenizer = tokenizing.tokenizer
         self.begin_changes()
-        with self.session() if tokenizing.todo else nullcontext():
-            records = tokenize(tokenizing, self.out, on_event=self.watch)
+        records = tokenize(tokenizing, self.out, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output)
         verification = self._verify(output)
+        self.hold.check()
         output.publish(self.out)
+        self.hold.check()
         self.has_changed = True
         summary = self.summary(tokenizer, output, verification)
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))

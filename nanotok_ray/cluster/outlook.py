@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.cluster.changed import plan_changes, published_settings, setting_changes
 from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
 from nanotok_ray.cluster.max_chars import next_round
@@ -17,7 +18,7 @@ from nanotok_ray.cluster.tokenize import tokenizing_of
 from nanotok_ray.cluster.train import finished_tokenizer
 from nanotok_ray.cluster.training import Training, training_of
 from nanotok_ray.output import Record
-from nanotok_ray.plan import Plan, Slice, changes, overview, slice_changes
+from nanotok_ray.plan import Plan, Slice, overview
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -52,7 +53,7 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
         "output": out.url,
         "sources": overview(plan),
         "notes": list(plan.notes),
-        "changes": _changes(frozen_plan(out), plan),
+        "changes": plan_changes(frozen_plan(out), plan),
     }
     todo: dict[str, Sequence[Slice]] = {}
     tokenizer = existing_tokenizer(recipe, out)
@@ -70,8 +71,9 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
             values["also"] = _also(training, tokenizer, out)
     if command != "train":
         slices = list(plan.slices())
-        todo["tokenize"] = _untokenized(recipe, plan, tokenizer, out)
+        todo["tokenize"], why = _untokenized(recipe, plan, tokenizer, out)
         values["tokenize"] = _stage(todo["tokenize"], done=len(slices) - len(todo["tokenize"]))
+        values["notes"] += why
     return Outlook(values=values, plan=plan, tokenizer=tokenizer, todo=todo)
 
 
@@ -111,19 +113,10 @@ def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[
 
 def _untokenized(
     recipe: Recipe, plan: Plan, tokenizer: Tokenizer | None, out: Folder
-) -> list[Slice]:
+) -> tuple[list[Slice], list[str]]:
+    """Give the slices to tokenize, and what is not as in the published output."""
     if tokenizer is None:
-        return list(plan.slices())
-    return [each.slice for each in tokenizing_of(recipe, plan, tokenizer, out).todo]
-
-
-def _changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
-    """Compare with the plan that was frozen before; None if there is none."""
-    if before is None:
-        return None
-    slices = slice_changes(before, after)
-    return {
-        "sources": [each.to_dict() for each in changes(before, after)],
-        "slices": {"same": slices.same, "new": slices.new, "gone": slices.gone},
-        "slice_bytes": [before.slice_bytes, after.slice_bytes],
-    }
+        return list(plan.slices()), []
+    tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
+    why = setting_changes(published_settings(out), tokenizing.settings)
+    return [each.slice for each in tokenizing.todo], list(why)

@@ -20,7 +20,7 @@ def outlook_text(own: Mapping[str, Any]) -> str:
         lines += _source_lines(source)
     lines += [f"note        {note}" for note in own["notes"]]
     if own["changes"] is not None:
-        lines += _change_lines(own["changes"])
+        lines += change_lines(own["changes"])
     lines += [
         f"{stage:<11} {_told(own[stage])}"
         for stage in ("count", "learn", "also", "tokenize")
@@ -51,7 +51,8 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_INDENT}val: {_names(source['val']['first'], source['val']['files'])}"
 
 
-def _change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
+def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
+    """Give the lines of what changed since the plan was frozen; none if nothing did."""
     slices = changed["slices"]
     for source in changed["sources"]:
         described = [f"{each['file']}: {each['why']}" for each in source["changed"]]
@@ -111,6 +112,8 @@ def _frozen_line(frozen: Mapping[str, str]) -> str:
             f"not frozen  the output is finished and verifies with the {frozen['path']} it has, "
             "which stays until a job replaces it"
         )
+    if frozen["status"] == "in use":
+        return f"not frozen  another run has this output, and {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
     return f"frozen      {frozen['path']}{before}: a file added from now on is train"
 

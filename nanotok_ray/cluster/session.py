@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from nanotok_ray.cluster.node_check import check_nodes
 from nanotok_ray.cluster.task import SharedFolder
+from nanotok_ray.termination import terminable
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -37,6 +38,7 @@ def ray_session(
 
     Raises:
         SharedFolderError: a node does not.
+        Terminated: SIGTERM came.
     """
     address = os.environ.get("RAY_ADDRESS") or "local"
     if address == "local" and "ray" not in sys.modules:
@@ -48,18 +50,20 @@ def ray_session(
         check_nodes(shared)
         yield
         return
-    ray.init(
-        address=address,
-        num_cpus=workers if address == "local" else None,
-        include_dashboard=False if address == "local" else None,
-        log_to_driver=False,
-        logging_level=logging.WARNING,
-    )
-    try:
-        check_nodes(shared)
-        yield
-    finally:
-        ray.shutdown()
+    with terminable() as listen:
+        try:
+            ray.init(
+                address=address,
+                num_cpus=workers if address == "local" else None,
+                include_dashboard=False if address == "local" else None,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
+            listen()  # ray.init has put its own handler of SIGTERM in place
+            check_nodes(shared)
+            yield
+        finally:
+            ray.shutdown()
 
 
 def _auth(environment: Mapping[str, str]) -> dict[str, str]:

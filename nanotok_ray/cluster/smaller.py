@@ -16,6 +16,7 @@ from nanotok_ray.cluster.learn_record import (
 )
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.manifest import TOKENIZER_FOLDER, from_json, to_json
+from nanotok_ray.output import Record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import SPAN_TABLE_NAME, Tokenizer
 from nanotok_ray.training_report import REPORT_FORMAT, REPORT_NAME, cut_report
@@ -59,6 +60,15 @@ def write_smaller(
         out.write_whole(f"{folder}/{REPORT_NAME}", to_json(cut_report(report, smaller.model)))
 
 
+def lacks_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> bool:
+    """Tell whether `add_smaller` has something to write."""
+    record = finished_learning(training, out)
+    return record is not None and (
+        bool(missing_sizes(training, tokenizer, out))
+        or _sizes_to_record(training, tokenizer, out, record) != record.values["also"]
+    )
+
+
 def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
     """Write the missing ones of a tokenizer that was learned before; give their sizes.
 
@@ -70,9 +80,7 @@ def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[i
     record = finished_learning(training, out)
     assert record is not None
     sizes = missing_sizes(training, tokenizer, out)
-    expected = {file["name"]: file["size"] for file in record.values["files"]}
-    kept = [size for size in record.values["also"] if _is_there(size, expected, out)]
-    also = sorted({*reached_sizes(training, tokenizer), *kept})
+    also = _sizes_to_record(training, tokenizer, out, record)
     if also == record.values["also"] and not sizes:
         return []
     name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
@@ -88,6 +96,14 @@ def remove_other_sizes(out: Folder, *, sizes: Sequence[int]) -> None:
         folder = smaller_folder(size)
         for name in (f"{folder}/{SPAN_TABLE_NAME}", *files_of(folder)):
             out.remove(name)
+
+
+def _sizes_to_record(
+    training: Training, tokenizer: Tokenizer, out: Folder, record: Record
+) -> list[int]:
+    expected = {file["name"]: file["size"] for file in record.values["files"]}
+    kept = [size for size in record.values["also"] if _is_there(size, expected, out)]
+    return sorted({*reached_sizes(training, tokenizer), *kept})
 
 
 def _is_there(size: int, expected: Mapping[str, int], out: Folder) -> bool:

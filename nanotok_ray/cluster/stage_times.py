@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from nanotok_ray.cluster.events import Event, OnEvent, StageEnded
+from nanotok_ray.cluster.events import Event, OnEvent, StageEnded, ignore
 
 
 @dataclass(slots=True)
@@ -11,6 +11,8 @@ class StageTimes:
 
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)
+    check: OnEvent = ignore
+    """Raises where the run must not go on; asked last, just before it does."""
 
     def __call__(self, event: Event) -> None:
         """Pass one event on."""
@@ -18,3 +20,4 @@ class StageTimes:
             seconds, size = self.stages.get(event.stage, (0.0, 0))
             self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
         self.on_event(event)
+        self.check(event)

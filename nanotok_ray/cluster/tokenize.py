@@ -65,7 +65,8 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
             gaps=recipe.tokenizer.gaps,
             prepend=source.prepend,
             append=source.append,
-            max_shard_tokens=recipe.limits.max_shard_tokens,
+            max_document_bytes=recipe.limits.max_document_bytes,
+            max_shard_tokens=recipe.limits.shard_tokens(tokenizer.model.id_bytes),
             max_tokens=recipe.limits.max_tokens if source.kind == "chat" else None,
         )
         for source in recipe.sources

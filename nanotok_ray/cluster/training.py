@@ -3,7 +3,7 @@
 Does not know what was done already, nor how any of it is done.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nanotok_ray import _core
 from nanotok_ray.cluster.stages import CountWork
@@ -47,12 +47,7 @@ class Training:
         """Give the counting of one slice, with a budget of code points if it has one."""
         settings = self.settings
         if budget is not None:
-            settings = CountSettings(
-                pattern=settings.pattern,
-                gaps=settings.gaps,
-                doc_cap=settings.doc_cap,
-                budget=budget,
-            )
+            settings = replace(settings, budget=budget)
         return CountWork(slice=each, settings=settings, work=self.recipe.output.work)
 
 
@@ -81,5 +76,6 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
         pattern=pattern,
         gaps=recipe.tokenizer.gaps,
         doc_cap=recipe.limits.doc_cap,
+        max_document_bytes=recipe.limits.max_document_bytes,
     )
     return Training(recipe=recipe, slices=slices, settings=settings)

@@ -10,11 +10,9 @@ from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RESERVED_NAMES
 from nanotok_ray.plan.cut import group_files
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
+from nanotok_ray.plan.split import SHARED, assign_splits
 from nanotok_ray.recipe import Recipe, SourceRecipe
 from nanotok_ray.sources import SourceFile, resolve
-
-SHARED = "share"
-"""The split of a file whose documents are split by their hash."""
 
 
 def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = False) -> Plan:
@@ -51,53 +49,19 @@ def _plan_source(
         )
     resolved = resolve(source)
     notes += resolved.notes
-    splits = _assign_splits(source, resolved.files, frozen, notes)
+    splits = assign_splits(source, resolved.files, frozen, notes)
     return PlannedSource(
         name=source.name,
         kind=source.kind,
         format=resolved.files[0].format,
         column=source.column,
+        id_column=source.id_column,
         root=resolved.root,
         rule=source.split,
         files=resolved.files,
         splits=splits,
         slices=_cut_source(source, resolved.files, splits, slice_bytes),
     )
-
-
-def _assign_splits(
-    source: SourceRecipe,
-    files: Sequence[SourceFile],
-    frozen: PlannedSource | None,
-    notes: list[str],
-) -> tuple[str, ...]:
-    if frozen is not None and frozen.rule != source.split:
-        raise PlanError(
-            f"source {source.name!r}: the first plan froze split = {frozen.rule!r}, the recipe "
-            f"now says {source.split!r}; restore it, or pass --resplit to assign all splits anew"
-        )
-    if source.split.startswith(SHARED):
-        return (SHARED,) * len(files)
-    if source.split in ("train", "val"):
-        return (source.split,) * len(files)
-    if frozen is not None:
-        known = {file.path: split for file, split in zip(frozen.files, frozen.splits, strict=True)}
-        splits = tuple(known.get(file.path, "train") for file in files)
-        _note_lost_val(frozen, splits, notes)
-        return splits
-    if len(files) == 1:
-        notes.append(f"source {source.name!r} has one file, so it has no val split")
-        return ("train",)
-    return ("train",) * (len(files) - 1) + ("val",)
-
-
-def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str]) -> None:
-    if "val" in frozen.splits and "val" not in splits:
-        lost = frozen.files[frozen.splits.index("val")].path
-        notes.append(
-            f"source {frozen.name!r} has no val split any more: {lost} is gone; pass --resplit "
-            "once it is back, or now to choose another file"
-        )
 
 
 def _cut_source(
@@ -112,6 +76,7 @@ def _cut_source(
                     source=source.name,
                     kind=source.kind,
                     column=source.column,
+                    id_column=source.id_column,
                     split=split,
                     share=source.share,
                     number=number,

@@ -34,6 +34,9 @@ class Slice:
     pieces: tuple[Piece, ...]
     files: tuple[SourceFile, ...]
     """The file of each piece."""
+    id_column: str | None = None
+    """What is carried along beside each document; it is not in the key, since it does not say which
+    documents these are."""
 
     @property
     def num_bytes(self) -> int:
@@ -76,11 +79,12 @@ class PlannedSource:
     root: str
     """The folder to which file paths are relative."""
     rule: str
-    """The split rule of the recipe: last-file, train, val or share:X."""
+    """The split rule of the recipe: last-file, train, val, files or share:X."""
     files: tuple[SourceFile, ...]
     splits: tuple[str, ...]
     """The split of each file; `share` where its documents are split by hash."""
     slices: tuple[Slice, ...]
+    id_column: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

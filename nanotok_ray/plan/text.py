@@ -45,6 +45,7 @@ def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
         "kind": source.kind,
         "format": source.format,
         "column": source.column,
+        **({} if source.id_column is None else {"id_column": source.id_column}),
         "root": source.root,
         "rule": source.rule,
         "files": [
@@ -75,6 +76,7 @@ def _source_from_dict(values: dict[str, Any]) -> PlannedSource:
         kind=values["kind"],
         format=values["format"],
         column=values["column"],
+        id_column=values.get("id_column"),
         root=values["root"],
         rule=values["rule"],
         files=files,
@@ -96,6 +98,7 @@ def _slice_from_dict(
         source=source["name"],
         kind=source["kind"],
         column=source["column"],
+        id_column=source.get("id_column"),
         split=values["split"],
         share=values["share"],
         number=values["number"],

@@ -6,6 +6,7 @@ know whether any input exists, what a tokenizer folder holds, or how the job run
 
 from nanotok_ray.recipe.learner import LearnerRecipe
 from nanotok_ray.recipe.model import (
+    MAX_DOCUMENT_BYTES,
     Gaps,
     LimitsRecipe,
     OutputRecipe,
@@ -16,6 +17,7 @@ from nanotok_ray.recipe.parse import load_recipe, parse_recipe
 from nanotok_ray.recipe.source import SourceRecipe
 
 __all__ = [
+    "MAX_DOCUMENT_BYTES",
     "Gaps",
     "LearnerRecipe",
     "LimitsRecipe",

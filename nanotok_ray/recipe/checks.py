@@ -25,8 +25,10 @@ def check_range(key: str, value: int, *, least: int, most: int) -> None:
 
 def check_distinct(key: str, names: tuple[str, ...]) -> None:
     """Refuse an empty name and a name that is there twice."""
-    for position, name in enumerate(names):
+    seen: set[str] = set()
+    for name in names:
         if not name:
             raise RecipeError(f"{key} holds an empty name; remove it")
-        if name in names[:position]:
+        if name in seen:
             raise RecipeError(f"{key} holds {name!r} twice; each name may be used once")
+        seen.add(name)

@@ -40,12 +40,18 @@ class SourceRecipe:
     column: str = DERIVED
     """Parquet column or JSON field of the text; empty where there is none. Default: text."""
     split: str = DERIVED
-    """`last-file` (default for text), `train` (default for chat), `val`, or `share:0.01`."""
+    """`last-file` (default for text), `train` (default for chat), `val`, `files` or
+    `share:0.01`."""
+    val_files: tuple[str, ...] = ()
+    """With the split `files`: the files that are val, as paths below the root or globs."""
     count: bool = DERIVED
     """Whether the tokenizer is learned from it. Default: text yes, chat no."""
     weight: str = "1"
     """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
     much of all that is learned from."""
+    id_column: str | None = None
+    """Parquet column or JSON field, a string or an integer, that is carried along beside each
+    document; None: nothing is."""
     prepend: tuple[str, ...] = DERIVED
     """Special tokens put before each document. Default: `<|bos|>` for text, none for chat."""
     append: tuple[str, ...] = ()
@@ -71,6 +77,7 @@ class SourceRecipe:
                 f"{self._key('column')} = {self.column!r}, but the format {self.format!r} has no "
                 "columns; leave it out"
             )
+        self._check_id_column()
         self._fill_in_defaults()
         self._check_split()
         self._check_weight()
@@ -120,7 +127,17 @@ class SourceRecipe:
             )
 
     def _check_split(self) -> None:
-        if self.split in {"last-file", "train", "val"}:
+        if self.split == "files" and not all(self.val_files or ("",)):
+            raise RecipeError(
+                f"{self._key('val_files')} is empty; name the files that are val, as "
+                '["part-9.parquet", "held/*"], or choose another split'
+            )
+        if self.val_files and self.split != "files":
+            raise RecipeError(
+                f"{self._key('val_files')} = {list(self.val_files)} is for split = 'files', not "
+                f"{self.split!r}; leave one of them out"
+            )
+        if self.split in {"last-file", "train", "val", "files"}:
             return
         rule, _, share = self.split.partition(":")
         try:
@@ -129,8 +146,20 @@ class SourceRecipe:
             valid = False
         if not valid:
             raise RecipeError(
-                f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val' and "
-                "'share:S' with 0 < S < 1, as in 'share:0.01'"
+                f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val', "
+                "'files' and 'share:S' with 0 < S < 1, as in 'share:0.01'"
+            )
+
+    def _check_id_column(self) -> None:
+        if self.id_column == "":
+            raise RecipeError(
+                f"{self._key('id_column')} is empty; name a column or JSON field, or leave it out"
+            )
+        if self.id_column is not None and self.format in {"lines", "document"}:
+            raise RecipeError(
+                f"{self._key('id_column')} = {self.id_column!r}, but the format {self.format!r} "
+                "has text alone and no columns; leave it out, the source map of a record tells "
+                "the file and place of each document"
             )
 
     def _check_weight(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core, chat
+from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.shards.settings import ShardSettings
@@ -56,31 +57,25 @@ class Renderer:
             return None
         whole = len(kept) == len(batch.documents)
         self._account_texts(batch.documents if whole else batch.documents.take(kept))
-        ids, lengths = frame(
-            ids,
-            offsets,
-            before=[self.tokenizer.encode_special(name) for name in self.settings.prepend],
-            after=[self.tokenizer.encode_special(name) for name in self.settings.append],
-        )
-        return Rendered(
-            ids=ids,
-            lengths=lengths,
-            mask=None,
-            piece=piece,
-            group=batch.group,
-            rows=batch.numbers[kept],
-        )
+        return self._rendered(piece, batch, kept, ids=ids, lengths=np.diff(offsets))
 
     def _encode_all(
         self, piece: int, batch: Batch
     ) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
-        """Give (kept, ids, offsets) of a batch, leaving out only what cannot be split."""
+        """Give (kept, ids, offsets) of a batch, leaving out only what cannot be used."""
         kept = np.arange(len(batch.documents), dtype=np.int64)
         try:
-            return kept, *self._encode(batch.documents)
+            ids, offsets = self._encode(batch.documents)
         except SplitError:
             kept = kept[[self._can_encode(piece, batch, index) for index in range(len(kept))]]
-            return kept, *self._encode(batch.documents.take(kept))
+            ids, offsets = self._encode(batch.documents.take(kept))
+        fits = np.diff(offsets) <= MAX_DOCUMENT_TOKENS
+        if fits.all():
+            return kept, ids, offsets
+        for index, length in zip(kept[~fits], np.diff(offsets)[~fits], strict=True):
+            self.reading.quarantine(piece, batch, int(index), reason=_too_many(int(length)))
+        kept = kept[fits]
+        return kept, *self._encode(batch.documents.take(kept))
 
     def _can_encode(self, piece: int, batch: Batch, index: int) -> bool:
         try:
@@ -91,7 +86,35 @@ class Renderer:
         return True
 
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        return self.tokenizer.encode_documents(documents, gaps=self.settings.gaps)
+        """Encode texts, those of a text source within the special tokens that stand around them."""
+        is_text = self.reading.slice.kind == "text"
+        names = (self.settings.prepend, self.settings.append) if is_text else ((), ())
+        before, after = ([self.tokenizer.encode_special(name) for name in own] for own in names)
+        return self.tokenizer.encode_documents(
+            documents, before=before, after=after, gaps=self.settings.gaps
+        )
+
+    def _rendered(
+        self,
+        piece: int,
+        batch: Batch,
+        kept: npt.NDArray[np.int64],
+        *,
+        ids: Ids,
+        lengths: npt.NDArray[np.int64],
+        mask: npt.NDArray[np.uint8] | None = None,
+    ) -> Rendered:
+        return Rendered(
+            ids=ids,
+            lengths=lengths,
+            mask=mask,
+            sizes=np.diff(batch.documents.offsets)[kept],
+            piece=piece,
+            group=batch.group,
+            kept=kept,
+            rows=batch.numbers[kept],
+            document_ids=None if batch.ids is None else batch.ids.take(kept),
+        )
 
     def _conversations(self, piece: int, batch: Batch) -> Rendered | None:
         ids: list[int] = []
@@ -119,13 +142,13 @@ class Renderer:
             return None
         self._account_texts(Documents.from_strings(texts))
         self.account.trainable_tokens += sum(mask)
-        return Rendered(
+        return self._rendered(
+            piece,
+            batch,
+            np.asarray(kept, dtype=np.int64),
             ids=_narrow(ids, self.tokenizer.model.id_bytes),
             lengths=np.asarray(lengths, dtype=np.int64),
             mask=np.asarray(mask, dtype=np.uint8),
-            piece=piece,
-            group=batch.group,
-            rows=batch.numbers[kept],
         )
 
     def _render(self, conversation: chat.Conversation) -> tuple[list[int], list[int]]:
@@ -156,23 +179,5 @@ def _narrow(ids: Sequence[int], id_bytes: int) -> Ids:
     return np.asarray(ids, dtype=np.uint16) if is_narrow else np.asarray(ids, dtype=np.uint32)
 
 
-def frame(
-    ids: Ids, offsets: npt.NDArray[np.int64], *, before: Sequence[int], after: Sequence[int]
-) -> tuple[Ids, npt.NDArray[np.int64]]:
-    """Put ids before and after each document: (all ids back to back, length of each document).
-
-    >>> frame(np.array([7, 8], np.uint16), np.array([0, 2, 2]), before=[1], after=[])[0].tolist()
-    [1, 7, 8, 1]
-    """
-    lengths = np.diff(offsets) + len(before) + len(after)
-    if not before and not after:
-        return ids, lengths
-    ends = np.cumsum(lengths)
-    framed = np.empty(int(ends[-1]), dtype=ids.dtype)
-    is_text = np.ones(len(framed), dtype=bool)
-    for places, numbers in ((ends - lengths, before), (ends - len(after), after)):
-        for shift, number in enumerate(numbers):
-            framed[places + shift] = number
-            is_text[places + shift] = False
-    framed[is_text] = ids
-    return framed, lengths
+def _too_many(length: int) -> str:
+    return f"too many tokens: {length:,}, an index holds at most {MAX_DOCUMENT_TOKENS:,}"

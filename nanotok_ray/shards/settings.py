@@ -8,7 +8,7 @@ from nanotok_ray.manifest import key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.recipe import Gaps
 
-SHARD_FORMAT = "nanotok-shard 1"
+SHARD_FORMAT = "nanotok-shard 2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +21,8 @@ class ShardSettings:
     prepend: tuple[str, ...]
     """Special tokens before each text document."""
     append: tuple[str, ...]
+    max_document_bytes: int
+    """A larger document is quarantined."""
     max_shard_tokens: int
     max_tokens: int | None
     """Ids after which a conversation is cut; None: never."""
@@ -37,4 +39,6 @@ class ShardSettings:
 
     def key(self, each: Slice) -> str:
         """Give the key of the shards of a slice."""
-        return key_of({"slice": each.key, "shards": {**self.to_dict(), "format": SHARD_FORMAT}})
+        ids = {} if each.id_column is None else {"id_column": each.id_column}
+        own = {**self.to_dict(), **ids, "format": SHARD_FORMAT}
+        return key_of({"slice": each.key, "shards": own})

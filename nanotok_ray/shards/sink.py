@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_ids import pack_ids
 from nanotok_ray.document_index import pack_index
+from nanotok_ray.documents import Documents
 from nanotok_ray.storage import Folder, WholeFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
@@ -19,9 +21,16 @@ class Sink(Protocol):
     """One shard in one layout."""
 
     def write(
-        self, ids: Ids, lengths: npt.NDArray[np.int64], mask: npt.NDArray[np.uint8] | None
+        self,
+        ids: Ids,
+        lengths: npt.NDArray[np.int64],
+        mask: npt.NDArray[np.uint8] | None,
+        document_ids: Documents | None,
     ) -> None:
-        """Append documents: their ids back to back, their lengths, one mask byte per id or None."""
+        """Append documents: their token ids back to back, and how many each has.
+
+        With conversations comes one mask byte per token, with an `id_column` each document's id.
+        """
 
     def close(self) -> list[dict[str, Any]]:
         """Publish the files and give name, size and sha256 of each."""
@@ -31,39 +40,53 @@ class Sink(Protocol):
 
 
 class NativeSink:
-    """NAME.bin, NAME.idx and, for chats, NAME.mask."""
+    """NAME.bin, NAME.idx, for chats NAME.mask, and with an `id_column` NAME.ids."""
 
-    def __init__(self, folder: Folder, name: str, *, item_bytes: int, with_mask: bool) -> None:
+    def __init__(
+        self, folder: Folder, name: str, *, item_bytes: int, with_mask: bool, with_ids: bool
+    ) -> None:
         self._folder, self._name, self._item_bytes = folder, name, item_bytes
         self._stack = ExitStack()
-        self._bin = self._open(".bin")
-        self._mask = self._open(".mask") if with_mask else None
+        self._files = {".bin": self._open(".bin")}
+        if with_mask:
+            self._files[".mask"] = self._open(".mask")
         self._lengths: list[npt.NDArray[np.int64]] = []
+        self._document_ids: list[Documents] | None = [] if with_ids else None
 
     def _open(self, suffix: str) -> WholeFile:
-        return self._stack.enter_context(self._folder.create(self._name + suffix))
+        return self._stack.enter_context(self._folder.create_once(self._name + suffix))
 
     def write(
-        self, ids: Ids, lengths: npt.NDArray[np.int64], mask: npt.NDArray[np.uint8] | None
+        self,
+        ids: Ids,
+        lengths: npt.NDArray[np.int64],
+        mask: npt.NDArray[np.uint8] | None,
+        document_ids: Documents | None,
     ) -> None:
         """Append documents."""
-        self._bin.write(ids.astype(f"<u{self._item_bytes}", copy=False).tobytes())
-        if self._mask is not None and mask is not None:
-            self._mask.write(mask.tobytes())
+        self._files[".bin"].write(ids.astype(f"<u{self._item_bytes}", copy=False).data)
+        if mask is not None:
+            self._files[".mask"].write(mask.data)
+        if self._document_ids is not None and document_ids is not None:
+            self._document_ids.append(document_ids)
         self._lengths.append(lengths)
 
     def close(self) -> list[dict[str, Any]]:
         """Publish the files."""
-        index = self._open(".idx")
-        index.write(pack_index(np.concatenate(self._lengths), item_bytes=self._item_bytes))
+        index = pack_index(np.concatenate(self._lengths), item_bytes=self._item_bytes)
+        self._write_side_file(".idx", index)
+        if self._document_ids is not None:
+            document_ids = Documents.joined(self._document_ids)
+            self._write_side_file(".ids", pack_ids(document_ids.data, document_ids.offsets))
         self._stack.close()
-        files = {".bin": self._bin, ".idx": index}
-        if self._mask is not None:
-            files[".mask"] = self._mask
         return [
             {"name": self._name + suffix, "size": file.size, "sha256": file.sha256}
-            for suffix, file in files.items()
+            for suffix, file in sorted(self._files.items())
         ]
+
+    def _write_side_file(self, suffix: str, data: bytes) -> None:
+        self._files[suffix] = self._open(suffix)
+        self._files[suffix].write(data)
 
     def discard(self) -> None:
         """Drop the temporary files."""

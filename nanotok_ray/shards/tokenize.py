@@ -2,16 +2,19 @@
 
 A text document becomes prepend + ids + append; a conversation goes through `chat.render` to ids and
 a mask of the same length. What cannot be used is quarantined, never dropped: documents in =
-documents out + quarantined.
+documents out + quarantined. A sample is decoded and encoded again before it is written.
 """
 
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
+from nanotok_ray.errors import ProofError
 from nanotok_ray.manifest import RECORD_FORMAT
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
+from nanotok_ray.shards.proof import Proof
+from nanotok_ray.shards.prover import ProofCount
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import NativeSink
@@ -28,10 +31,12 @@ def tokenize_slice(
 
     Raises:
         SourceError, TransientIOError: the input cannot be read.
+        ProofError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
     key = settings.key(each)
-    reading = SliceReading(each)
+    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
     renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=reading)
+    proof = Proof(each, settings, tokenizer=tokenizer)
     writer = ShardWriter(
         lambda number: [_open_native(out, each, key, number, tokenizer)],
         pieces=each.pieces,
@@ -42,13 +47,28 @@ def tokenize_slice(
         for piece, batch in reading:
             documents = renderer.render(piece, batch)
             if documents is not None:
+                proof.look(batch, documents)
                 writer.write(documents)
         writer.finish()
         on_error.pop_all()
-    return _record(each, settings, reading, renderer.account, writer.shards) | {
+    record = _record(each, settings, reading, renderer.account, writer.shards)
+    _check_sums(record)
+    return record | {
+        "proof": proof.count.to_dict(),
         "files": [file for shard in writer.shards for file in shard["files"]]
-        + _write_quarantine(out, each, key, reading)
+        + _write_quarantine(out, each, key, reading),
     }
+
+
+def _check_sums(record: dict[str, Any]) -> None:
+    """See that nothing was lost: what came in was counted by the reader, what went out here."""
+    for what in ("documents", "bytes"):
+        own = record[what]
+        if own["in"] != own["out"] + own["quarantined"]:
+            raise ProofError(
+                f"{own['in']:,} {what} came in, {own['out']:,} went out and {own['quarantined']:,} "
+                "were quarantined; nothing of this slice is recorded. This is a bug"
+            )
 
 
 def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
@@ -60,7 +80,8 @@ def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str
     reading = SliceReading(each)
     reading.skip()
     return _record(each, settings, reading, Account(), []) | {
-        "files": _write_quarantine(out, each, key, reading)
+        "proof": ProofCount().to_dict(),
+        "files": _write_quarantine(out, each, key, reading),
     }
 
 
@@ -77,6 +98,7 @@ def _open_native(
         shard_name(each, key, number),
         item_bytes=tokenizer.model.id_bytes,
         with_mask=each.kind == "chat",
+        with_ids=each.id_column is not None,
     )
 
 
@@ -109,6 +131,11 @@ def _record(
             "out": written,
             "quarantined": len(reading.quarantined),
         },
+        "bytes": {
+            "in": reading.bytes_in,
+            "out": sum(shard["bytes"] for shard in shards),
+            "quarantined": reading.bytes_quarantined,
+        },
         "other_split": reading.other_split,
         "blank_lines": reading.blank_lines,
         "quarantined": reading.reasons,
@@ -116,7 +143,7 @@ def _record(
         **asdict(account),
         "shards": [
             {"name": shard_name(each, settings.key(each), number)}
-            | {field: shard[field] for field in ("documents", "tokens", "source_map")}
+            | {field: shard[field] for field in ("documents", "bytes", "tokens", "source_map")}
             for number, shard in enumerate(shards)
         ],
     }

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.documents import Documents
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.shards.source_map import SourceMap
 from nanotok_ray.sources import Piece
@@ -23,9 +24,15 @@ class Rendered:
     ids: Ids
     lengths: npt.NDArray[np.int64]
     mask: npt.NDArray[np.uint8] | None
+    sizes: npt.NDArray[np.int64]
+    """Bytes of each document as it was read."""
     piece: int
     group: int | None
+    kept: npt.NDArray[np.int64]
+    """Which documents of the batch they are."""
     rows: npt.NDArray[np.int64]
+    document_ids: Documents | None
+    """What their `id_column` says, as UTF-8; empty where it says nothing."""
 
 
 class ShardWriter:
@@ -44,9 +51,9 @@ class ShardWriter:
         self._limit = max_shard_tokens
         self._sinks: Sequence[Sink] = ()
         self._map = SourceMap(pieces)
-        self._documents = self._tokens = 0
+        self._documents = self._tokens = self._bytes = 0
         self.shards: list[dict[str, Any]] = []
-        """Per published shard: documents, tokens, source map and files."""
+        """Per published shard: documents, their bytes, tokens, source map and files."""
 
     def write(self, documents: Rendered) -> None:
         """Append documents, cut between shards where the limit says so."""
@@ -67,11 +74,15 @@ class ShardWriter:
         if not self._sinks:
             self._sinks = self._open_sinks(len(self.shards))
         mask = None if documents.mask is None else documents.mask[tokens]
+        document_ids = documents.document_ids
+        if document_ids is not None:
+            document_ids = document_ids.part(chosen.start, chosen.stop)
         for sink in self._sinks:
-            sink.write(documents.ids[tokens], documents.lengths[chosen], mask)
+            sink.write(documents.ids[tokens], documents.lengths[chosen], mask, document_ids)
         self._map.add(documents.piece, documents.group, documents.rows[chosen])
         self._documents += chosen.stop - chosen.start
         self._tokens += tokens.stop - tokens.start
+        self._bytes += int(documents.sizes[chosen].sum())
 
     def finish(self) -> None:
         """Publish the shard that is open, if any."""
@@ -81,12 +92,13 @@ class ShardWriter:
         self.shards.append(
             {
                 "documents": self._documents,
+                "bytes": self._bytes,
                 "tokens": self._tokens,
                 "source_map": self._map.entries(),
                 "files": files,
             }
         )
-        self._sinks, self._documents, self._tokens = (), 0, 0
+        self._sinks, self._documents, self._tokens, self._bytes = (), 0, 0, 0
         self._map = SourceMap(self._pieces)
 
     def discard(self) -> None:

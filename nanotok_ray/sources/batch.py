@@ -29,6 +29,8 @@ class BadDocument:
     """None where there are no bytes to hash."""
     num_bytes: int
     """Bytes of the document; of a tail: stored bytes that were not read, in whole blocks."""
+    id: str | None = None
+    """Its id, if it has one and that could be read."""
 
     @property
     def is_tail(self) -> bool:
@@ -52,37 +54,45 @@ class Batch:
     """What was set aside between these documents, in order."""
     blank: int = 0
     """Blank lines skipped."""
+    ids: Documents | None = None
+    """With an id column: the id of each document as text, empty where it has none."""
+
+
+def hash64_of(raw: bytes | bytearray) -> int:
+    """Give the hash64 of bytes without a copy of them."""
+    data = np.frombuffer(raw, dtype=np.uint8)
+    return int(_core.hash_documents(data, np.array([0, len(raw)], dtype=np.int64))[0])
 
 
 class BatchBuilder:
     """Collects what lines or files hold until a batch is full."""
 
-    def __init__(self, *, batch_documents: int) -> None:
+    def __init__(self, *, batch_documents: int, with_ids: bool = False) -> None:
         self._batch_documents = batch_documents
+        self._with_ids = with_ids
         self._next_number = 0
         self._clear()
 
-    def add(self, document: bytes, *, position: int) -> None:
+    def add(self, document: bytes | bytearray, *, position: int, id_text: bytes = b"") -> None:
         """Append a document."""
+        if self._with_ids:
+            self._ids.append(id_text)
         self._documents.append(document)
         self._positions.append(position)
         self._numbers.append(self._next_number)
         self._num_bytes += len(document)
         self._next_number += 1
 
-    def set_aside(self, raw: bytes, *, position: int, reason: str) -> None:
+    def set_aside(
+        self, raw: bytes | bytearray, *, position: int, reason: str, id_text: bytes = b""
+    ) -> None:
         """Note bytes that are no document."""
-        self._bad.append(
-            BadDocument(
-                number=self._next_number,
-                position=position,
-                reason=reason,
-                hash64=_core.hash64(raw),
-                num_bytes=len(raw),
-            )
-        )
-        self._num_bytes += len(reason)
-        self._next_number += 1
+        own = id_text.decode() or None
+        self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw), id_text=own)
+
+    def set_aside_unread(self, num_bytes: int, *, position: int, reason: str) -> None:
+        """Note a document too large to be held."""
+        self._note(position, reason, hash64=None, num_bytes=num_bytes)
 
     def end_early(self, reason: str, *, position: int, num_bytes: int) -> None:
         """Note that the rest of the piece cannot be read."""
@@ -119,12 +129,36 @@ class BatchBuilder:
             numbers=np.array(self._numbers, dtype=np.int64),
             bad=tuple(self._bad),
             blank=self._blank,
+            ids=Documents.from_bytes(self._ids) if self._with_ids else None,
         )
         self._clear()
         return batch
 
+    def _note(
+        self,
+        position: int,
+        reason: str,
+        *,
+        hash64: int | None,
+        num_bytes: int,
+        id_text: str | None = None,
+    ) -> None:
+        self._bad.append(
+            BadDocument(
+                number=self._next_number,
+                position=position,
+                reason=reason,
+                hash64=hash64,
+                num_bytes=num_bytes,
+                id=id_text,
+            )
+        )
+        self._num_bytes += len(reason)
+        self._next_number += 1
+
     def _clear(self) -> None:
-        self._documents: list[bytes] = []
+        self._documents: list[bytes | bytearray] = []
+        self._ids: list[bytes] = []
         self._positions: list[int] = []
         self._numbers: list[int] = []
         self._bad: list[BadDocument] = []

@@ -8,8 +8,9 @@ import hashlib
 import io
 from typing import TYPE_CHECKING
 
+from nanotok_ray.sources.parquet_pages import PageHeaders
 from nanotok_ray.sources.stored import ReadAccount
-from nanotok_ray.storage import PositionedFile, open_input
+from nanotok_ray.storage import InputFile, PositionedFile, open_input, version_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -32,18 +33,28 @@ class ChunkFile(PositionedFile):
         self._window = b""
         self._window_start = 0
 
-    def load(self, start: int, length: int, *, account: ReadAccount) -> None:
-        """Read and account for the bytes of a chunk, and keep them if they are not too many."""
+    def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
+        """Read and account for the bytes of a chunk, and keep them if they are not too many.
+
+        Gives what the headers of its pages say.
+        """
+        headers = PageHeaders()
         self._window, self._window_start = b"", start
         is_kept = length <= _MAX_WINDOW_BYTES
         blocks = []
         self._file.seek(start)
         while length and (block := self._file.read(min(length, _BLOCK_BYTES))):
             account.update(block)
+            headers.update(block)
             length -= len(block)
             if is_kept:
                 blocks.append(block)
         self._window = b"".join(blocks)
+        return headers
+
+    def version(self, *, again: bool = False) -> InputFile:
+        """Tell which content it has: when it was opened, or again, by now."""
+        return version_of(self._file, again=again)
 
     def footer_sha256(self) -> str:
         """Give the hex sha256 of the footer, its length and the magic included."""

@@ -31,6 +31,11 @@ class Piece:
     compression: str | None
     start: int
     stop: int
+    size: int | None = None
+    """Of the file, as are those below: what it must still be when it is read. None: not known."""
+    etag: str | None = None
+    mtime_ns: int | None = None
+    footer_sha256: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +68,10 @@ class SourceFile:
             compression=self.compression,
             start=start,
             stop=stop,
+            size=self.size,
+            etag=self.etag,
+            mtime_ns=self.mtime_ns,
+            footer_sha256=self.footer_sha256,
         )
 
 

@@ -5,95 +5,155 @@ lies, so that neighbouring pieces give every line once wherever they are cut. Do
 field or a conversation means.
 """
 
-import io
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import BinaryIO
 
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.sources.json_lines import Rejected, check_conversation, check_text, text_of
+from nanotok_ray.sources.json_lines import (
+    Raw,
+    Rejected,
+    check_text,
+    conversation_and_id,
+    text_and_id,
+    too_large,
+)
+from nanotok_ray.sources.line_blocks import BLOCK_BYTES, LineBlocks, LongLine
 from nanotok_ray.sources.stored import (
-    BLOCK_BYTES,
     DecodedStream,
     ReadAccount,
     StoredFile,
     changed,
+    check_unchanged,
+    open_piece,
 )
-from nanotok_ray.storage import open_input
+from nanotok_ray.storage import version_of
 
 _BOM = b"\xef\xbb\xbf"
 
-_Parser = Callable[[bytes], bytes | Rejected]
+_Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
+"""Takes a line; gives its document and its id, which may be empty."""
+_Lines = Iterator[tuple[int, Raw | LongLine]]
 
 
 def read_lines(
-    piece: Piece, *, kind: str, column: str, batch_documents: int, account: ReadAccount
+    piece: Piece,
+    *,
+    kind: str,
+    column: str,
+    id_column: str | None,
+    batch_documents: int,
+    account: ReadAccount,
+    max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Give the documents of a piece of a line file.
+    """Give the documents of a piece of a line file; a line above the limit is none.
 
     Raises:
         SourceError: the file is not as it was when the plan was made.
     """
-    builder = BatchBuilder(batch_documents=batch_documents)
-    parse = _parser(piece, kind=kind, column=column)
+    builder = BatchBuilder(batch_documents=batch_documents, with_ids=id_column is not None)
+    parse = _parser(piece, kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if piece.format == "jsonl" else _is_empty
-    lines = (
-        _lines_of_range(piece, account=account)
-        if piece.compression is None
-        else _lines_of_stream(piece, builder=builder, account=account)
-    )
-    for position, stored_line in lines:
-        line = _content(stored_line, position=position)
-        if is_blank(line):
+    read = _read_range if piece.compression is None else _read_stream
+    for position, line in read(piece, builder, account, max_document_bytes):
+        if isinstance(line, LongLine) or len(line) > max_document_bytes:
+            size = line.num_bytes if isinstance(line, LongLine) else len(line)
+            reason = too_large(f"{size} bytes", limit=max_document_bytes)
+            builder.set_aside_unread(size, position=position, reason=reason)
+        elif is_blank(line):
             builder.skip_blank()
             continue
-        document = parse(line)
-        if isinstance(document, Rejected):
-            builder.set_aside(line, position=position, reason=document.reason)
         else:
-            builder.add(document, position=position)
+            document, own = parse(line)
+            if isinstance(document, Rejected):
+                builder.set_aside(line, position=position, reason=document.reason, id_text=own)
+            else:
+                builder.add(document, position=position, id_text=own)
         if builder.is_full:
+            line, document = b"", b""  # noqa: PLW2901 - only the batch holds on to what is large
             yield builder.take()
     if not builder.is_empty:
         yield builder.take()
 
 
-def _parser(piece: Piece, *, kind: str, column: str) -> _Parser:
+def _parser(piece: Piece, *, kind: str, column: str, id_column: str | None) -> _Parser:
     if piece.format == "lines":
-        return check_text
+        return lambda line: (check_text(line), b"")
     if kind == "chat":
-        return check_conversation
-    return lambda line: text_of(line, field=column)
+        return lambda line: conversation_and_id(line, id_field=id_column)
+    return lambda line: text_and_id(line, field=column, id_field=id_column)
 
 
-def _is_blank_json(line: bytes) -> bool:
+def _is_blank_json(line: Raw) -> bool:
     return not line or line.isspace()
 
 
-def _is_empty(line: bytes) -> bool:
+def _is_empty(line: Raw) -> bool:
     return not line
 
 
-def _content(line: bytes, *, position: int) -> bytes:
+def _lines(blocks: LineBlocks) -> _Lines:
+    """Give position and content of each line."""
+    for start, block in blocks:
+        if isinstance(block, LongLine | bytearray):
+            only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
+            yield start, only.pop()
+            continue
+        position = start
+        for line in block.split(b"\n"):
+            if position - start < len(block):  # there is nothing behind the last line break
+                yield position, _content(line, position=position)
+            position += len(line) + 1
+
+
+def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
     """Take off the line break, one carriage return, and the byte order mark of the file."""
-    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if isinstance(line, LongLine):
+        return line
+    if isinstance(line, bytearray):  # of which the methods below would make copies
+        del line[len(line) - line.endswith(b"\n") :]
+        del line[len(line) - line.endswith(b"\r") :]
+        del line[: len(_BOM) * (position == 0 and line.startswith(_BOM))]
+        return line
+    line = line.removesuffix(b"\r")
     return line.removeprefix(_BOM) if position == 0 else line
 
 
-def _lines_of_range(piece: Piece, *, account: ReadAccount) -> Iterator[tuple[int, bytes]]:
+def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> _Lines:
     """Give position and bytes of the lines of a byte range."""
-    with open_input(piece.url) as file:
-        size = file.seek(0, io.SEEK_END)
-        if size < piece.stop:
-            raise changed(piece, f"{size} bytes, {piece.stop} were planned")
-        position = _first_line(file, piece.start)
-        while position < piece.stop:
-            line = file.readline()
-            if not line:
-                raise changed(piece, f"{position} bytes, {piece.stop} were planned")
-            account.update(line)
-            yield position, line
-            position += len(line)
+    with open_piece(piece) as file:
+        own = _OwnBytes(file, piece, account=account)
+        yield from _lines(LineBlocks(own.read, start=own.position, max_line_bytes=max_line_bytes))
+        check_unchanged(piece, version_of(file, again=True))
+
+
+class _OwnBytes:
+    """The bytes of the lines that begin in a piece, as a stream."""
+
+    def __init__(self, file: BinaryIO, piece: Piece, *, account: ReadAccount) -> None:
+        self._file = file
+        self._piece = piece
+        self._account = account
+        self._is_between_lines = True
+        self.position = _first_line(file, piece.start)
+
+    def read(self, size: int) -> bytes:
+        """Give the next bytes, none at the end."""
+        left = self._piece.stop - self.position
+        if left > 0:
+            data = self._file.read(min(size, left))
+            if not data:
+                planned = self._piece.stop
+                raise changed(self._piece, f"{self.position} bytes, {planned} were planned")
+        elif self._is_between_lines:
+            return b""
+        else:
+            data = self._file.readline(size)
+        self._account.update(data)
+        self.position += len(data)
+        self._is_between_lines = data.endswith(b"\n")
+        return data
 
 
 def _first_line(file: BinaryIO, start: int) -> int:
@@ -113,26 +173,28 @@ def _first_line(file: BinaryIO, start: int) -> int:
     return position
 
 
-def _lines_of_stream(
-    piece: Piece, *, builder: BatchBuilder, account: ReadAccount
-) -> Iterator[tuple[int, bytes]]:
+def _read_stream(
+    piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
+) -> _Lines:
     """Give position and bytes of the lines of a compressed file, as far as it can be decoded."""
     assert piece.compression is not None
-    with StoredFile(piece.url, account=account) as stored:
-        stream = DecodedStream(stored, url=piece.url, compression=piece.compression)
-        lines = io.BufferedReader(stream, buffer_size=BLOCK_BYTES)
-        position = 0
-        while line := lines.readline():
-            if stream.failure is not None and not line.endswith(b"\n"):
-                break
-            yield position, line
-            position += len(line)
+    with (
+        StoredFile(piece, account=account) as stored,
+        closing(DecodedStream(stored, url=piece.url, compression=piece.compression)) as stream,
+    ):
+        blocks = LineBlocks(
+            stream.read,
+            start=0,
+            max_line_bytes=max_line_bytes,
+            is_broken=lambda: stream.failure is not None,
+        )
+        yield from _lines(blocks)
         lost_from = stored.block_start
         stored.finish(piece)
         if stream.failure is not None:
             builder.end_early(
                 f"{piece.compression} stream is broken ({stream.failure}); "
                 f"stored bytes {lost_from} to {piece.stop} are lost in part or whole",
-                position=position,
+                position=blocks.position,
                 num_bytes=piece.stop - lost_from,
             )

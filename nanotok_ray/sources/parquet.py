@@ -6,59 +6,81 @@ chosen or what the texts are for.
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from nanotok_ray import _core
 from nanotok_ray.documents import Documents
-from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.sources.json_lines import Rejected, check_text
-from nanotok_ray.sources.parquet_column import chunk_range, open_parquet
-from nanotok_ray.sources.stored import ReadAccount, changed, is_damage
+from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
+from nanotok_ray.sources.parquet_column import chunk_range, id_number, open_parquet, values_at
+from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, is_damage
+from nanotok_ray.sources.utf8 import invalid_at
 
 
 def read_row_groups(
-    piece: Piece, *, column: str, batch_documents: int, account: ReadAccount
+    piece: Piece,
+    *,
+    column: str,
+    id_column: str | None,
+    batch_documents: int,
+    account: ReadAccount,
+    max_document_bytes: int,
 ) -> Iterator[Batch]:
     """Give the texts of a run of row groups; no batch has rows of two of them.
 
-    At damage the piece ends with one `tail`, and the account still is of all its chunks.
+    A row group ends at damage, with a `tail`; the next is read. The account is of all chunks.
 
     Raises:
         SourceError: the file is not as it was when the plan was made.
     """
     with closing(ChunkFile(piece.url)) as file:
+        check_unchanged(piece, file.version())
         parquet, number = open_parquet(file, url=piece.url, column=column)
+        check_unchanged(piece, file.version(), footer_sha256=file.footer_sha256())
+        ids = [] if id_column is None else [id_number(parquet, url=piece.url, column=id_column)]
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
-        groups = [metadata.row_group(group) for group in range(piece.stop)]
-        ends = np.cumsum([group.num_rows for group in groups], dtype=np.int64).tolist()
-        is_broken = False
-        for place in range(piece.start, piece.stop):
-            chunk = groups[place].column(number)
-            file.load(*chunk_range(chunk), account=account)
-            if is_broken:
-                continue
-            row = ends[place] - groups[place].num_rows
-            batch_rows = _batch_rows(chunk, most=batch_documents)
-            arrays = _arrays(parquet, place, column=column, batch_rows=batch_rows)
-            for array in _all_rows(arrays, num_rows=groups[place].num_rows):
-                if isinstance(array, Rejected):
-                    is_broken = True
-                    lost = [group.column(number).total_compressed_size for group in groups[place:]]
-                    yield _tail(array, row=row, end_row=ends[-1], group=place, num_bytes=sum(lost))
-                else:
-                    yield _batch(array, first_row=row, group=place, column=column)
-                    row += len(array)
+        first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
+        for group in range(piece.start, piece.stop):
+            num_rows = metadata.row_group(group).num_rows
+            chunks = [metadata.row_group(group).column(each) for each in (*ids, number)]
+            chunk = chunks[-1]  # read last, so it is still held when it is decoded
+            rows, problem = _batch_rows(chunk, most=batch_documents), None
+            for each in chunks:
+                headers = file.load(*chunk_range(each), account=account)
+                rows = headers.batch_rows(most=rows)
+                problem = problem or headers.problem(
+                    each.compression, max_document_bytes=max_document_bytes
+                )
+            place = _Place(
+                group=group,
+                column=column,
+                id_column=id_column,
+                max_document_bytes=max_document_bytes,
+            )
+            arrays = (
+                _all_rows(place.arrays(parquet, batch_rows=rows), num_rows)
+                if problem is None
+                else iter([Rejected(problem)])
+            )
+            yield from place.batches(arrays, rows=(first_row, first_row + num_rows), chunk=chunk)
+            first_row += num_rows
+        check_unchanged(piece, file.version(again=True))
 
 
-def _all_rows(arrays: Iterator[pa.Array], *, num_rows: int) -> Iterator[pa.Array | Rejected]:
+_Arrays = tuple[pa.Array, pa.Array | None]
+"""Texts, and their ids if these are read."""
+
+
+def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Rejected]:
     """Give arrays until they have all rows of a row group, or, as the last, why they have not.
 
     Arrow skips a page whose header makes no sense to it, and ends early without an error.
@@ -66,50 +88,139 @@ def _all_rows(arrays: Iterator[pa.Array], *, num_rows: int) -> Iterator[pa.Array
     left = num_rows
     while left:
         try:
-            array = next(arrays, None)
+            found = next(arrays, None)
         except (OSError, pa.ArrowException) as error:
             if not is_damage(error):
                 raise
             yield Rejected(str(error))
             return
-        if array is None or len(array) > left:
+        if found is None or len(found[0]) > left:
             yield Rejected(f"the column chunk has other than {num_rows} rows")
             return
-        left -= len(array)
-        yield array
+        left -= len(found[0])
+        yield found
 
 
-def _arrays(
-    parquet: pq.ParquetFile, group: int, *, column: str, batch_rows: int
-) -> Iterator[pa.Array]:
-    """Give the column of one row group as plain string arrays."""
-    batches = parquet.iter_batches(
-        batch_size=batch_rows, row_groups=[group], columns=[column], use_threads=False
-    )
-    for batch in batches:
-        array = batch.column(0)
-        while pa.types.is_struct(array.type):  # only the one leaf was read
-            array = array.flatten()[0]
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            array = array.cast(pa.large_string())
-        yield array
+def _plain(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array
+    return array.cast(pa.large_string())
 
 
-def _batch(array: pa.Array, *, first_row: int, group: int, column: str) -> Batch:
-    rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
-    bad: list[BadDocument] = []
-    if array.null_count or not _is_utf8(array):
-        good, bad = _sort_out(array, first_row=first_row, column=column)
-        array, rows = array.take(pa.array(good)), rows[good]
-    return Batch(
-        documents=Documents.from_arrow(array),
-        positions=rows,
-        numbers=rows,
-        group=group,
-        bad=tuple(bad),
-    )
+def _ids(array: pa.Array) -> pa.Array:
+    """Give ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
+    texts = pc.fill_null(_plain(array), "")
+    if _is_utf8(texts):
+        return texts
+    raw = texts.cast(pa.large_binary()).to_pylist()
+    return pa.array([each.decode(errors="replace") for each in raw], pa.large_string())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Place:
+    """One row group, from arrays to batches."""
+
+    group: int
+    column: str
+    id_column: str | None
+    max_document_bytes: int
+
+    def batches(
+        self,
+        arrays: Iterator[_Arrays | Rejected],
+        *,
+        rows: tuple[int, int],
+        chunk: pq.ColumnChunkMetaData,
+    ) -> Iterator[Batch]:
+        """Give the rows of a row group, and a tail for those that cannot be read."""
+        row, end = rows
+        for found in arrays:
+            if isinstance(found, Rejected):
+                yield self._tail(found, row=row, end=end, num_bytes=chunk.total_compressed_size)
+            else:
+                yield self._batch(*found, first_row=row)
+                row += len(found[0])
+
+    def arrays(self, parquet: pq.ParquetFile, *, batch_rows: int) -> Iterator[_Arrays]:
+        """Give the texts of the row group as plain string arrays, and their ids."""
+        columns = [self.column] if self.id_column is None else [self.column, self.id_column]
+        batches = parquet.iter_batches(
+            batch_size=batch_rows, row_groups=[self.group], columns=columns, use_threads=False
+        )
+        for batch in batches:
+            ids = None if self.id_column is None else _ids(values_at(batch, self.id_column))
+            yield _plain(values_at(batch, self.column)), ids
+
+    def _batch(self, array: pa.Array, ids: pa.Array | None, *, first_row: int) -> Batch:
+        rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
+        bad: list[BadDocument] = []
+        if array.null_count or self._has_too_large(array) or not _is_utf8(array):
+            good, bad = self._sort_out(array, ids, first_row=first_row)
+            array, rows = array.take(pa.array(good)), rows[good]
+            ids = None if ids is None else ids.take(pa.array(good))
+        return Batch(
+            documents=Documents.from_arrow(array),
+            positions=rows,
+            numbers=rows,
+            group=self.group,
+            bad=tuple(bad),
+            ids=None if ids is None else Documents.from_arrow(ids),
+        )
+
+    def _has_too_large(self, array: pa.Array) -> bool:
+        longest = pc.max(pc.binary_length(array)).as_py()
+        return longest is not None and int(longest) > self.max_document_bytes
+
+    def _sort_out(
+        self, array: pa.Array, ids: pa.Array | None, *, first_row: int
+    ) -> tuple[NDArray[np.int64], list[BadDocument]]:
+        """Give the places of good texts, and the bad ones; slow, for batches that have bad ones."""
+        good: list[int] = []
+        bad: list[BadDocument] = []
+        for place, value in enumerate(array.cast(pa.large_binary())):
+            document = self._checked(value)
+            if document is None:
+                good.append(place)
+                continue
+            reason, hash64, num_bytes = document
+            row = first_row + place
+            bad.append(
+                BadDocument(
+                    number=row,
+                    position=row,
+                    reason=reason,
+                    hash64=hash64,
+                    num_bytes=num_bytes,
+                    id=None if ids is None else ids[place].as_py() or None,
+                )
+            )
+        return np.array(good, dtype=np.int64), bad
+
+    def _checked(self, value: pa.Scalar) -> tuple[str, int | None, int] | None:
+        """Give reason, hash64 and bytes of a bad text, None of a good one."""
+        if not value.is_valid:
+            return f"field is null: {self.column!r}", None, 0
+        raw = value.as_buffer()
+        if raw.size > self.max_document_bytes:
+            reason = too_large(f"{raw.size} bytes", limit=self.max_document_bytes)
+            return reason, None, raw.size
+        place = invalid_at(raw)
+        return None if place is None else (invalid_utf8(place), hash64_of(raw), raw.size)
+
+    def _tail(self, damage: Rejected, *, row: int, end: int, num_bytes: int) -> Batch:
+        reason = f"tail: rows {row} to {end} cannot be read ({damage.reason})"
+        bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
+        nothing = np.empty(0, dtype=np.int64)
+        return Batch(
+            documents=Documents.from_bytes([]),
+            positions=nothing,
+            numbers=nothing,
+            group=self.group,
+            bad=(bad,),
+            ids=None if self.id_column is None else Documents.from_bytes([]),
+        )
 
 
 def _is_utf8(array: pa.Array) -> bool:
@@ -118,43 +229,6 @@ def _is_utf8(array: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _sort_out(
-    array: pa.Array, *, first_row: int, column: str
-) -> tuple[NDArray[np.int64], list[BadDocument]]:
-    """Give the places of good texts, and the bad ones; slow, for batches that have bad ones."""
-    good: list[int] = []
-    bad: list[BadDocument] = []
-    for place, value in enumerate(array.cast(pa.large_binary())):
-        raw: bytes | None = value.as_py()
-        document = Rejected(f"field is null: {column!r}") if raw is None else check_text(raw)
-        if not isinstance(document, Rejected):
-            good.append(place)
-            continue
-        bad.append(
-            BadDocument(
-                number=first_row + place,
-                position=first_row + place,
-                reason=document.reason,
-                hash64=None if raw is None else _core.hash64(raw),
-                num_bytes=0 if raw is None else len(raw),
-            )
-        )
-    return np.array(good, dtype=np.int64), bad
-
-
-def _tail(damage: Rejected, *, row: int, end_row: int, group: int, num_bytes: int) -> Batch:
-    reason = f"tail: rows {row} to {end_row} cannot be read ({damage.reason})"
-    bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
-    nothing = np.empty(0, dtype=np.int64)
-    return Batch(
-        documents=Documents.from_bytes([]),
-        positions=nothing,
-        numbers=nothing,
-        group=group,
-        bad=(bad,),
-    )
 
 
 def _batch_rows(chunk: pq.ColumnChunkMetaData, *, most: int) -> int:

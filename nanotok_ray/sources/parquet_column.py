@@ -27,14 +27,17 @@ class Footer:
     """Hex sha256 of the footer's bytes."""
 
 
-def read_footer(url: str, *, column: str) -> Footer:
-    """Give row groups and hash of a parquet file's footer, and see that the column can be read.
+def read_footer(url: str, *, column: str, id_column: str | None = None) -> Footer:
+    """Give row groups and hash of a parquet file's footer, and see that the columns can be read.
 
     Raises:
-        SourceError: the file is no parquet file, or has no string column of that very path.
+        SourceError: the file is no parquet file, or has no string column of that very path, or no
+            column of ids.
     """
     with closing(ChunkFile(url)) as file:
         parquet, number = open_parquet(file, url=url, column=column)
+        if id_column is not None:
+            id_number(parquet, url=url, column=id_column)
         metadata = parquet.metadata
         groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
         return Footer(
@@ -66,9 +69,7 @@ def open_parquet(file: ChunkFile, *, url: str, column: str) -> tuple[pq.ParquetF
         if not is_damage(error):
             raise
         raise SourceError(f"{url} is not a readable parquet file: {error}") from error
-    number = _column_number(parquet.metadata, column=column, url=url)
-    described = parquet.metadata.schema.column(number)
-    kind = None if described.max_repetition_level else _type_at(schema, column)
+    number, kind = _find_column(parquet.metadata, schema, column=column, key="column", url=url)
     if kind is None or not _is_text(kind):
         found = "inside a list" if kind is None else f"of type {kind}"
         raise SourceError(
@@ -78,6 +79,35 @@ def open_parquet(file: ChunkFile, *, url: str, column: str) -> tuple[pq.ParquetF
     return parquet, number
 
 
+def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
+    """Give the number of a column of ids, which are strings or integers.
+
+    Raises:
+        SourceError: there is no such column.
+    """
+    number, kind = _find_column(
+        parquet.metadata, parquet.schema_arrow, column=column, key="id_column", url=url
+    )
+    if kind is None or not (_is_text(kind) or pa.types.is_integer(kind)):
+        found = "inside a list" if kind is None else f"of type {kind}"
+        raise SourceError(
+            f"{url}: column {column!r} is {found}, neither a string nor an integer; name another "
+            "as id_column, or leave it out"
+        )
+    return number
+
+
+def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
+    """Give the values of a column that was read, by its path; nulls of structs are nulls."""
+    if column in batch.schema.names:
+        return batch.column(column)
+    first, *rest = column.split(".")
+    array = batch.column(first)
+    for name in rest:
+        array = array.flatten()[array.type.get_field_index(name)]
+    return array
+
+
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     """Give where the stored bytes of a column chunk begin and how many they are."""
     offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
@@ -85,14 +115,19 @@ def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     return min(offset for offset in offsets if offset), chunk.total_compressed_size
 
 
-def _column_number(metadata: pq.FileMetaData, *, column: str, url: str) -> int:
+def _find_column(
+    metadata: pq.FileMetaData, schema: pa.Schema, *, column: str, key: str, url: str
+) -> tuple[int, pa.DataType | None]:
+    """Give number and type of a column; no type if it is inside a list."""
     paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     if paths.count(column) != 1:
         raise SourceError(
             f"{url} has {paths.count(column) or 'no'} column {column!r}; its columns are "
-            f"{', '.join(map(repr, paths)) or 'none'}; set column in the recipe to one of them"
+            f"{', '.join(map(repr, paths)) or 'none'}; set {key} in the recipe to one of them"
         )
-    return paths.index(column)
+    number = paths.index(column)
+    is_list = metadata.schema.column(number).max_repetition_level
+    return number, None if is_list else _type_at(schema, column)
 
 
 def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:

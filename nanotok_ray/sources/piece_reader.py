@@ -6,6 +6,7 @@ Takes a piece; gives a `PieceReader`. Does not know how each format is read.
 from collections.abc import Iterator
 
 from nanotok_ray.errors import SourceError
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.batch import Batch
 from nanotok_ray.sources.document import read_document
 from nanotok_ray.sources.files import Piece
@@ -51,22 +52,44 @@ class PieceReader:
         return self._account.num_bytes
 
 
-def read_piece(piece: Piece, *, kind: str, column: str, batch_documents: int = 1024) -> PieceReader:
+def read_piece(
+    piece: Piece,
+    *,
+    kind: str,
+    column: str,
+    id_column: str | None = None,
+    batch_documents: int = 1024,
+    max_document_bytes: int = MAX_DOCUMENT_BYTES,
+) -> PieceReader:
     """Read the documents of a piece in order, in bounded memory.
+
+    A document of more than `max_document_bytes` is set aside, with the reason `too large: ...`.
 
     Iterating raises:
         SourceError: the file is gone, or is not as it was when the plan was made.
         TransientIOError: a remote store failed in a way that may pass.
     """
     account = ReadAccount()
+    if piece.format == "document":
+        batches = read_document(piece, account=account, max_document_bytes=max_document_bytes)
+        return PieceReader(batches, piece=piece, account=account)
     if piece.format == "parquet":
         batches = read_row_groups(
-            piece, column=column, batch_documents=batch_documents, account=account
+            piece,
+            column=column,
+            id_column=id_column,
+            batch_documents=batch_documents,
+            account=account,
+            max_document_bytes=max_document_bytes,
         )
-    elif piece.format == "document":
-        batches = read_document(piece, account=account)
     else:
         batches = read_lines(
-            piece, kind=kind, column=column, batch_documents=batch_documents, account=account
+            piece,
+            kind=kind,
+            column=column,
+            id_column=id_column,
+            batch_documents=batch_documents,
+            account=account,
+            max_document_bytes=max_document_bytes,
         )
     return PieceReader(batches, piece=piece, account=account)

@@ -166,7 +166,7 @@ def _look_into(
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
-            looks = list(pool.map(lambda file: _look(file, column=source.column), files))
+            looks = list(pool.map(lambda file: _look(file, source=source), files))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -177,10 +177,10 @@ def _look_into(
     return tuple(look.file for look in looks), (_note(odd, source=source),) if odd else ()
 
 
-def _look(file: SourceFile, *, column: str) -> _Look:
+def _look(file: SourceFile, *, source: SourceRecipe) -> _Look:
     try:
         if file.format == "parquet":
-            footer = read_footer(file.url, column=column)
+            footer = read_footer(file.url, column=source.column, id_column=source.id_column)
             return _Look(file=replace(file, layout=footer.layout, footer_sha256=footer.sha256))
         first = read_start(file.url, FIRST_BYTES) if file.size else b""
     except TransientIOError:

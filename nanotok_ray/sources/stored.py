@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.storage import open_input
+from nanotok_ray.storage import InputFile, open_input, version_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -42,8 +42,8 @@ class ReadAccount:
 class StoredFile:
     """A file read once from its beginning, every byte into the account; a context manager."""
 
-    def __init__(self, url: str, *, account: ReadAccount) -> None:
-        self._file = open_input(url)
+    def __init__(self, piece: Piece, *, account: ReadAccount) -> None:
+        self._file = open_piece(piece)
         self._account = account
         self.block_start = 0
         """Where the block that was read last begins."""
@@ -62,12 +62,13 @@ class StoredFile:
         """Read what is left, so that the account is of the whole file.
 
         Raises:
-            SourceError: the file has another size than when the plan was made.
+            SourceError: the file is not as it was when the plan was made.
         """
         while data := self._file.read(_DRAIN_BYTES):
             self._account.update(data)
         if self._account.num_bytes != piece.stop:
             raise changed(piece, f"{self._account.num_bytes} bytes, {piece.stop} were planned")
+        check_unchanged(piece, version_of(self._file, again=True))
 
     def close(self) -> None:
         """Do nothing: Arrow calls this when it lets go of the file, which is read on after that."""
@@ -148,6 +149,38 @@ def is_damage(error: Exception) -> bool:
     if isinstance(error, TransientIOError | MemoryError):
         return False
     return not (isinstance(error, OSError) and error.errno is not None)
+
+
+def open_piece(piece: Piece) -> BinaryIO:
+    """Open the file of a piece.
+
+    Raises:
+        SourceError: it is not as it was when the plan was made.
+    """
+    file = open_input(piece.url)
+    try:
+        check_unchanged(piece, version_of(file))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None = None) -> None:
+    """Compare what identifies a file's content with the plan, as far as both say it.
+
+    Raises:
+        SourceError: it is not as it was when the plan was made.
+    """
+    has_etags = piece.etag is not None and file.etag is not None
+    for what, now, planned in (
+        ("size", file.size, piece.size),
+        ("etag", file.etag, piece.etag),
+        ("modification time", *((None, None) if has_etags else (file.mtime_ns, piece.mtime_ns))),
+        ("footer", footer_sha256, piece.footer_sha256),
+    ):
+        if now is not None and planned is not None and now != planned:
+            raise changed(piece, f"the {what} {now}, {planned} was planned")
 
 
 def changed(piece: Piece, what: str) -> SourceError:

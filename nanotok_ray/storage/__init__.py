@@ -12,6 +12,7 @@ from nanotok_ray.storage.inputs import (
     open_input,
     read_start,
     unreadable,
+    version_of,
 )
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.node_copy import local_copy
@@ -31,4 +32,5 @@ __all__ = [
     "open_input",
     "read_start",
     "unreadable",
+    "version_of",
 ]

@@ -6,6 +6,7 @@ or what any file holds.
 
 import glob
 import io
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,20 @@ def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:
         file = RemoteInput(path, block_bytes=block_bytes)
         return io.BufferedReader(file, buffer_size=buffer_bytes)
     return Path(local).open("rb", buffering=_BUFFER_BYTES)
+
+
+def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
+    """Tell which content a file of `open_input` has: when it was opened, or again, by now.
+
+    Raises:
+        FileNotFoundError: it is a remote one and gone.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    raw = file.raw if isinstance(file, io.BufferedReader) else None
+    if isinstance(raw, RemoteInput):
+        return _input_file(raw.entry(again=again), name=raw.entry().path)
+    status = os.fstat(file.fileno())
+    return InputFile(path=str(file.name), size=status.st_size, mtime_ns=status.st_mtime_ns)
 
 
 def read_start(path: str, length: int) -> bytes:

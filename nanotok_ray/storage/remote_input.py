@@ -56,6 +56,19 @@ class RemoteInput(PositionedFile):
         self._position += wanted
         return wanted
 
+    def entry(self, *, again: bool = False) -> Entry:
+        """Tell of what file it was when it was opened; again: is now, as far as it can differ.
+
+        What is read of S3 is asked for by its etag, so there nothing is asked again.
+        """
+        if not again or "s3" in self._file_system.protocol:
+            return self._opened
+        return attempt(
+            "look at",
+            self._url,
+            lambda: RemoteTree.entry(self._file_system.info(self._path)),
+        )
+
     def close(self) -> None:
         """Let go of the remote file."""
         if not self.closed:

@@ -1,6 +1,6 @@
 //! `Encoder` for Python.
 
-use nanotok_bpe::TokenId;
+use nanotok_bpe::{Frame, TokenId};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -80,17 +80,21 @@ impl Encoder {
     }
 
     /// Return all ids back to back, uint16 (uint32 if `wide`), and n + 1 offsets.
-    #[pyo3(signature = (data, offsets, *, threads = 1, wide = false))]
+    #[pyo3(signature = (data, offsets, *, before = vec![], after = vec![], threads = 1, wide = false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn encode_batch<'py>(
         &self,
         py: Python<'py>,
         data: PyReadonlyArray1<'py, u8>,
         offsets: PyReadonlyArray1<'py, i64>,
+        before: Vec<u32>,
+        after: Vec<u32>,
         threads: usize,
         wide: bool,
     ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
         let encode = if wide { Self::batch::<u32> } else { Self::batch::<u16> };
-        encode(self, py, &data, &offsets, threads)
+        let frame = Frame { before: &before, after: &after };
+        encode(self, py, &data, &offsets, frame, threads)
     }
 
     /// Return 256 + the number of merges.
@@ -118,11 +122,12 @@ impl Encoder {
         py: Python<'py>,
         data: &PyReadonlyArray1<'py, u8>,
         offsets: &PyReadonlyArray1<'py, i64>,
+        frame: Frame<'_>,
         threads: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
         let documents = documents(data, offsets)?;
         let (ids, offsets) = py
-            .detach(|| self.0.encode_batch::<I>(documents, threads))
+            .detach(|| self.0.encode_batch::<I>(documents, frame, threads))
             .map_err(|error| to_python(&error))?;
         Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
     }

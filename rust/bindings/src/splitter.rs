@@ -1,10 +1,11 @@
 //! `Splitter` for Python.
 
 use nanotok_bpe::Kind;
+use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::arrays::splitter;
+use crate::arrays::{Array, slice, splitter};
 use crate::errors::to_python;
 
 /// Cuts documents into spans.
@@ -44,5 +45,21 @@ impl Splitter {
         py.detach(|| self.0.split(document, |_, kind| gaps += u64::from(kind == Kind::Gap)))
             .map_err(|error| to_python(&error))?;
         Ok(gaps)
+    }
+
+    /// Return where spans begin and end in a part of a document.
+    fn boundaries<'py>(
+        &self,
+        py: Python<'py>,
+        document: PyReadonlyArray1<'py, u8>,
+        start: usize,
+        most: usize,
+    ) -> PyResult<Array<'py, i64>> {
+        let document = slice(&document, "document")?;
+        let found = py
+            .detach(|| self.0.boundaries(document, start, most))
+            .map_err(|error| to_python(&error))?;
+        let found: Vec<i64> = found.into_iter().map(i64::try_from).collect::<Result<_, _>>()?;
+        Ok(found.into_pyarray(py))
     }
 }

@@ -93,11 +93,12 @@ impl Encoder {
     /// A document that cannot be split; it is called document 0.
     pub fn encode(&self, document: &[u8]) -> Result<Vec<u32>, Error> {
         let offsets = [0, i64::try_from(document.len()).unwrap_or(i64::MAX)];
-        let (ids, _) = self.encode_block(Documents::new(document, &offsets)?, 0..1)?;
+        let documents = Documents::new(document, &offsets)?;
+        let (ids, _) = self.encode_block(documents, Frame::default(), 0..1)?;
         Ok(ids)
     }
 
-    /// The ids of all documents back to back, and n + 1 offsets.
+    /// The ids of all documents back to back, each in its frame, and n + 1 offsets.
     ///
     /// Each of `threads` encodes a block of neighbouring documents; the result is the same for any
     /// number of threads. Memory beside the result: up to [`CACHE_BYTES`] a thread, of which those of as
@@ -109,13 +110,14 @@ impl Encoder {
     pub fn encode_batch<I: TokenId>(
         &self,
         documents: Documents<'_>,
+        frame: Frame<'_>,
         threads: usize,
     ) -> Result<(Vec<I>, Vec<i64>), Error> {
-        let number = self.vocabulary().len();
+        let number = self.vocabulary().len().max(frame.num_ids());
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
-        let encode = |block| self.encode_block(documents, block);
+        let encode = |block| self.encode_block(documents, frame, block);
         let blocks = in_threads(documents.blocks(threads), encode);
         Ok(join(blocks.into_iter().collect::<Result<_, _>>()?))
     }
@@ -123,6 +125,7 @@ impl Encoder {
     fn encode_block<I: TokenId>(
         &self,
         documents: Documents<'_>,
+        frame: Frame<'_>,
         block: Range<usize>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
@@ -130,12 +133,14 @@ impl Encoder {
         let mut out = Out::with_room(documents.num_bytes(&block) / 3);
         let mut lengths = Vec::with_capacity(block.len());
         for document in block {
-            let before = out.len();
+            let begin = out.len();
+            out.push_all(frame.before.iter().copied());
             let place = (documents.start(document), documents.start(document + 1));
             worker
                 .encode(source, documents.data(), place, &mut out)
                 .map_err(|stuck| stuck.in_document(document))?;
-            lengths.push(out.len() - before);
+            out.push_all(frame.after.iter().copied());
+            lengths.push(out.len() - begin);
         }
         self.put_back(worker);
         Ok((out.finish(), lengths))
@@ -156,6 +161,22 @@ impl Encoder {
         {
             idle.push(worker);
         }
+    }
+}
+
+/// Ids, of special tokens, that are put around the ids of every document.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Frame<'a> {
+    /// Before each document.
+    pub before: &'a [u32],
+    /// After each document.
+    pub after: &'a [u32],
+}
+
+impl Frame<'_> {
+    /// The highest id and one.
+    fn num_ids(self) -> usize {
+        self.before.iter().chain(self.after).map(|&id| id as usize + 1).max().unwrap_or(0)
     }
 }
 

@@ -67,7 +67,7 @@ pub use counts::SpanCounts;
 pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
-pub use encode::{CACHE_BYTES, Encoder};
+pub use encode::{CACHE_BYTES, Encoder, Frame};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
 pub use merges::{Goal, Learned, Merge, Progress, Stop, learn};

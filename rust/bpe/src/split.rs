@@ -95,6 +95,31 @@ impl Splitter {
         self.visit(document, visit).map_err(|stuck| stuck.in_document(0))
     }
 
+    /// Where spans begin and end in a part of a document: from the first span that begins at `start` or
+    /// later, as many whole ones as fit `most` bytes. Linear in the document, in memory for the part alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Splitter::split`].
+    pub fn boundaries(
+        &self,
+        document: &[u8],
+        start: usize,
+        most: usize,
+    ) -> Result<Vec<usize>, Error> {
+        let mut found: Vec<usize> = Vec::new();
+        let mut visit = |end: usize| match found.first() {
+            None if end >= start => found.push(end),
+            Some(first) if end - first <= most => found.push(end),
+            _ => {}
+        };
+        if start == 0 {
+            visit(0);
+        }
+        self.visit_ends(document, visit).map_err(|stuck| stuck.in_document(0))?;
+        Ok(found)
+    }
+
     /// Calls `visit` with where each span ends, and says how many are gaps. For who needs no more this is
     /// the fastest.
     #[inline]

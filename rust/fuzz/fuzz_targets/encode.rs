@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use nanotok_bpe::{Decoder, Documents, Encoder, Error, Merge, SpanTable, TokenId};
+use nanotok_bpe::{Decoder, Documents, Encoder, Error, Frame, Merge, SpanTable, TokenId};
 use nanotok_fuzz::patterns::{self, Case};
 use nanotok_fuzz::{naive, program::Program};
 
@@ -116,7 +116,7 @@ fn documents_range(expected: &Expected) -> std::ops::Range<usize> {
 }
 
 fn check_batch<I: TokenId + Into<u32>>(encoder: &Encoder, expected: &Expected, threads: usize) {
-    let result = encoder.encode_batch::<I>(expected.documents(), threads);
+    let result = encoder.encode_batch::<I>(expected.documents(), Frame::default(), threads);
     let number = encoder.vocabulary().len();
     if number > I::LIMIT {
         assert_eq!(result.err(), Some(Error::TooManyTokens { number, limit: I::LIMIT }));

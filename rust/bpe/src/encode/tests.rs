@@ -24,8 +24,8 @@ fn the_size_of_the_memory_changes_nothing() {
     let documents = Documents::new(&text, &offsets).unwrap();
     let encode = |bytes: usize| {
         let encoder = encoder(GapRule::Spans).with_cache_bytes(bytes);
-        let first = encoder.encode_batch::<u16>(documents, 1).unwrap();
-        assert_eq!(encoder.encode_batch::<u16>(documents, 1).unwrap(), first);
+        let first = encoder.encode_batch::<u16>(documents, Frame::default(), 1).unwrap();
+        assert_eq!(encoder.encode_batch::<u16>(documents, Frame::default(), 1).unwrap(), first);
         first
     };
     let expected = encode(CACHE_BYTES);
@@ -34,13 +34,17 @@ fn the_size_of_the_memory_changes_nothing() {
     }
 }
 
-fn batch(documents: &[Vec<u8>], threads: usize) -> Result<(Vec<u16>, Vec<i64>), Error> {
+fn batch(
+    documents: &[Vec<u8>],
+    frame: Frame<'_>,
+    threads: usize,
+) -> Result<(Vec<u16>, Vec<i64>), Error> {
     let mut offsets = vec![0];
     for document in documents {
         offsets.push(offsets[offsets.len() - 1] + i64::try_from(document.len()).unwrap());
     }
     let data = documents.concat();
-    encoder(GapRule::Refuse).encode_batch(Documents::new(&data, &offsets)?, threads)
+    encoder(GapRule::Refuse).encode_batch(Documents::new(&data, &offsets)?, frame, threads)
 }
 
 fn check(document: &[u8], expected: &[u32]) {
@@ -61,7 +65,7 @@ fn an_error_names_the_first_document_that_cannot_be_split() {
     for threads in 1..5 {
         let reason = GaveUp::Gap;
         let expected = Error::Split { document: 1, offset: 2, reason };
-        assert_eq!(batch(&documents, threads), Err(expected));
+        assert_eq!(batch(&documents, Frame::default(), threads), Err(expected));
     }
 }
 
@@ -71,35 +75,48 @@ fn ids_that_do_not_fit_are_refused() {
     let fits = |number: usize| {
         let splitter = Splitter::new(PATTERN, GapRule::Spans).unwrap();
         let encoder = Encoder::new(splitter, &merges[..number]).unwrap();
-        encoder.encode_batch::<u16>(Documents::new(b"", &[0]).unwrap(), 1)
+        encoder.encode_batch::<u16>(Documents::new(b"", &[0]).unwrap(), Frame::default(), 1)
     };
     assert_eq!(fits(65_536 - 256), Ok((vec![], vec![0])));
     let error = Error::TooManyTokens { number: 65_537, limit: 65_536 };
     assert_eq!(fits(65_537 - 256), Err(error));
 }
 
+#[test]
+fn ids_of_a_frame_that_do_not_fit_are_refused() {
+    let documents = [b"ab".to_vec()];
+    for (before, after) in [([65_536], [0]), ([0], [65_536])] {
+        let error = Error::TooManyTokens { number: 65_537, limit: 65_536 };
+        assert_eq!(batch(&documents, Frame { before: &before, after: &after }, 1), Err(error));
+    }
+}
+
 proptest! {
     #[test]
-    fn batches_are_the_plain_twins_ids_for_any_number_of_threads(
+    fn batches_are_the_plain_twins_ids_in_any_frame_for_any_number_of_threads(
         documents in prop::collection::vec(
             (prop::collection::vec(prop::sample::select(b"abc \xff".as_slice()), 0..40), 0usize..900)
                 .prop_map(|(text, times)| text.repeat(times / 4)),
             0..6,
         ),
+        before in prop::collection::vec(0..65_536_u32, 0..3),
+        after in prop::collection::vec(0..65_536_u32, 0..3),
     ) {
         let regex = fancy_regex::Regex::new(PATTERN).unwrap();
         let (mut ids, mut offsets) = (Vec::new(), vec![0]);
         let mut seen = std::collections::HashMap::new();
         for document in &documents {
+            ids.extend_from_slice(&before);
             for (span, _) in naive::split(&regex, document) {
                 let new = || naive::encode_span(&MERGES, &span);
                 ids.extend_from_slice(seen.entry(span.clone()).or_insert_with(new));
             }
+            ids.extend_from_slice(&after);
             offsets.push(i64::try_from(ids.len()).unwrap());
         }
         let ids: Vec<u16> = ids.into_iter().map(|id| u16::try_from(id).unwrap()).collect();
         for threads in 1..5 {
-            let (found, found_offsets) = batch(&documents, threads).unwrap();
+            let (found, found_offsets) = batch(&documents, Frame { before: &before, after: &after }, threads).unwrap();
             prop_assert!(found == ids);
             prop_assert_eq!(&found_offsets, &offsets);
         }

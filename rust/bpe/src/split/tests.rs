@@ -160,4 +160,18 @@ proptest! {
             prop_assert_eq!(&joined, &document);
         }
     }
+    #[test]
+    fn boundaries_are_those_of_the_spans_of_a_part(
+        document in bytes(), start in 0_usize..50, most in 0_usize..50,
+    ) {
+        for (splitter, _) in TWINS.iter() {
+            let mut all = vec![0];
+            splitter.split(&document, |span, _| all.push(all[all.len() - 1] + span.len())).unwrap();
+            let later = all.iter().copied().filter(|&end| end >= start);
+            let first = later.clone().next();
+            let expected = later.filter(|end| end - first.unwrap() <= most);
+            let found = splitter.boundaries(&document, start, most).unwrap();
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
 }

@@ -1,0 +1,94 @@
+"""The command that removes what no manifest names: gc."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.garbage import Garbage, find_garbage
+from nanotok_ray.storage import Folder
+
+COMMANDS = ("gc",)
+
+_GC = """\
+Remove what the manifest of a finished output does not name, and say how many bytes that frees.
+
+  nanotok gc /data/out --dry-run                    (say it, remove nothing)
+  nanotok gc /data/out
+
+That is what former runs left: shards, the files beside them, records and quarantine files of
+inputs, recipes or tokenizers that have changed since, temporary files and probes of processes that
+were killed, and old leases. Nothing else is touched: not the tokenizers, not the work folder, no
+file of yours. An output without a manifest is refused (exit code 4), as what it holds is work to go
+on from: finish the job first.
+
+Holds the output's lease meanwhile, so that no job writes to it. Parts of uploads that an object
+store never got the end of are not listed: a lifecycle rule of the bucket removes those.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    own = commands.add_parser(
+        "gc",
+        help=_GC.partition("\n")[0],
+        description=_GC,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
+    own.add_argument("--dry-run", action="store_true", help="say what, and remove nothing")
+    own.set_defaults(run=_run_gc)
+
+
+def _run_gc(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.events import Event, Note  # noqa: PLC0415 - slow to import
+    from nanotok_ray.cluster.lease import leased  # noqa: PLC0415 - as above
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Note):
+            print(f"note: {event.text}", file=sys.stderr)
+
+    out = Folder(arguments.folder)
+    garbage = find_garbage(out)  # also: an output that is none gets no lease
+    if garbage.all and not arguments.dry_run:
+        with leased(out, command="gc", on_event=tell) as lease:
+            lease.check()
+            garbage = find_garbage(out)
+            _remove(out, garbage, lease.glance)
+    values = _values(out, garbage, is_dry=arguments.dry_run)
+    _tell(values)
+    print_json(values)
+    return 0
+
+
+def _remove(out: Folder, garbage: Garbage, check: Callable[[], None]) -> None:
+    for name in garbage.all:
+        check()
+        out.remove(name)
+
+
+def _values(out: Folder, garbage: Garbage, *, is_dry: bool) -> dict[str, Any]:
+    return {
+        "status": "planned" if is_dry else "removed",
+        "output": out.url,
+        "removed": {
+            "records": len(garbage.records) + len(garbage.last),
+            "files": len(garbage.files),
+            "bytes": garbage.num_bytes,
+        },
+        "kept": {"bytes": garbage.kept},
+        "files": list(garbage.all),
+    }
+
+
+def _tell(values: Mapping[str, Any]) -> None:
+    for name in values["files"]:
+        print(name, file=sys.stderr)
+    own = values["removed"]
+    word = "would free " if values["status"] == "planned" else "removed    "
+    print(f"output      {values['output']}", file=sys.stderr)
+    print(
+        f"{word} {own['records']:,} records, {own['files']:,} other files, {own['bytes']:,} bytes",
+        file=sys.stderr,
+    )

@@ -1,0 +1,137 @@
+"""One run over one output folder: what it found there, and what it may change.
+
+Nothing is changed before the lease is held and the manifest is gone. Does not know how slices are
+tokenized or an output is verified.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Self
+
+from nanotok_ray.cluster.changed import plan_changes, published_settings
+from nanotok_ray.cluster.events import Note, OnEvent
+from nanotok_ray.cluster.existing import frozen_bytes, plan_for
+from nanotok_ray.cluster.holding import Hold, OutdatedError
+from nanotok_ray.cluster.learn_record import finished_learning, learn_record
+from nanotok_ray.cluster.outlook_text import change_lines
+from nanotok_ray.cluster.probes import shared_folders
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.smaller import add_smaller, lacks_smaller, notes_on_sizes
+from nanotok_ray.cluster.stage_times import StageTimes
+from nanotok_ray.cluster.train import train
+from nanotok_ray.cluster.training import Training
+from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
+from nanotok_ray.output import Record
+from nanotok_ray.plan import Plan, plan_from_json, plan_to_json
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a run was started, beside its recipe."""
+
+    command: str
+    workers: int | None
+    resplit: bool
+    on_event: OnEvent
+
+
+@dataclass(slots=True)
+class Run:
+    """One run over one output folder."""
+
+    recipe: Recipe
+    out: Folder
+    plan: Plan
+    frozen: bytes | None
+    """plan.json as it was found."""
+    published: Mapping[str, Any]
+    """The settings of each source in the manifest as it was found; empty if there was none."""
+    hold: Hold
+    watch: StageTimes
+    workers: int | None
+    learned: Record | None = None
+    """The learn record, if this job is to learn the tokenizer."""
+    has_changed: bool = False
+    """Whether anything was written."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, start: Start) -> Self:
+        """Make the plan, under the splits that an earlier one froze."""
+        out = Folder(recipe.output.path)
+        hold = Hold.of(out, command=start.command)
+        frozen = frozen_bytes(out)
+        plan = plan_for(recipe, out, resplit=start.resplit)
+        watch = StageTimes(start.on_event)
+        for note in [*plan.notes, *_changes(frozen, plan)]:
+            watch(Note(text=note))
+        published = published_settings(out)
+        return cls(recipe, out, plan, frozen, published, hold, watch, workers=start.workers)
+
+    def session(self) -> AbstractContextManager[None]:
+        """Open Ray, once there is something to do, and check that its nodes share the folders."""
+        shared = shared_folders(self.out.url, self.recipe.output.work)
+        return ray_session(workers=self.workers, shared=shared)
+
+    @contextmanager
+    def changing(self, *, on_ray: bool = True) -> Iterator[None]:
+        """Open Ray if it is needed, and hold the lease."""
+        with self.session() if on_ray else nullcontext(), self.hold.taken(self.watch):
+            yield
+
+    def begin_changes(self) -> None:
+        """Take the manifest away, then freeze the plan."""
+        self.hold.check()
+        if frozen_bytes(self.out) != self.frozen:  # by `nanotok plan`, which takes no lease
+            raise OutdatedError
+        if self.out.exists(MANIFEST_NAME):
+            self.out.remove(MANIFEST_NAME)
+        data = plan_to_json(self.plan)
+        if data != self.frozen:
+            self.out.write_whole(PLAN_NAME, data)
+            self.frozen = data
+
+    def train(self, training: Training) -> Tokenizer:
+        """Run the first fan-out and the learner."""
+        self.begin_changes()
+        tokenizer = train(training, self.out, on_event=self.watch)
+        self.has_changed = True
+        self.learned = learn_record(self.out)
+        return tokenizer
+
+    def complete(self, training: Training, tokenizer: Tokenizer) -> None:
+        """Write what smaller tokenizers are missing of one that was learned before.
+
+        The manifest says nothing of them and stays.
+        """
+        for text in notes_on_sizes(training, tokenizer, self.out):
+            self.watch(Note(text=text))
+        if lacks_smaller(training, tokenizer, self.out):
+            with self.changing(on_ray=False):
+                self.has_changed = bool(add_smaller(training, tokenizer, self.out))
+        self.learned = finished_learning(training, self.out)
+
+    def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
+        """Write a tokenizer from elsewhere into the output folder, unless it is there.
+
+        Its span table comes along, if it has one that is used.
+        """
+        folder = self.out.join(TOKENIZER_FOLDER)
+        if not differing_files(tokenizer.model, folder):
+            return tokenizer
+        with self.changing(on_ray=False):
+            self.begin_changes()
+            tokenizer.save(folder)
+            path = self.recipe.tokenizer.path
+            if path is not None and tokenizer.span_table_size:
+                copy_span_table(path, folder)
+        return tokenizer
+
+
+def _changes(frozen: bytes | None, plan: Plan) -> list[str]:
+    """Say what is not as in the plan that was frozen, a line each."""
+    changed = plan_changes(None if frozen is None else plan_from_json(frozen), plan)
+    return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]

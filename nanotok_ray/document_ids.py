@@ -1,0 +1,67 @@
+"""NAME.ids: the id that each document of a shard has in its source, as text.
+
+Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 documents, then documents + 1 times i64
+where each id begins in the UTF-8 that follows; a document without an id has an empty one. Needs
+numpy only.
+"""
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import CorruptOutputError
+
+_MAGIC = b"NANOTOKD"
+_VERSION = 1
+_HEADER = struct.Struct("<8sIIQ")
+
+
+def pack_ids(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> bytes:
+    """Write the ids of documents: all UTF-8 back to back, and n + 1 positions in it from 0 on.
+
+    >>> len(pack_ids(np.frombuffer(b"ab7", np.uint8), np.array([0, 2, 2, 3]))) == 24 + 8 * 4 + 3
+    True
+    """
+    header = _HEADER.pack(_MAGIC, _VERSION, 0, len(offsets) - 1)
+    return header + offsets.astype("<i8").tobytes() + data[: int(offsets[-1])].tobytes()
+
+
+class DocumentIds:
+    """The ids of a shard's documents, in a file that may be mapped."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], *, name: str, documents: int) -> None:
+        """Take the bytes of the file; its name is for errors.
+
+        Raises:
+            CorruptOutputError: they are not the ids of so many documents, or contradict themselves.
+        """
+        start = _HEADER.size + 8 * (documents + 1)
+        if len(data) < start:
+            raise CorruptOutputError(
+                f"{name} has {len(data)} bytes, ids of {documents} documents take {start} and more"
+            )
+        magic, version, zero, count = _HEADER.unpack(data[: _HEADER.size].tobytes())
+        if (magic, version, zero, count) != (_MAGIC, _VERSION, 0, documents):
+            raise CorruptOutputError(f"{name} does not begin as ids of {documents} documents do")
+        self._offsets = data[_HEADER.size : start].view("<i8")
+        self._text = data[start:]
+        ends = self._offsets
+        if ends[0] != 0 or ends[-1] != len(self._text) or (np.diff(ends) < 0).any():
+            raise CorruptOutputError(f"{name}: the positions of its ids do not agree with them")
+        self._name = name
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, document: int) -> str:
+        """Give the id of a document, empty if it has none.
+
+        Raises:
+            CorruptOutputError: it is not UTF-8.
+        """
+        own = self._text[self._offsets[document] : self._offsets[document + 1]].tobytes()
+        try:
+            return own.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptOutputError(f"{self._name}: id {document} is not UTF-8") from error

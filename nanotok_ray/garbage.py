@@ -1,0 +1,134 @@
+"""What lies in a finished output and is named by no manifest: leftovers of former runs.
+
+Takes a folder with a manifest; gives the names to remove, in order. Only files of the kinds that a
+job writes are looked at, below the folders of sources, records/, quarantine/ and run/. Does not
+know who else is at work there: hold the lease.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    RESERVED_NAMES,
+    SHARDS_INDEX_NAME,
+    SPLITS,
+    TOKENIZER_FOLDER,
+    digest_of,
+)
+from nanotok_ray.output import Record, expected_records, finished_records, settings_from
+from nanotok_ray.plan import plan_from_json
+from nanotok_ray.storage import Folder
+from nanotok_ray.verify.output import read_manifest
+
+_RECORDS, _QUARANTINE = "records/tokenize/", "quarantine/"
+_FOLDERS = {"records", "quarantine", "run"}
+_OWN = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))
+
+_STEM = r"[A-Za-z0-9_-]+-\d{5,}"
+_SPLIT = f"(?:{'|'.join(SPLITS)})"
+_SHARD = re.compile(rf"[^/]+/{_SPLIT}/{_STEM}-\d{{3,}}-[0-9a-f]{{16}}\.[a-z]+")
+_RECORD = re.compile(rf"{_RECORDS}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.json")
+_QUARANTINED = re.compile(rf"{_QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.jsonl")
+_LEASE = re.compile(r"run/lease/\d{6,}\.json")
+_PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
+_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE)
+_TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[^/]*-\d+-[0-9a-f]{12}\.tmp")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Garbage:
+    """Names and bytes of what may go, in the order in which it should."""
+
+    records: Mapping[str, int]
+    files: Mapping[str, int]
+    """Shards, the files beside them, quarantine files, old leases, probes, temporary files."""
+    last: Mapping[str, int]
+    """Records of sources that are gone: until then they say whose files those are."""
+    kept: int
+    """Bytes of records and files that the manifest names."""
+
+    @property
+    def all(self) -> dict[str, int]:
+        """Every name, in order."""
+        return {**self.records, **self.files, **self.last}
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all of it."""
+        return sum(self.all.values())
+
+
+def find_garbage(out: Folder) -> Garbage:
+    """Find what no manifest names.
+
+    Raises:
+        IncompleteOutputError: there is no manifest; what an unfinished job has done is no garbage.
+        CorruptOutputError: plan or records are not those that the manifest names.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    sources, records = _named(out)
+    names = {record.name for record in records}
+    names |= {file["name"] for record in records for file in record.values["files"]}
+    found = dict(_found(out, sources))
+    rest = {name: size for name, size in found.items() if name not in names}
+    stale = {name: size for name, size in rest.items() if _RECORD.fullmatch(name)}
+    last = {name: size for name, size in stale.items() if name.split("/")[2] not in sources}
+    return Garbage(
+        records={name: size for name, size in stale.items() if name not in last},
+        files={name: size for name, size in rest.items() if name not in stale},
+        last=last,
+        kept=sum(size for name, size in found.items() if name in names),
+    )
+
+
+def _named(out: Folder) -> tuple[set[str], list[Record]]:
+    """Give the sources and the records that the manifest names, all of them or none."""
+    manifest = read_manifest(out)
+    data = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else b""
+    if hashlib.sha256(data).hexdigest() != manifest["plan_sha256"]:
+        raise CorruptOutputError(_not_named(out, PLAN_NAME))
+    settings = settings_from(manifest)
+    expected = expected_records(plan_from_json(data), settings)
+    wanted = [(each.record_name, each.key) for each in expected]
+    below = [f"{top}{name}/" for name in settings for top in ("", _RECORDS, _QUARANTINE)]
+    records = [each for each in finished_records(out, wanted, below=below) if each is not None]
+    if digest_of(record.sha256 for record in records) != manifest["records_sha256"]:
+        raise CorruptOutputError(_not_named(out, _RECORDS))
+    return set(settings), records
+
+
+def _not_named(out: Folder, name: str) -> str:
+    return (
+        f"{out.join(name.rstrip('/'))} is not what {MANIFEST_NAME} names, so what is garbage "
+        "cannot be told; run the job again, then this"
+    )
+
+
+def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
+    """Give the files that a job may have written, with their bytes."""
+    sizes = out.sizes()
+    own = sources | set(_former_sources(sizes))
+    newest = max(filter(_LEASE.fullmatch, sizes), default="")
+    for name, size in sorted(sizes.items()):
+        is_shard = bool(_SHARD.fullmatch(name)) and name.split("/")[0] in own
+        if (is_shard or any(kind.fullmatch(name) for kind in _KINDS)) and name != newest:
+            yield name, size
+    for name in out.list_temporaries():
+        top, slash, _ = name.partition("/")
+        is_own = top in own | _FOLDERS if slash else name.startswith(_OWN)
+        if is_own and _TEMPORARY.fullmatch(name):
+            yield name, out.size(name) or 0
+
+
+def _former_sources(names: Iterable[str]) -> Iterator[str]:
+    """Give the sources that have records or quarantine files, however old."""
+    for name in names:
+        if _RECORD.fullmatch(name) or _QUARANTINED.fullmatch(name):
+            source = name.split("/")[-3]
+            if source not in RESERVED_NAMES and not source.startswith(TOKENIZER_FOLDER):
+                yield source

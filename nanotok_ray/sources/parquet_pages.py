@@ -1,0 +1,189 @@
+"""The headers of the pages of one parquet column chunk, read as the stored bytes go by.
+
+Arrow takes the memory that a header asks for before it looks at the page. So the headers are looked
+at first. Takes stored bytes in order; gives sizes, or why the chunk must not be given to Arrow.
+Does not know what a page holds.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+_MAX_HEADER_BYTES = 16 << 20  # Arrow's own limit
+_MIN_VALUE_BYTES = 4  # a string is at least its length
+_PAGE_SLACK_BYTES = 64 << 20
+_MAX_RATIOS = {"UNCOMPRESSED": 1, "SNAPPY": 32, "GZIP": 1100, "LZ4": 256, "LZO": 256}
+_MAX_RATIO = 50_000  # zstd and brotli: a run of 128 KiB is 4 bytes
+_RATIO_SLACK_BYTES = 1 << 20
+_BATCH_BYTES = 256 << 20
+
+# Types of Thrift's compact protocol
+_STOP, _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 6, 7, 8, 12
+_DICTIONARY_PAGE = 2
+_VALUE_HEADERS = ("5", "7", "8")  # of data pages, dictionary pages, and data pages of version 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """What the header of one page says."""
+
+    is_dictionary: bool
+    values: int
+    num_bytes: int
+    """Uncompressed."""
+    stored_bytes: int
+
+    def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
+        """Tell why the page must not be decoded, None if it may be."""
+        if min(self.values, self.num_bytes, self.stored_bytes) < 0:
+            return "a page of less than nothing"
+        ratio = _MAX_RATIOS.get(codec, _MAX_RATIO)
+        if self.num_bytes > self.stored_bytes * ratio + _RATIO_SLACK_BYTES:
+            return f"{self.stored_bytes} stored bytes cannot be a page of {self.num_bytes}"
+        most = 2 * max_document_bytes + _PAGE_SLACK_BYTES
+        if self.num_bytes > most:
+            return f"a page of {self.num_bytes} bytes, for which limits.max_document_bytes is small"
+        if self.is_dictionary and self.values * _MIN_VALUE_BYTES > self.num_bytes:
+            return f"{self.values} values cannot be in a page of {self.num_bytes} bytes"
+        return None
+
+
+class PageHeaders:
+    """Collects the pages of a chunk from its bytes, however these are cut.
+
+    What cannot be parsed ends it: Arrow reads no further either.
+    """
+
+    def __init__(self) -> None:
+        self.pages: list[Page] = []
+        self._bytes = bytearray()
+        self._skip = 0
+        self._is_over = False
+
+    def update(self, data: bytes) -> None:
+        """Take the next stored bytes."""
+        while data and not self._is_over:
+            if self._skip >= len(data):
+                self._skip -= len(data)
+                return
+            self._bytes += data[self._skip :]
+            self._skip, data = 0, b""
+            try:
+                page, size = _parse_page(self._bytes)
+            except IndexError:  # the header goes on in the next bytes
+                self._is_over = len(self._bytes) > _MAX_HEADER_BYTES
+            except (KeyError, ValueError):
+                self._is_over = True
+            else:
+                self.pages.append(page)
+                self._is_over = page.stored_bytes < 0
+                data, self._bytes = bytes(self._bytes[size:]), bytearray()
+                self._skip = max(0, page.stored_bytes)
+
+    def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
+        """Tell why the chunk must not be decoded, None if it may be."""
+        found = (page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages)
+        return next((problem for problem in found if problem is not None), None)
+
+    def batch_rows(self, *, most: int) -> int:
+        """Give how many rows may be decoded at a time, so that none of the batches is too large.
+
+        Each row can be the largest value of the dictionary, of which only the sum is known; other
+        rows are together no more than their pages.
+        """
+        dictionary = max((page.num_bytes for page in self.pages if page.is_dictionary), default=0)
+        rows = max(1, min(most, _BATCH_BYTES // max(1, dictionary)))
+        data = [(page.values, page.num_bytes) for page in self.pages if not page.is_dictionary]
+        while rows > 1 and _largest_window(data, rows) > _BATCH_BYTES:
+            rows //= 2
+        return rows
+
+
+def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
+    """Give the most bytes that so many rows in a row can touch."""
+    row_ends, byte_ends = [0], [0]
+    for values, num_bytes in pages:
+        row_ends.append(row_ends[-1] + values)
+        byte_ends.append(byte_ends[-1] + num_bytes)
+    largest, last = 0, 0
+    for first, (_, end) in enumerate(pairwise(row_ends)):
+        while last < len(pages) and row_ends[last] < end - 1 + rows:
+            last += 1
+        largest = max(largest, byte_ends[last] - byte_ends[first])
+    return largest
+
+
+def _parse_page(data: bytearray) -> tuple[Page, int]:
+    """Give the page whose header begins the data, and the bytes of the header.
+
+    Raises:
+        IndexError: the header is longer than the data.
+        KeyError, ValueError: it is no header.
+    """
+    fields, size = _read_struct(data, 0, path="", depth=0)
+    values = next((fields[f"{name}.1"] for name in _VALUE_HEADERS if f"{name}.1" in fields), 0)
+    page = Page(
+        is_dictionary=fields["1"] == _DICTIONARY_PAGE,
+        values=values,
+        num_bytes=fields["2"],
+        stored_bytes=fields["3"],
+    )
+    return page, size
+
+
+def _read_struct(
+    data: bytearray, place: int, *, path: str, depth: int
+) -> tuple[dict[str, int], int]:
+    """Give the numbers of a struct of Thrift (compact) by their path, and where it ends."""
+    fields: dict[str, int] = {}
+    number = 0
+    while True:
+        head = data[place]
+        place += 1
+        kind = head & 15
+        if kind == _STOP:
+            return fields, place
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, place = _read_number(data, place)
+        name = f"{path}{number}"
+        if kind in {_TRUE, _FALSE}:
+            continue
+        if kind == _STRUCT and depth < 8:  # noqa: PLR2004 - pages have three levels
+            inner, place = _read_struct(data, place, path=f"{name}.", depth=depth + 1)
+            fields |= inner
+        elif _BYTE < kind <= _I64:
+            fields[name], place = _read_number(data, place)
+        else:
+            place = _skip(data, place, kind)
+
+
+def _skip(data: bytearray, place: int, kind: int) -> int:
+    """Give where a value ends of which nothing is wanted."""
+    if kind == _BINARY:
+        length, place = _read_varint(data, place)
+    elif kind in {_BYTE, _DOUBLE}:
+        length = 1 if kind == _BYTE else 8
+    else:
+        raise ValueError(f"no page header holds the type {kind}")
+    if place + length > len(data):
+        raise IndexError
+    return place + length
+
+
+def _read_number(data: bytearray, place: int) -> tuple[int, int]:
+    value, place = _read_varint(data, place)
+    return (value >> 1) ^ -(value & 1), place
+
+
+def _read_varint(data: bytearray, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if not byte & 128:
+            return value, place
+        if shift > 63:  # noqa: PLR2004 - no number has more bits
+            raise ValueError("a number without end")

@@ -1,0 +1,41 @@
+"""The side file of ids: what was written is read, and damage is an error."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.document_ids import DocumentIds, pack_ids
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import CorruptOutputError
+
+
+def packed(names):
+    documents = Documents.from_strings(names)
+    return np.frombuffer(pack_ids(documents.data, documents.offsets), dtype=np.uint8)
+
+
+@given(st.lists(st.text(max_size=5), max_size=6))
+def test_ids_are_read_as_they_were_written(names):
+    ids = DocumentIds(packed(names), name="a.ids", documents=len(names))
+    assert [ids[number] for number in range(len(ids))] == [
+        name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") for name in names
+    ]
+
+
+@given(st.data())
+def test_a_changed_file_is_an_error_or_holds_other_ids_of_as_many_documents(data):
+    whole = packed(["a", "", "b7"]).tobytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    other = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]
+    try:
+        ids = DocumentIds(np.frombuffer(other, np.uint8), name="a.ids", documents=3)
+        assert sum(len(ids[number].encode()) for number in range(3)) == 3
+    except CorruptOutputError as error:
+        assert "a.ids" in str(error)  # noqa: PT017 - both are right
+
+
+@pytest.mark.parametrize("documents", [0, 2, 4, 2**60])
+def test_ids_of_another_number_of_documents_are_refused(documents):
+    with pytest.raises(CorruptOutputError, match=r"a\.ids"):
+        DocumentIds(packed(["a", "", "b7"]), name="a.ids", documents=documents)

@@ -1,0 +1,69 @@
+"""Long lines of JSON: what the quick parser says, in less memory."""
+
+import json
+import tracemalloc
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nanotok_ray.sources.json_lines import Rejected, text_and_id, text_and_id_of_long, text_of
+
+PARTS = [
+    *("a", "é", "🙂", "\\n", '\\"', "\\\\", "\\/", "\\u00e9", "\\ud83d", "\\ude42", "\\u0000"),
+    *("x" * 30, " ", '"', "\\", "\\u12", "\\x", "\t", '", "', '": "', '"text": "', "}", "{"),
+]
+strings = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
+
+
+def same(line: bytes, shortest: int) -> None:
+    fields = {"field": "text", "id_field": "id"}
+    quick, quick_id = text_and_id(line, **fields)
+    long, long_id = text_and_id_of_long(line, **fields, shortest=shortest)
+    assert quick_id == long_id
+    if isinstance(quick, Rejected):
+        assert isinstance(long, Rejected)
+        assert long.reason.partition(":")[0] == quick.reason.partition(":")[0]
+    else:
+        assert long == quick
+
+
+@given(one=strings, two=strings, three=strings, shortest=st.integers(5, 40))
+@example(one="", two="\\ud83d\\ude42" * 9000, three="\\", shortest=5)
+@example(one="x" * 50, two="x" * 51, three="x" * 50, shortest=6)
+@example(one="", two="\\ud83d" * 4097, three="\\ude42", shortest=6)
+def test_a_long_line_gives_what_a_short_one_gives(one, two, three, shortest):
+    for line in (
+        f'{{"text": "{one}", "more": ["{two}", {{"text": "{three}"}}]}}',
+        f'{{"{one}": "{two}", "text": "{three}"}}',
+        f'{{"text": "{one}{two}{three}", "id": "{two}"}}',
+        f'{{"text": "{one}", "id": 12345678901234567890}}',
+        f'{{"text": "{one}", "text": "{two}"}} {three}',
+        f'["{one}", "{two}"]',
+    ):
+        same(line.encode(), shortest)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"", b'"', b"{", b'{"text": "' + b"a" * 100, b'{"text": null}', b'{"text": 1}'),
+        *(b'{"text": "aaaaaaaaaa\xff"}', b'{"b": "aaaaaaaaaaaa"}', b'"aaaaaaaaaaaaaaaa"'),
+    ],
+    ids=range(9),
+)
+def test_what_is_bad_is_bad_when_it_is_long(line):
+    same(line, 8)
+
+
+def test_the_memory_is_that_of_the_text():
+    text = "ab🙂\n".ljust(99) * 200_000
+    line = bytearray(json.dumps({"text": text}, ensure_ascii=False).encode())
+    del text
+    tracemalloc.start()
+    document = text_of(line, field="text")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not isinstance(document, Rejected)
+    assert len(document) == 102 * 200_000
+    assert peak < 1.3 * len(line)

@@ -1,0 +1,81 @@
+"""Reading a slice: the account of what came in, what was given and what was set aside."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe
+from nanotok_ray.slices import SliceReading
+
+
+def slices_of(folder, **source):
+    values = {"name": "web", "kind": "text", "paths": (str(folder),), "split": "train"} | source
+    recipe = Recipe(
+        sources=(SourceRecipe(**values),),
+        output=OutputRecipe(path="/out"),
+        limits=LimitsRecipe(slice_bytes=1 << 20),
+    )
+    return list(make_plan(recipe).slices())
+
+
+def test_the_bytes_given_and_those_quarantined_are_the_bytes_that_came_in(tmp_path):
+    lines = [b'{"text": "\\u00e9a"}', b"oops", b'{"text": "bcd"}', b"x" * 500, b'{"text": "ef"}']
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    (each,) = slices_of(tmp_path)
+    reading = SliceReading(each, max_document_bytes=100)
+    for piece, batch in reading:
+        assert list(batch.documents) == ["éa".encode(), b"bcd", b"ef"]
+        reading.quarantine(piece, batch, 1, reason="cannot be split: at byte 1")
+    assert reading.documents_in == 5
+    assert reading.bytes_in == 3 + 4 + 3 + 500 + 2
+    assert reading.bytes_quarantined == 4 + 500 + 3
+    assert [entry.bytes for entry in reading.quarantined] == [4, 500, 3]
+    assert reading.reasons == {"cannot be split": 1, "invalid JSON": 1, "too large": 1}
+
+
+def test_a_tail_counts_its_stored_bytes(tmp_path):
+    (tmp_path / "a.jsonl.gz").write_bytes(b"\x1f\x8b no gzip at all")
+    (each,) = slices_of(tmp_path)
+    reading = SliceReading(each)
+    assert list(reading) == []
+    assert (reading.bytes_in, reading.bytes_quarantined) == (17, 17)
+
+
+def test_with_a_share_every_byte_is_in_one_split(tmp_path):
+    texts = [f"text {number}" for number in range(200)]
+    lines = [json.dumps({"text": text}) for text in texts]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "oops"]))
+    train, val = (SliceReading(each) for each in slices_of(tmp_path, split="share:0.3"))
+    given = [[text for _, batch in each for text in batch.documents] for each in (train, val)]
+    assert sorted(given[0] + given[1]) == sorted(text.encode() for text in texts)
+    assert 0 < val.documents_in < 200
+    assert val.bytes_in == sum(map(len, given[1]))
+    assert (train.bytes_quarantined, val.bytes_quarantined) == (4, 0)
+    assert train.bytes_in + val.bytes_in == sum(map(len, texts)) + 4
+
+
+def test_the_documents_of_a_share_stay_in_their_split_when_files_are_added(tmp_path):
+    def val_texts():
+        slices = slices_of(tmp_path, split="share:0.3", format="lines")
+        val = [each for each in slices if each.split == "val"]
+        return {text for each in val for _, batch in SliceReading(each) for text in batch.documents}
+
+    (tmp_path / "b").write_text("".join(f"b {number}\n" for number in range(100)))
+    before = val_texts()
+    (tmp_path / "a").write_text("".join(f"a {number}\n" for number in range(100)))
+    (tmp_path / "c").write_text("".join(f"c {number}\n" for number in range(100)))
+    after = val_texts()
+    assert {text for text in after if text.startswith(b"b")} == before
+    assert {text[:1] for text in after} == {b"a", b"b", b"c"}
+
+
+@pytest.mark.parametrize("limit", [10, 11])
+def test_both_stages_set_aside_by_the_limit_that_they_are_given(tmp_path, limit):
+    pq.write_table(pa.table({"text": ["a" * 11, "b"]}), tmp_path / "a.parquet")
+    (each,) = slices_of(tmp_path)
+    reading = SliceReading(each, max_document_bytes=limit)
+    assert sum(len(batch.documents) for _, batch in reading) == 1 + (limit == 11)
+    assert reading.bytes_in == 12

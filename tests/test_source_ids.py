@@ -1,0 +1,154 @@
+"""Ids: what an id column says is carried along beside each document."""
+
+import gzip
+import json
+import pickle
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.counts import CountSettings
+from nanotok_ray.errors import RecipeError, SourceError
+from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
+from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.slices import SliceReading
+
+
+def plan_of(folder, **source) -> Plan:
+    values = {"name": "web", "kind": "text", "paths": (str(folder),), "split": "train"} | source
+    recipe = Recipe(sources=(SourceRecipe(count=True, **values),), output=OutputRecipe(path="/out"))
+    return make_plan(recipe)
+
+
+def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | None]]]:
+    """Give the id of each document, and row and id of what was set aside."""
+    ids, bad = {}, []
+    for each in plan_of(folder, **({"id_column": "id"} | source)).slices():
+        reading = SliceReading(each, max_document_bytes=1000)
+        for _, batch in reading:
+            assert batch.ids is not None
+            assert len(batch.ids) == len(batch.documents)
+            ids |= dict(zip(batch.documents, batch.ids, strict=True))
+        bad += [(entry.row, entry.id) for entry in reading.quarantined]
+    return ids, bad
+
+
+LINES = [
+    ({"text": "a", "id": "one"}, b"one"),
+    ({"text": "b", "id": 12345678901234567890123}, b"12345678901234567890123"),
+    ({"text": "c", "id": -7}, b"-7"),
+    ({"text": "d", "id": None}, b""),
+    ({"text": "e"}, b""),
+    ({"text": "f", "id": 1.5}, b""),
+    ({"text": "g", "id": ["x"]}, b""),
+    ({"text": "h", "id": "é\n\ud83d"}, "é\n\ufffd".encode()),
+]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_the_id_of_a_line_is_a_string_or_an_integer_as_text(tmp_path, name):
+    lines = [json.dumps(line) for line, _ in LINES]
+    lines += ['{"text": null, "id": 5}', '{"text": 6, "id": "six"}', "oops", '{"text": 7}']
+    data = "\n".join([*lines, "x" * 2000]).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    ids, bad = read(tmp_path)
+    assert ids == {line["text"].encode(): own for line, own in LINES}
+    assert bad == [(8, "5"), (9, "six"), (10, None), (11, None), (12, None)]
+
+
+def test_the_id_of_a_conversation_is_beside_its_messages(tmp_path):
+    lines = [b'{"messages": [], "id": 3}', b'[{"role": "user"}]', b"{}"]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    assert read(tmp_path, kind="chat")[0] == dict(zip(lines, [b"3", b"", b""], strict=True))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
+    ids=str,
+)
+def test_a_parquet_column_of_strings_is_carried_along(tmp_path, kind):
+    ids = pa.array(["one", None, "drei", "é", "five"])
+    table = pa.table(
+        {"id": ids.cast(kind), "n": [1] * 5, "text": ["a", "b", None, "d", "e" * 1001]}
+    )
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    found, bad = read(tmp_path)
+    assert found == {b"a": b"one", b"b": b"", b"d": "é".encode()}
+    assert bad == [(2, "drei"), (4, "five")]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int32()], ids=str)
+def test_a_parquet_column_of_integers_is_carried_along_as_text(tmp_path, kind):
+    table = pa.table({"text": ["a", "b", "c"], "id": pa.array([0, None, 100], kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read(tmp_path)[0] == {b"a": b"0", b"b": b"", b"c": b"100"}
+
+
+def test_an_id_is_found_by_its_path_and_what_is_no_utf8_in_it_is_replaced(tmp_path):
+    raw = pa.array([b"x\xff", b"y"], pa.binary())
+    ids = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    body = pa.StructArray.from_arrays([ids, pa.array(["a", "b"])], ["id", "text"])
+    pq.write_table(pa.table({"doc": body, "id": [1, 2]}), tmp_path / "a.parquet")
+    found, _ = read(tmp_path, column="doc.text", id_column="doc.id")
+    assert found == {b"a": "x\ufffd".encode(), b"b": b"y"}
+    assert read(tmp_path, column="doc.text")[0] == {b"a": b"1", b"b": b"2"}
+    same, _ = read(tmp_path, column="doc.text", id_column="doc.text")
+    assert same == {b"a": b"a", b"b": b"b"}
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_ids_follow_their_documents_through_a_share(tmp_path, split):
+    lines = [json.dumps({"text": f"text {number}", "id": number}) for number in range(300)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for each in plan_of(tmp_path, split="share:0.4", id_column="id").slices(split=split):
+        for piece, batch in (reading := SliceReading(each)):
+            assert 50 < len(batch.documents) < 250
+            pairs = dict(zip(batch.documents, batch.ids, strict=True))
+            assert pairs == {b"text " + own: own for own in pairs.values()}
+            reading.quarantine(piece, batch, 3, reason="x")
+            assert reading.quarantined[0].id == batch.ids[3].decode()
+
+
+@pytest.mark.parametrize(
+    ("id_column", "told"),
+    [
+        ("idd", "no column 'idd'.*set id_column"),
+        ("n", "'n' is of type double"),
+        ("l.list.element", "a list"),
+    ],
+)
+def test_a_column_of_ids_that_is_none_is_refused_when_the_plan_is_made(tmp_path, id_column, told):
+    pq.write_table(pa.table({"text": ["a"], "n": [1.5], "l": [["a"]]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=told):
+        plan_of(tmp_path, id_column=id_column)
+
+
+def test_formats_without_columns_have_no_ids():
+    for form in ("lines", "document"):
+        with pytest.raises(RecipeError, match=r"web\.id_column = 'id', but the format .*leave it"):
+            SourceRecipe(name="web", kind="text", paths=("a",), format=form, id_column="id")
+
+
+def test_ids_are_in_the_plan_and_in_the_keys_of_shards_alone(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "a", "id": "x"}\n')
+    plain, plan = plan_of(tmp_path), plan_of(tmp_path, id_column="id")
+    assert b"id_column" not in plan_to_json(plain)
+    assert plan_from_json(plan_to_json(plan)) == plan
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    (one,), (other,) = plain.slices(), plan.slices()
+    counting = CountSettings(pattern=".", gaps="spans")
+    shards = ShardSettings(
+        tokenizer_sha256="0",
+        gaps="spans",
+        prepend=(),
+        append=(),
+        max_shard_tokens=9,
+        max_tokens=None,
+    )
+    assert counting.key(one) == counting.key(other)
+    assert shards.key(one) != shards.key(other)
+    assert [batch.ids for _, batch in SliceReading(one)] == [None]
+    assert [batch.ids for _, batch in SliceReading(other, with_ids=False)] == [None]

@@ -1,0 +1,105 @@
+"""SIGTERM becomes an exception that keeps its exit code whatever is made of it on the way."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.learning import learn
+from nanotok_ray.span_counts import SpanCounts
+from nanotok_ray.termination import Terminated, terminable
+from tests.small_corpus import texts
+
+
+def send():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_listens():
+    former = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield
+    assert signal.signal(signal.SIGTERM, former) == signal.SIG_IGN
+
+
+def test_finally_blocks_run_and_a_second_signal_does_not_disturb_them():
+    ran = []
+
+    def run():
+        try:
+            send()
+        finally:
+            send()
+            ran.append("cleaned up")
+
+    with pytest.raises(Terminated) as caught, terminable():
+        run()
+    assert caught.value.code == 143
+    assert ran == ["cleaned up"]
+    assert isinstance(caught.value, SystemExit)
+
+
+def test_what_becomes_of_it_on_the_way_is_terminated_all_the_same():
+    def run(made):
+        try:
+            send()
+        except Terminated:
+            raise made from None
+
+    for made in (SystemExit("SystemExit is raised"), OSError("closed"), KeyboardInterrupt()):
+        with pytest.raises(Terminated), terminable():
+            run(made)
+
+
+def test_after_ray_has_set_its_own_handler_ours_can_be_set_again():
+    with pytest.raises(Terminated), terminable():
+        raise SystemExit(int(signal.SIGTERM))  # Ray's handler
+    with terminable() as listen:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        send()
+        listen()
+        with pytest.raises(Terminated):
+            send()
+
+
+def test_blocks_may_be_nested_and_other_errors_pass():
+    with pytest.raises(Terminated), terminable(), terminable():
+        send()
+    with pytest.raises(SystemExit, match="7"), terminable():
+        raise SystemExit(7)
+    with terminable():
+        with terminable():
+            pass
+        with pytest.raises(Terminated):
+            send()
+
+
+def test_in_another_thread_signals_stay_as_they_are():
+    handlers = []
+
+    def run():
+        with terminable() as listen:
+            listen()
+            handlers.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.SIG_IGN]
+
+
+def test_the_learner_lets_it_through():
+    counts = SpanCounts()
+    counts.update(texts(40, seed=0))
+    with pytest.raises(Terminated), terminable():
+        learn(counts, 400, on_progress=lambda _: send())
+
+
+def test_a_command_ends_with_code_143_and_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("nanotok_ray.cli.plan.load_recipe", lambda *_, **__: send())
+    assert main(["plan", "recipe.toml"]) == 143
+    told = capsys.readouterr()
+    assert '"status": "terminated"' in told.out
+    assert "goes on from here" in told.err
