@@ -147,13 +147,15 @@ def hang(argument):
 
 
 def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_other():
-    patience = replace(QUICK, deadline=3.0)  # to start a worker takes up to two
-    tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks_of(hang, ["a", "hung", "c"])]
+    patience = replace(QUICK, deadline=1.0)
+    first, hung, last = tasks_of(hang, ["a", "hung", "c"])
+    large = [replace(task, num_bytes=60 << 30) for task in (first, last)]  # have a minute each
+    tasks = [large[0], hung, large[1]]
     ended = {each.task.name: each for each in run_tasks(tasks, patience=patience)}
     assert [ended[f"slice {number}"].error for number in (0, 2)] == [None, None]
     failed = ended["slice 1"]
     assert failed.attempts == 2
-    assert failed.error.startswith("it was given up 2 times (it ran for over 3 s")
+    assert failed.error.startswith("it was given up 2 times (it ran for over 1 s")
 
 
 def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
