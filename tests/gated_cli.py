@@ -15,6 +15,5 @@ from tests.gated_driver import stand_still
 
 if __name__ == "__main__":
     path, after = sys.argv[1:]
-    work = Path(load_recipe(path).output.work)
-    stand_still(gate=Path(os.devnull, "never"), after=int(after), work=work)
+    stand_still(load_recipe(path), gate=Path(os.devnull, "never"), after=int(after))
     sys.exit(main(["prepare", path, "--workers", "1"]))

@@ -1,6 +1,5 @@
 """SIGTERM becomes an exception that keeps its exit code whatever is made of it on the way."""
 
-import os
 import signal
 import threading
 
@@ -14,7 +13,7 @@ from tests.small_corpus import texts
 
 
 def send():
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)  # to this very thread
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,8 @@ Written is OUT/plan.json alone: which files there are, which of them are val, an
 into slices. A file that is added later is train, even if it sorts last. A second `plan` compares
 with the frozen one and names the files that were added, removed or changed: slices with added or
 changed files are counted and tokenized, all others are left alone. A finished output keeps its plan
-until a job changes it (give --resplit to that job too). `nanotok prepare --dry-run` says what there
+until a job changes it (give --resplit to that job too); under a run that is at work none is frozen.
+`nanotok prepare --dry-run` says what there
 is to do and freezes nothing.
 
 The time is an estimate: text by the rate of one CPU, of --rate, of the last run of this output, or
