@@ -7,6 +7,7 @@ stands. Needs numpy only.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ _TYPE_CODES = {2: 8, 4: 4}
 
 _HEADER = struct.Struct("<9sQBQQ")
 MAX_DOCUMENT_TOKENS = 2**31 - 1
+_NUMBERS = 1 << 20  # written at a time
 
 
 def index_bytes(documents: int) -> int:
@@ -40,21 +42,31 @@ def pack_index(lengths: npt.NDArray[np.int64], *, item_bytes: int) -> bytes:
     >>> len(pack_index(np.array([3, 0, 2]), item_bytes=2)) == 42 + 20 * 3
     True
     """
-    count = len(lengths)
-    if count and int(lengths.max()) > MAX_DOCUMENT_TOKENS:
-        raise SourceError(
-            f"a document of {lengths.max()} tokens: an index holds at most {MAX_DOCUMENT_TOKENS}"
-        )
-    starts = np.zeros(count, dtype="<i8")
-    np.cumsum(lengths[:-1] * item_bytes, out=starts[1:])
-    return b"".join(
-        [
-            _HEADER.pack(_MAGIC, _VERSION, _TYPE_CODES[item_bytes], count, count + 1),
-            lengths.astype("<i4").tobytes(),
-            starts.tobytes(),
-            np.arange(count + 1, dtype="<i8").tobytes(),
-        ]
-    )
+    return b"".join(index_parts([lengths], item_bytes=item_bytes))
+
+
+def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) -> Iterator[bytes]:
+    """Give the index of documents, whose lengths come in any number of arrays, piece by piece.
+
+    Raises:
+        SourceError: a document has more tokens than the layout can say.
+    """
+    for own in lengths:
+        if len(own) and int(own.max()) > MAX_DOCUMENT_TOKENS:
+            raise SourceError(
+                f"a document of {own.max()} tokens: an index holds at most {MAX_DOCUMENT_TOKENS}"
+            )
+    count = sum(map(len, lengths))
+    yield _HEADER.pack(_MAGIC, _VERSION, _TYPE_CODES[item_bytes], count, count + 1)
+    for own in lengths:
+        yield own.astype("<i4").tobytes()
+    end = 0
+    for own in lengths:
+        ends = np.cumsum(own, dtype="<i8")
+        yield ((ends - own + end) * item_bytes).astype("<i8").tobytes()
+        end += int(ends[-1]) if len(ends) else 0
+    for start in range(0, count + 1, _NUMBERS):
+        yield np.arange(start, min(start + _NUMBERS, count + 1), dtype="<i8").tobytes()
 
 
 def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray[np.int64], int]:

@@ -35,7 +35,7 @@ RESERVED_NAMES = (
 """Names in the output folder that no source may take."""
 
 _MAGIC = b"NANOTOKX"
-_INDEX_VERSION = 1
+_INDEX_VERSION = 2
 _HEADER = np.dtype(
     [
         ("magic", "S8"),
@@ -57,6 +57,7 @@ ROW = np.dtype(
         ("bin_bytes", "<u8"),
         ("idx_bytes", "<u8"),
         ("mask_bytes", "<u8"),  # 0: no mask
+        ("ids_bytes", "<u8"),  # 0: no ids of documents
         ("images_bytes", "<u8"),  # 0: no image positions
         ("record_sha256", "u1", (32,)),
         ("name_offset", "<u8"),  # into the string table, NUL-terminated, without suffix
@@ -114,6 +115,7 @@ class ShardRow:
     bin_bytes: int
     idx_bytes: int
     mask_bytes: int
+    ids_bytes: int
     images_bytes: int
     record_sha256: str
 
@@ -159,6 +161,7 @@ _NUMBERS = (
     "bin_bytes",
     "idx_bytes",
     "mask_bytes",
+    "ids_bytes",
     "images_bytes",
 )
 

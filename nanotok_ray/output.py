@@ -203,6 +203,7 @@ def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Itera
                 bin_bytes=sizes[f"{name}.bin"],
                 idx_bytes=sizes[f"{name}.idx"],
                 mask_bytes=sizes.get(f"{name}.mask", 0),
+                ids_bytes=sizes.get(f"{name}.ids", 0),
                 images_bytes=0,
                 record_sha256=record.sha256,
             )

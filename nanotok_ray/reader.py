@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_index import unpack_index
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
 from nanotok_ray.manifest import (
@@ -143,6 +144,11 @@ class Shards:
             return None
         return shard.masks[shard.positions[number] : shard.positions[number + 1]]
 
+    def document_id(self, document: int) -> str | None:
+        """Return what the `id_column` of its source says of a document, None if it has none."""
+        shard, number = self._find(document)
+        return (shard.document_ids[number] or None) if shard.document_ids is not None else None
+
     def shard_of(self, document: int) -> tuple[str, int]:
         """Return the name of the shard that holds a document, and the document's place in it."""
         place, number = self._place(document)
@@ -177,6 +183,7 @@ class _Shard:
     ids: Ids
     positions: npt.NDArray[np.int64]
     masks: npt.NDArray[np.uint8] | None
+    document_ids: DocumentIds | None
 
 
 def _open_shard(root: Path, name: str, row: np.void) -> _Shard:
@@ -194,7 +201,12 @@ def _open_shard(root: Path, name: str, row: np.void) -> _Shard:
         )
     mask_bytes = int(row["mask_bytes"])
     masks = _mapped(root, f"{name}.mask", mask_bytes) if mask_bytes else None
-    return _Shard(ids=ids, positions=positions, masks=masks)
+    document_ids = None
+    if ids_bytes := int(row["ids_bytes"]):
+        mapped = _mapped(root, f"{name}.ids", ids_bytes)
+        path = str(root / f"{name}.ids")
+        document_ids = DocumentIds(mapped, name=path, documents=len(positions) - 1)
+    return _Shard(ids=ids, positions=positions, masks=masks, document_ids=document_ids)
 
 
 def _mapped(root: Path, name: str, expected_bytes: int) -> npt.NDArray[np.uint8]:

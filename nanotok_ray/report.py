@@ -42,8 +42,8 @@ class Summary:
         if "verified" in own:
             verified = own["verified"]
             lines.append(
-                f"verified    {verified['shards']:,} shards, {verified['documents']:,} documents, "
-                f"{verified['sampled']:,} of them compared with their source"
+                f"verified    {verified['slices']:,} slices, {verified['shards']:,} shards, "
+                f"{verified['documents']:,} documents"
             )
         return "\n".join(lines)
 
@@ -92,7 +92,6 @@ def summarise(
             "slices": verification.slices,
             "shards": verification.shards,
             "documents": verification.documents,
-            "sampled": verification.sampled,
         }
     return Summary(values)
 

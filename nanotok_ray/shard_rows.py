@@ -26,7 +26,15 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
         CorruptOutputError: naming the first row and what is wrong with it.
     """
     rows = index.rows
-    sizes = ("documents", "tokens", "bin_bytes", "idx_bytes", "mask_bytes", "first_document")
+    sizes = (
+        "documents",
+        "tokens",
+        "bin_bytes",
+        "idx_bytes",
+        "mask_bytes",
+        "ids_bytes",
+        "first_document",
+    )
     wide = np.isin(rows["item_bytes"], (2, 4))
     checks = {
         "a source that is none": rows["source"] < sources,

@@ -40,7 +40,8 @@ def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
     assert values["status"] == "done"
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
     assert values["vocab_size"] == 350
-    assert values["verified"]["sampled"] > 0
+    assert values["proof"]["documents"] == values["proof"]["encoded_again"] > 10
+    assert values["bytes"]["in"] == values["bytes"]["out"] > 0
     assert set(values["sources"]) == {"web/train", "web/val", "chats/train"}
     assert json.loads((tmp_path / "out/run/summary.json").read_text()) == values
     written = sum(len(ids) for ids in open_shards(str(tmp_path / "out")))

@@ -92,7 +92,7 @@ def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     run(recipe(corpus, tmp_path / "out", ALLOWED))
     broken()
     values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
-    assert notes == []
+    assert not any("never works" in note for note in notes)
     assert values["quarantined"] == {}
     run(recipe(corpus, tmp_path / "whole", ALLOWED))
     mended, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")

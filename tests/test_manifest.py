@@ -28,6 +28,7 @@ ROWS = st.builds(
     bin_bytes=NUMBERS,
     idx_bytes=NUMBERS,
     mask_bytes=NUMBERS,
+    ids_bytes=NUMBERS,
     images_bytes=NUMBERS,
     record_sha256=st.binary(min_size=32, max_size=32).map(bytes.hex),
 )

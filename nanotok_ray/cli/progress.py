@@ -53,7 +53,8 @@ class Progress:
             case StageEnded():
                 self._close()
                 rate = event.num_bytes / 1e6 / max(event.seconds, 1e-9)
-                self._line(f"{event.stage}: done in {event.seconds:.1f} s, {rate:,.1f} MB/s")
+                told = f", {rate:,.1f} MB/s" if event.num_bytes else ""
+                self._line(f"{event.stage}: done in {event.seconds:.1f} s{told}")
 
     def _start(self, event: StageStarted) -> None:
         self._close()

@@ -3,6 +3,7 @@
 A sink gets whole documents in order and publishes its files when it is closed, or nothing.
 """
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_ids import pack_ids
-from nanotok_ray.document_index import pack_index
+from nanotok_ray.document_index import index_parts
 from nanotok_ray.documents import Documents
 from nanotok_ray.storage import Folder, WholeFile
 
@@ -50,7 +51,7 @@ class NativeSink:
         self._files = {".bin": self._open(".bin")}
         if with_mask:
             self._files[".mask"] = self._open(".mask")
-        self._lengths: list[npt.NDArray[np.int64]] = []
+        self._lengths: list[npt.NDArray[np.int32]] = []
         self._document_ids: list[Documents] | None = [] if with_ids else None
 
     def _open(self, suffix: str) -> WholeFile:
@@ -69,24 +70,24 @@ class NativeSink:
             self._files[".mask"].write(mask.data)
         if self._document_ids is not None and document_ids is not None:
             self._document_ids.append(document_ids)
-        self._lengths.append(lengths)
+        self._lengths.append(lengths.astype(np.int32))
 
     def close(self) -> list[dict[str, Any]]:
         """Publish the files."""
-        index = pack_index(np.concatenate(self._lengths), item_bytes=self._item_bytes)
-        self._write_side_file(".idx", index)
+        self._write_side_file(".idx", index_parts(self._lengths, item_bytes=self._item_bytes))
         if self._document_ids is not None:
             document_ids = Documents.joined(self._document_ids)
-            self._write_side_file(".ids", pack_ids(document_ids.data, document_ids.offsets))
+            self._write_side_file(".ids", [pack_ids(document_ids.data, document_ids.offsets)])
         self._stack.close()
         return [
             {"name": self._name + suffix, "size": file.size, "sha256": file.sha256}
             for suffix, file in sorted(self._files.items())
         ]
 
-    def _write_side_file(self, suffix: str, data: bytes) -> None:
+    def _write_side_file(self, suffix: str, parts: Iterable[bytes]) -> None:
         self._files[suffix] = self._open(suffix)
-        self._files[suffix].write(data)
+        for part in parts:
+            self._files[suffix].write(part)
 
     def discard(self) -> None:
         """Drop the temporary files."""
