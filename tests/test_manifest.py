@@ -49,7 +49,7 @@ def test_shards_idx_gives_back_its_rows(rows):
 
 
 def test_a_row_has_the_width_that_readers_rely_on():
-    assert ROW.itemsize == 104
+    assert ROW.itemsize == 112
 
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "other magic", "header only in part"])

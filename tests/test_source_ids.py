@@ -145,6 +145,7 @@ def test_ids_are_in_the_plan_and_in_the_keys_of_shards_alone(tmp_path):
         gaps="spans",
         prepend=(),
         append=(),
+        max_document_bytes=9,
         max_shard_tokens=9,
         max_tokens=None,
     )

@@ -20,7 +20,8 @@ class Proof:
     def __init__(self, each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
         """Begin with nothing; the same slice gives the same sample."""
         self._slice = each
-        self._sample = Sample(settings.key(each))
+        # Not of its key, which holds times of files: copies of them have the same sample.
+        self._sample = Sample(f"{each.source}/{each.split}/{each.stem}-{each.number}")
         self._prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
 
     @property
