@@ -55,29 +55,30 @@ class PageHeaders:
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
-        self._bytes = bytearray()
+        self._header = b""
+        """The begin of a header whose end has not come yet."""
         self._skip = 0
         self._is_over = False
 
     def update(self, data: bytes) -> None:
         """Take the next stored bytes."""
-        while data and not self._is_over:
-            if self._skip >= len(data):
-                self._skip -= len(data)
-                return
-            self._bytes += data[self._skip :]
-            self._skip, data = 0, b""
+        if self._header:
+            data, self._header = self._header + data, b""
+        place, self._skip = self._skip, 0
+        while place < len(data) and not self._is_over:
             try:
-                page, size = _parse_page(self._bytes)
+                page, place = _parse_page(data, place)
             except IndexError:  # the header goes on in the next bytes
-                self._is_over = len(self._bytes) > _MAX_HEADER_BYTES
+                self._header = data[place:]
+                self._is_over = len(self._header) > _MAX_HEADER_BYTES
+                return
             except (KeyError, ValueError):
                 self._is_over = True
-            else:
-                self.pages.append(page)
-                self._is_over = page.stored_bytes < 0
-                data, self._bytes = bytes(self._bytes[size:]), bytearray()
-                self._skip = max(0, page.stored_bytes)
+                return
+            self.pages.append(page)
+            self._is_over = page.stored_bytes < 0
+            place += max(0, page.stored_bytes)
+        self._skip = place - len(data)
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
         """Tell why the chunk must not be decoded, None if it may be."""
@@ -112,14 +113,14 @@ def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
     return largest
 
 
-def _parse_page(data: bytearray) -> tuple[Page, int]:
-    """Give the page whose header begins the data, and the bytes of the header.
+def _parse_page(data: bytes, place: int) -> tuple[Page, int]:
+    """Give the page whose header begins at a place, and where the header ends.
 
     Raises:
         IndexError: the header is longer than the data.
         KeyError, ValueError: it is no header.
     """
-    fields, size = _read_struct(data, 0, path="", depth=0)
+    fields, end = _read_struct(data, place, path="", depth=0)
     values = next((fields[f"{name}.1"] for name in _VALUE_HEADERS if f"{name}.1" in fields), 0)
     page = Page(
         is_dictionary=fields["1"] == _DICTIONARY_PAGE,
@@ -127,12 +128,10 @@ def _parse_page(data: bytearray) -> tuple[Page, int]:
         num_bytes=fields["2"],
         stored_bytes=fields["3"],
     )
-    return page, size
+    return page, end
 
 
-def _read_struct(
-    data: bytearray, place: int, *, path: str, depth: int
-) -> tuple[dict[str, int], int]:
+def _read_struct(data: bytes, place: int, *, path: str, depth: int) -> tuple[dict[str, int], int]:
     """Give the numbers of a struct of Thrift (compact) by their path, and where it ends."""
     fields: dict[str, int] = {}
     number = 0
@@ -158,7 +157,7 @@ def _read_struct(
             place = _skip(data, place, kind)
 
 
-def _skip(data: bytearray, place: int, kind: int) -> int:
+def _skip(data: bytes, place: int, kind: int) -> int:
     """Give where a value ends of which nothing is wanted."""
     if kind == _BINARY:
         length, place = _read_varint(data, place)
@@ -171,12 +170,12 @@ def _skip(data: bytearray, place: int, kind: int) -> int:
     return place + length
 
 
-def _read_number(data: bytearray, place: int) -> tuple[int, int]:
+def _read_number(data: bytes, place: int) -> tuple[int, int]:
     value, place = _read_varint(data, place)
     return (value >> 1) ^ -(value & 1), place
 
 
-def _read_varint(data: bytearray, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[place]
