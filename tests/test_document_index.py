@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS, pack_index, unpack_index
+from nanotok_ray.document_index import (
+    MAX_DOCUMENT_TOKENS,
+    index_parts,
+    pack_index,
+    unpack_index,
+)
 from nanotok_ray.errors import CorruptOutputError, SourceError
 
 
@@ -59,3 +64,12 @@ def test_a_truncated_index_is_refused(size):
 def test_a_document_too_long_for_the_layout_is_refused():
     with pytest.raises(SourceError, match=str(MAX_DOCUMENT_TOKENS)):
         pack_index(np.array([MAX_DOCUMENT_TOKENS + 1]), item_bytes=2)
+
+
+@given(st.lists(st.lists(st.integers(0, 100_000), max_size=9), max_size=5))
+def test_an_index_written_in_parts_is_that_of_all_documents(parts):
+    arrays = [np.array(part, dtype=np.int32) for part in parts]
+    whole = np.array([length for part in parts for length in part], dtype=np.int64)
+    assert b"".join(index_parts(arrays, item_bytes=2)) == pack_index(whole, item_bytes=2)
+    positions, _ = unpack_index(np.frombuffer(pack_index(whole, item_bytes=2), np.uint8), name="a")
+    assert np.diff(positions).tolist() == whole.tolist()

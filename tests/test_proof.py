@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.errors import ProofError
 from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import ShardSettings, tokenize_slice
 from nanotok_ray.shards import second_opinion as opinions
 from nanotok_ray.shards.prover import LONG_SPAN, LOOKS_FURTHER, Prover
 from nanotok_ray.shards.sample import WINDOW_BYTES, Sample
+from nanotok_ray.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
 from tests.small_corpus import conversations, recipe, texts, write_corpus
@@ -161,6 +164,19 @@ def test_the_ids_and_masks_of_conversations_are_their_own(limit):
     assert prover.count.encoded_again == len(made)
 
 
+def test_messages_of_the_same_bytes_in_other_tokens_are_found():
+    messages = [{"role": "user", "content": "the the"}, {"role": "assistant", "content": "the"}]
+    prover = Prover(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
+    ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
+    tokens = LEARNED.model.tokens
+    spelled = [tokens[n] if n < len(tokens) else b"?" for n in ids]
+    at = next(place for place, token in enumerate(spelled) if len(token) > 1)
+    other = [*ids[:at], *spelled[at], *ids[at + 1 :]]
+    flags = [*mask[:at], *[mask[at]] * len(spelled[at]), *mask[at + 1 :]]
+    arrays = np.array(other, np.uint16), np.array(flags, np.uint8)
+    assert "other ids or another mask" in prover.problem(json.dumps(messages).encode(), *arrays)
+
+
 @given(st.lists(st.lists(st.integers(0, 200_000), max_size=30), max_size=6), st.text(max_size=3))
 def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
     sample, again = Sample(seed), Sample(seed)
@@ -192,6 +208,43 @@ def test_a_record_says_how_much_was_looked_at(web, tmp_path):
     assert proof["documents"] == proof["encoded_again"] == 3
     assert proof["not_encoded_again"] == {}
     assert 0 < proof["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
+
+
+@pytest.mark.parametrize("what", ["bytes_in", "documents_in"])
+def test_what_was_lost_on_the_way_ends_a_slice(web, tmp_path, monkeypatch, what):
+    class Reading(SliceReading):
+        """Counts one more than it gives."""
+
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            return found + 1 if name == what else found
+
+    monkeypatch.setattr("nanotok_ray.shards.tokenize.SliceReading", Reading)
+    out = Folder(str(tmp_path / "out"))
+    with pytest.raises(ProofError, match=f"{what[:-3]} came in"):
+        tokenize_slice(web, settings(), tokenizer=LEARNED, out=out)
+
+
+def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_path, monkeypatch):
+    rows = [{"text": text, "id": name} for name, text in zip("abcd", texts(4, seed=8), strict=True)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lengths = [len(LEARNED.encode(row["text"])) + 2 for row in rows]
+    monkeypatch.setattr("nanotok_ray.shards.render.MAX_DOCUMENT_TOKENS", max(lengths) - 1)
+    own = parse_recipe(
+        f"""
+        source = [{{ name = "a", kind = "text", paths = ["{tmp_path}/a.jsonl"], id_column = "id" }}]
+        output = {{ path = "{tmp_path}/out" }}
+        """
+    )
+    [each] = make_plan(own).slices()
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(each, settings(), tokenizer=LEARNED, out=out)
+    assert lengths.index(max(lengths)) < 3
+    assert record["proof"]["encoded_again"] == record["documents"]["out"] == 3
+    data = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.ids"), np.uint8)
+    names = DocumentIds(data, name="a.ids", documents=3)
+    left = [row["id"] for row, length in zip(rows, lengths, strict=True) if length < max(lengths)]
+    assert [names[number] for number in range(3)] == left
 
 
 def test_wrong_ids_end_a_slice_and_nothing_is_published(web, tmp_path, monkeypatch):
