@@ -5,7 +5,6 @@ record of any stage needs: what was read, how many documents came in, which were
 not know what a stage does with a document.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED, QuarantineEntry
+from nanotok_ray.quarantine import SKIPPED, Quarantined, QuarantineEntry
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
@@ -45,7 +44,7 @@ class SliceReading:
     other_split: int = 0
     """Documents that the share gives to the other split."""
     _bytes_set_aside: int = 0  # of what was never given
-    quarantined: list[QuarantineEntry] = field(default_factory=list)
+    quarantined: Quarantined = field(default_factory=Quarantined)
     read: list[dict[str, Any]] = field(default_factory=list)
     """Per piece: file, range, bytes and sha256 of what was read."""
 
@@ -106,7 +105,7 @@ class SliceReading:
     @property
     def reasons(self) -> dict[str, int]:
         """How many documents were quarantined for each kind of reason (its text before a colon)."""
-        return dict(sorted(Counter(entry.kind for entry in self.quarantined).items()))
+        return self.quarantined.reasons
 
     def _own(self, batch: Batch) -> Batch:
         if self.slice.share is None:
@@ -132,7 +131,7 @@ class SliceReading:
 
     def _enter(self, piece: int, bad: BadDocument) -> None:
         self.bytes_quarantined += bad.num_bytes
-        self.quarantined.append(
+        self.quarantined.add(
             QuarantineEntry(
                 source=self.slice.source,
                 file=self.slice.pieces[piece].path,

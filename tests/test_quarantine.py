@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import tracemalloc
 from dataclasses import asdict
 
 import pytest
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
 from nanotok_ray.quarantine import (
+    Quarantined,
     QuarantineEntry,
     check_limits,
     from_json_lines,
-    to_json_lines,
     write_quarantine,
 )
 from nanotok_ray.recipe import LimitsRecipe
@@ -32,6 +33,17 @@ def entry(**fields: object) -> QuarantineEntry:
         "id": "doc-1",
     }
     return QuarantineEntry(**(values | fields))
+
+
+def packed(entries: list[QuarantineEntry]) -> Quarantined:
+    made = Quarantined()
+    for each in entries:
+        made.add(each)
+    return made
+
+
+def to_json_lines(entries: list[QuarantineEntry]) -> bytes:
+    return b"".join(packed(entries).blocks())
 
 
 entries = st.lists(
@@ -66,7 +78,23 @@ def test_entries_survive_their_file_and_pickle(written):
     data = to_json_lines(written)
     assert data.count(b"\n") == len(written)
     assert from_json_lines(data, name="q.jsonl") == written
+    assert list(packed(written)) == written
     assert pickle.loads(pickle.dumps(written)) == written
+
+
+def test_the_entries_of_a_slice_whose_documents_are_all_bad_are_held_in_few_bytes():
+    tracemalloc.start()
+    try:
+        quarantined = Quarantined()
+        for row in range(50_000):
+            quarantined.add(entry(row=row, position=9 * row, reason=f"invalid UTF-8: at {row % 7}"))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 50_000 * 40  # an entry as a value is 500 bytes, as a line 150
+    assert len(quarantined) == 50_000
+    assert quarantined.reasons == {"invalid UTF-8": 50_000}
+    assert [each.row for each in quarantined] == list(range(50_000))
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"3", b"{}", b'{"file": 1, "other": 2}', b"\xff"])
@@ -101,7 +129,7 @@ def test_a_value_of_another_type_is_refused(wrong):
 def test_a_quarantine_file_is_published_with_its_size_and_hash(tmp_path):
     folder = Folder(str(tmp_path))
     written = [entry(row=row) for row in range(3)]
-    size, sha256 = write_quarantine(folder, written, name="web/train/a.jsonl")
+    size, sha256 = write_quarantine(folder, packed(written), name="web/train/a.jsonl")
     assert folder.read_bytes("web/train/a.jsonl") == to_json_lines(written)
     assert (size, sha256) == (
         folder.size("web/train/a.jsonl"),

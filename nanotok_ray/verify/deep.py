@@ -5,6 +5,7 @@ What was read, the counts and the quarantine file must come out as the record sa
 texts: what is in no shard alone goes through the renderer, which must refuse it again.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED, to_json_lines
+from nanotok_ray.quarantine import SKIPPED, Quarantined
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.slices import SliceReading
@@ -205,6 +206,14 @@ def _account_problems(
         if then != now:
             yield f"{told}: {then} {what}, the source has {now}"
     name = quarantine_name(values)
-    data = b"" if name is None else folder.read_bytes(name)
-    if data != to_json_lines(reading.quarantined):
+    seen = None if name is None else folder.sha256(name)
+    if seen != _sha256(reading.quarantined):
         yield f"{name or told}: what is quarantined is not what the source gives again"
+
+
+def _sha256(quarantined: Quarantined) -> str | None:
+    """Give the hex sha256 of the quarantine file that should be there; None: there is none."""
+    digest = hashlib.sha256()
+    for block in quarantined.blocks():
+        digest.update(block)
+    return digest.hexdigest() if len(quarantined) else None
