@@ -1,15 +1,12 @@
 """Bad input: a clear error, or a quarantined document with file, position and reason."""
 
-import gzip
 import json
 
 import pytest
 
 from nanotok_ray.cluster.job import prepare, train_tokenizer
 from nanotok_ray.errors import QuarantineLimitError, SourceError
-from nanotok_ray.reader import open_shards
-from nanotok_ray.tokenizer import Tokenizer
-from tests.small_corpus import recipe, texts, write_corpus, write_parquet
+from tests.small_corpus import recipe, write_corpus, write_parquet
 
 TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
 
@@ -66,18 +63,6 @@ def test_a_bad_conversation_costs_one_document_and_is_named(corpus, tmp_path, li
     assert len(entry["hash64"]) == 16
 
 
-def test_a_null_text_is_quarantined_with_its_row(corpus, tmp_path):
-    rows = texts(10, seed=5)
-    write_parquet(corpus / "text/shard_00000.parquet", [*rows[:4], None, *rows[4:]])
-    documents, entries = run(corpus, tmp_path / "out")
-    assert documents["quarantined"] == 1
-    assert (entries[0]["file"], entries[0]["row"]) == ("shard_00000.parquet", 4)
-    assert "null" in entries[0]["reason"]
-    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
-    shards = open_shards(str(tmp_path / "out"), source="web")
-    assert [tokenizer.decode(shards[number][1:]) for number in range(10)] == rows
-
-
 def test_bad_jsonl_texts_are_quarantined_each_with_its_reason(corpus, tmp_path):
     lines = ['{"text": "good"}', "[1]", '{"text": 7}', '{"other": "x"}', "", '{"text": "end"}']
     folder = corpus / "lines"
@@ -88,24 +73,6 @@ def test_bad_jsonl_texts_are_quarantined_each_with_its_reason(corpus, tmp_path):
     assert documents["out"] - 30 == 2
     assert len({entry["reason"] for entry in entries}) == 4
     assert any("UTF-8" in entry["reason"] for entry in entries)
-
-
-def test_the_rest_of_a_broken_file_is_one_tail_and_fails_the_job_by_default(corpus, tmp_path):
-    folder = corpus / "packed"
-    folder.mkdir()
-    lines = b"".join(
-        b'{"text": "%d %s"}\n' % (n, bytes(str(n * 7919), "ascii")) for n in range(4000)
-    )
-    packed = gzip.compress(lines, mtime=0)
-    (folder / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    override = f"source.web.paths={folder}"
-    documents, entries = run(corpus, tmp_path / "out", override)
-    assert documents["out"] - 30 > 100
-    [entry] = entries
-    assert entry["reason"].startswith("tail: ")
-    with pytest.raises(QuarantineLimitError, match=r"limits\.max_tails = 0"):
-        prepare(recipe(corpus, tmp_path / "strict", override))
-    assert not (tmp_path / "strict/manifest.json").exists()
 
 
 def test_more_than_the_tolerated_share_fails_and_says_which_and_where(corpus, tmp_path):

@@ -1,0 +1,279 @@
+"""Corrupted input of each kind, by the command line: entries, totals, exit codes, what is kept.
+
+Each kind is one source of one broken file beside a good one. How a format is read is tested where
+it is read; here it is what a user is told, and what is in the shards.
+"""
+
+import gzip
+import json
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.reader import open_shards
+from nanotok_ray.tokenizer import Tokenizer
+
+RECIPE = """
+[[source]]
+name = "own"
+kind = "{kind}"
+paths = ["{paths}"]
+split = "train"
+count = true
+{more}
+
+[tokenizer]
+vocab_size = 300
+
+[output]
+path = "{out}"
+
+[limits]
+slice_bytes = 4000
+max_document_bytes = 3000
+"""
+GOOD = [f"good text {number}" for number in range(12)]
+RAISED = ("--set", "limits.max_quarantined_share=1.0", "--set", "limits.max_tails=9")
+
+
+def json_lines(texts):
+    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+
+
+def zstd(data):
+    return pa.Codec("zstd").compress(data, asbytes=True)
+
+
+def damaged_page():
+    """Give a parquet file of four row groups of three rows, a page of the third damaged."""
+    sink = pa.BufferOutputStream()
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(pa.table({"text": GOOD}), sink, row_group_size=3, **options)
+    data = sink.getvalue().to_pybytes()
+    assert data.count(b"good text 7") >= 1
+    return data.replace(b"good text 7", b"gooD text 7", 1)
+
+
+def nulls():
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": [*GOOD[:4], None, *GOOD[4:]]}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def chat(*roles):
+    return json.dumps([{"role": role, "content": "x"} for role in roles]).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A broken file and what must be said of it."""
+
+    name: str
+    data: bytes
+    kept: list[str]
+    """Its documents that are in the shards; of conversations, their number."""
+    reasons: dict[str, int]
+    entry: dict[str, object] = field(default_factory=dict)
+    """What the first entry holds at least."""
+    kind: str = "text"
+    more: str = ""
+    is_cut: bool = False
+    """Whether the last of its documents are gone, as many as the stream had no byte for."""
+
+
+LINES = json_lines(GOOD)
+FIRST = json_lines(GOOD[:2])
+NOISE = "".join(chr(97 + number * number % 23) for number in range(1500))
+MANY = [f"{number} {NOISE[number:] + NOISE[:number]}" for number in range(400)]
+BOMB_LINES = b"0" * 1000 + b"\n"
+AT_3 = {"row": 2, "position": len(FIRST)}
+
+CASES = {
+    "a line of JSON that is not UTF-8": Case(
+        "a.jsonl",
+        FIRST + b'{"text": "\xff"}\n' + json_lines(GOOD[2:]),
+        GOOD,
+        {"invalid UTF-8": 1},
+        AT_3 | {"bytes": 13},
+    ),
+    "a plain line that is not UTF-8": Case(
+        "a.txt",
+        b"one\ntw\xc3\nthree\n",
+        ["one", "three"],
+        {"invalid UTF-8": 1},
+        {"row": 1, "position": 4, "bytes": 3},
+        more='format = "lines"',
+    ),
+    "a document that is not UTF-8": Case(
+        "a.txt",
+        b"one\ntw\xc3\nthree\n",
+        [],
+        {"invalid UTF-8": 1},
+        {"row": 0, "position": 0, "bytes": 14},
+        more='format = "document"',
+    ),
+    "a text of null": Case(
+        "a.jsonl",
+        FIRST + b'{"text": null}\n',
+        GOOD[:2],
+        {"field is null": 1},
+        AT_3 | {"bytes": 14},
+    ),
+    "a row of null": Case(
+        "a.parquet",
+        nulls(),
+        GOOD,
+        {"field is null": 1},
+        {"row": 4, "position": 4, "bytes": 0, "hash64": None},
+    ),
+    "broken lines of JSON": Case(
+        "a.jsonl",
+        FIRST + b'{"text": "a\n[1]\n' + json_lines(GOOD[2:]),
+        GOOD,
+        {"invalid JSON": 1, "not an object": 1},
+        AT_3 | {"bytes": 11},
+    ),
+    "a gzip that is cut": Case(
+        "a.jsonl.gz",
+        gzip.compress(json_lines(MANY), mtime=0)[:-20],
+        MANY,
+        {"tail": 1},
+        is_cut=True,
+    ),
+    "a zstd that is cut": Case(
+        "a.jsonl.zst",
+        zstd(LINES) + zstd(json_lines(MANY))[:-20],
+        GOOD + MANY,
+        {"tail": 1},
+        is_cut=True,
+    ),
+    "a page of parquet that is damaged": Case(
+        "a.parquet",
+        damaged_page(),
+        GOOD[:6] + GOOD[9:],
+        {"tail": 1},
+        {"row": 6, "position": 6, "hash64": None},
+    ),
+    "wrong roles": Case(
+        "a.jsonl",
+        chat("user", "assistant") + chat("user", "user") + chat("assistant") + chat("user"),
+        [""] * 2,
+        {
+            "Message 0 is from assistant but should be from user": 1,
+            "Message 1 is from user but should be from assistant": 1,
+        },
+        {"row": 1, "position": len(chat("user", "assistant"))},
+        kind="chat",
+    ),
+    "a document above the limit": Case(
+        "a.txt", b"x" * 3001, [], {"too large": 1}, {"bytes": 3001}, more='format = "document"'
+    ),
+    "a line above the limit": Case(
+        "a.jsonl",
+        FIRST + json_lines(["x" * 3000]) + json_lines(GOOD[2:]),
+        GOOD,
+        {"too large": 1},
+        AT_3 | {"bytes": 3000 + len(json_lines([""])) - 1, "hash64": None},
+    ),
+    "a bomb that is one line": Case(
+        "a.txt.gz",
+        gzip.compress(b"0" * 3_000_000, mtime=0),
+        [],
+        {"too large": 1},
+        {"row": 0, "position": 0, "bytes": 3_000_000, "hash64": None},
+        more='format = "lines"',
+    ),
+    "a bomb that is one document": Case(
+        "a.txt.gz",
+        gzip.compress(b"0" * 3_000_000, mtime=0),
+        [],
+        {"too large": 1},
+        {"row": 0, "position": 0, "hash64": None},
+        more='format = "document"',
+    ),
+}
+
+
+@pytest.fixture
+def job(tmp_path, in_process, capsys):
+    """Give a function that runs a case with options: (exit code, JSON)."""
+
+    def run(case, *options):
+        recipe = tmp_path / "recipe.toml"
+        paths = tmp_path / "in"
+        recipe.write_text(
+            RECIPE.format(paths=paths, out=tmp_path / "out", kind=case.kind, more=case.more)
+        )
+        code = main(["prepare", str(recipe), *options])
+        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    (tmp_path / "in").mkdir()
+    return run
+
+
+def beside(case, folder):
+    """Write a good file of the same format after the broken one, and give its documents."""
+    suffix = case.name.partition(".")[2].split(".")[0]
+    path = folder / f"b.{suffix}"
+    if case.kind == "chat":
+        path.write_bytes(chat("user", "assistant"))
+        return [""]
+    if suffix == "parquet":
+        pq.write_table(pa.table({"text": ["beside"]}), path)
+    elif suffix == "jsonl":
+        path.write_bytes(json_lines(["beside"]))
+    else:
+        path.write_text("beside")
+    return ["beside"]
+
+
+def entries(out):
+    return [
+        json.loads(line)
+        for path in sorted((out / "quarantine").rglob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_it_is_set_aside_and_named_the_rest_is_kept_and_the_exit_code_says_so(job, tmp_path, case):
+    (tmp_path / "in" / case.name).write_bytes(case.data)
+    good = beside(case, tmp_path / "in")
+    code, told = job(case)
+    assert (code, told["status"]) == (3, "failed")
+    assert all(reason in told["error"] for reason in case.reasons) or "max_tails" in told["error"]
+    assert not (tmp_path / "out/manifest.json").exists()
+
+    code, told = job(case, *RAISED)
+    assert code == 0, told
+    assert told["quarantined"] == case.reasons
+    bad = sum(case.reasons.values())
+    kept = case.kept[: told["documents"]["out"] - 1] if case.is_cut else case.kept
+    assert len(kept) > 0.8 * len(case.kept) or not case.kept
+    right = kept + good
+    assert told["documents"] == {"in": len(right) + bad, "out": len(right), "quarantined": bad}
+    assert told["bytes"]["in"] == told["bytes"]["out"] + told["bytes"]["quarantined"]
+    found = entries(tmp_path / "out")
+    assert len(found) == bad
+    assert {(each["source"], each["file"]) for each in found} == {("own", case.name)}
+    assert case.entry.items() <= found[0].items()
+    assert sum(each["bytes"] for each in found) == told["bytes"]["quarantined"]
+    shards = open_shards(str(tmp_path / "out"))
+    if case.kind == "chat":
+        assert len(shards) == len(right)
+    else:
+        tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
+        assert [tokenizer.decode(ids[1:]) for ids in shards] == right
+    assert main(["verify", str(tmp_path / "out"), "--deep"]) == 0
+
+
+def test_a_bomb_of_many_lines_is_as_many_documents(job, tmp_path):
+    (tmp_path / "in/a.txt.gz").write_bytes(gzip.compress(BOMB_LINES * 3000, mtime=0))
+    case = Case("a.txt.gz", b"", [], {}, more='format = "lines"')
+    code, told = job(case)
+    assert code == 0
+    assert told["documents"] == {"in": 3000, "out": 3000, "quarantined": 0}
+    assert told["bytes"]["out"] == 3_000_000
