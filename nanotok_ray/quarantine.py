@@ -10,6 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as _quoted
 
 from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
 from nanotok_ray.recipe import LimitsRecipe
@@ -26,7 +27,6 @@ DROPPED = "dropped"
 _NUMBER_END = 1 << 64
 _PACK_ENTRIES = 4096
 _PACK_LEVEL = 1  # lines that are much alike: a few bytes each
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _HASH = re.compile("[0-9a-f]{16}")
 
 
@@ -64,18 +64,16 @@ class QuarantineEntry:
 
     def to_json(self) -> str:
         """Give the entry as one line of JSON with sorted keys, without the line break."""
-        return _ENCODER.encode(
-            {
-                "bytes": self.bytes,
-                "file": self.file,
-                "hash64": self.hash64,
-                "id": self.id,
-                "position": self.position,
-                "reason": self.reason,
-                "row": self.row,
-                "source": self.source,
-            }
+        hash64, own = _or_null(self.hash64), _or_null(self.id)
+        return (
+            f'{{"bytes":{self.bytes},"file":{_quoted(self.file)},"hash64":{hash64},"id":{own},'
+            f'"position":{self.position},"reason":{_quoted(self.reason)},"row":{self.row},'
+            f'"source":{_quoted(self.source)}}}'
         )
+
+
+def _or_null(text: str | None) -> str:
+    return "null" if text is None else _quoted(text)
 
 
 class Quarantined:
