@@ -17,6 +17,7 @@ from nanotok_ray.errors import (
     TransientIOError,
     VerificationError,
 )
+from nanotok_ray.printable import printable
 from nanotok_ray.termination import EXIT_CODE as TERMINATED
 from nanotok_ray.termination import Terminated, terminable
 
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
 
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
-    print(f"nanotok: {message}", file=sys.stderr)
+    print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr)
     if arguments.command in _WITH_JSON:
         jobs.print_json({"status": status, "error": message.removeprefix("error: ")})
 

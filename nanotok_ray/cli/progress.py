@@ -9,6 +9,7 @@ from tqdm import tqdm
 from nanotok_ray.cli.merge_line import merge_line, percent, shown_token
 from nanotok_ray.cluster.events import Advanced, Event, Note, StageEnded, StageStarted
 from nanotok_ray.merges import Made
+from nanotok_ray.printable import printable
 
 LINE_SECONDS = 10.0
 """At most one line per stage in this time, where there is no terminal; learning: one a percent."""
@@ -110,4 +111,4 @@ class Progress:
             self._bar = None
 
     def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(printable(text, lines=True), file=self._stream, flush=True)

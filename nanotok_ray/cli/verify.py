@@ -6,6 +6,7 @@ import sys
 from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.progress import Progress
+from nanotok_ray.printable import printable
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import Verification
 
@@ -64,7 +65,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     if result.passed:
         print(_told(arguments.folder, result), file=sys.stderr)
     else:
-        print(result.told(arguments.folder), file=sys.stderr)
+        print(printable(result.told(arguments.folder), lines=True), file=sys.stderr)
     print_json(
         {
             "status": "verified" if result.passed else "failed",

@@ -7,6 +7,8 @@ found.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nanotok_ray.printable import printable
+
 SHOWN = 3
 """So many files are named."""
 
@@ -126,7 +128,7 @@ def _names(names: Sequence[str], total: int) -> str:
     """
     shown = names[:SHOWN]
     more = f" and {total - len(shown):,} more" if total > len(shown) else ""
-    return f"{', '.join(shown)}{more}"
+    return f"{', '.join(map(printable, shown))}{more}"
 
 
 def _size(size: float) -> str:
