@@ -228,6 +228,7 @@ def test_many_names_are_told_by_the_first_few():
         "changes": {
             "sources": [source],
             "slices": {"same": 1, "new": 2, "gone": 0},
+            "reading": [],
             "slice_bytes": [1, 1],
         },
     }

@@ -1,11 +1,12 @@
 """Changed inputs: found by comparing plans, and they alone are counted and tokenized again."""
 
+import json
 import os
 from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster.events import StageStarted
+from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.existing import frozen_plan
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.outlook import outlook
@@ -78,8 +79,31 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     assert (foreseen.values["count"]["todo"], foreseen.values["count"]["done"]) == (1, 2)
     assert f"changed     web: 1 changed (1.jsonl: {why})" in foreseen.text()
     assert [each.files[0].path for each in foreseen.todo["count"]] == ["1.jsonl"]
+    assert foreseen.values["tokenize"]["todo"] == 7  # it is not known what will be learned
+    assert "if it comes out as it is, 1 of 7 slices are tokenized, else all" in foreseen.text()
     assert run(job)["count"] == (1, 2)
     assert outlook(job, command="prepare").values["changes"]["sources"] == []
+
+
+def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, tmp_path):
+    lines = [json.dumps({"text": text, "name": text[:3]}) for text in texts(20, seed=3)]
+    (corpus / "named").mkdir()
+    (corpus / "named/0.jsonl").write_text("\n".join(lines))
+    paths = f"source.web.paths={corpus}/named"
+    run(recipe(corpus, tmp_path / "out", paths))
+    for column, was in (("name", "none"), ("text", "name")):
+        job = recipe(corpus, tmp_path / "out", paths, f"source.web.id_column={column}")
+        told = f"changed     web: id_column is {column}, it was {was}"
+        foreseen = outlook(job, command="prepare")
+        assert told in foreseen.text()
+        assert foreseen.values["count"]["todo"] == 0
+        events = []
+        prepare(job, on_event=events.append)
+        assert " ".join(told.split()) in [e.text for e in events if isinstance(e, Note)]
+        assert foreseen.values["tokenize"]["todo"] == next(
+            e.todo for e in events if isinstance(e, StageStarted) and e.stage == "tokenize"
+        )
+        assert told not in outlook(job, command="prepare").text()
 
 
 def test_a_changed_parquet_file_is_noticed_by_its_footer(corpus, tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import MANIFEST_FORMAT, MANIFEST_NAME, from_json
-from nanotok_ray.plan import Plan, changes, slice_changes
+from nanotok_ray.plan import Plan, changes, reading_changes, slice_changes
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 
@@ -20,6 +20,7 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
     slices = slice_changes(before, after)
     return {
         "sources": [each.to_dict() for each in changes(before, after)],
+        "reading": [each.to_dict() for each in reading_changes(before, after)],
         "slices": {"same": slices.same, "new": slices.new, "gone": slices.gone},
         "slice_bytes": [before.slice_bytes, after.slice_bytes],
     }

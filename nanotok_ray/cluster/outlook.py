@@ -115,8 +115,18 @@ def _untokenized(
     recipe: Recipe, plan: Plan, tokenizer: Tokenizer | None, out: Folder
 ) -> tuple[list[Slice], list[str]]:
     """Give the slices to tokenize, and what is not as in the published output."""
-    if tokenizer is None:
+    there = tokenizer if tokenizer is not None else existing_tokenizer(recipe, out)
+    if there is None:
         return list(plan.slices()), []
-    tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
-    why = setting_changes(published_settings(out), tokenizing.settings)
-    return [each.slice for each in tokenizing.todo], list(why)
+    tokenizing = tokenizing_of(recipe, plan, there, out)
+    why = list(setting_changes(published_settings(out), tokenizing.settings))
+    if tokenizer is not None:
+        return [each.slice for each in tokenizing.todo], why
+    slices = list(plan.slices())
+    could_stay = there.get_vocab_size() <= recipe.tokenizer.vocab_size
+    if could_stay and len(tokenizing.todo) < len(slices):
+        why.append(
+            f"the tokenizer is learned again: if it comes out as it is, {len(tokenizing.todo):,} "
+            f"of {len(slices):,} slices are tokenized, else all"
+        )
+    return slices, why

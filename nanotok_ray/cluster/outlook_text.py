@@ -68,6 +68,9 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
             if names
         ]
         yield f"changed     {source['source']}: {', '.join(parts)}"
+    for each in changed["reading"]:
+        was, own = (each[when] or "none" for when in ("before", "now"))
+        yield f"changed     {each['source']}: {each['what']} is {own}, it was {was}"
     before, now = changed["slice_bytes"]
     if before != now:
         yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"

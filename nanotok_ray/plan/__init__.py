@@ -6,7 +6,14 @@ tokenized.
 """
 
 from nanotok_ray.plan.build import make_plan
-from nanotok_ray.plan.changes import SliceChanges, SourceChanges, changes, slice_changes
+from nanotok_ray.plan.changes import (
+    ReadingChange,
+    SliceChanges,
+    SourceChanges,
+    changes,
+    reading_changes,
+    slice_changes,
+)
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.overview import overview
 from nanotok_ray.plan.text import plan_from_json, plan_to_json
@@ -14,6 +21,7 @@ from nanotok_ray.plan.text import plan_from_json, plan_to_json
 __all__ = [
     "Plan",
     "PlannedSource",
+    "ReadingChange",
     "Slice",
     "SliceChanges",
     "SourceChanges",
@@ -22,5 +30,6 @@ __all__ = [
     "overview",
     "plan_from_json",
     "plan_to_json",
+    "reading_changes",
     "slice_changes",
 ]

@@ -1,11 +1,11 @@
-"""What became of a source's files since an earlier plan: added, removed, changed.
+"""What became of a source since an earlier plan: files added, removed, changed, or read otherwise.
 
-Compares what identifies the content of files in two plans; reads nothing. Does not know which
-results depend on them.
+Compares what identifies the content of files in two plans, and how they are read. Reads nothing,
+and does not know which results depend on them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from nanotok_ray.plan.model import Plan, PlannedSource, file_key
@@ -73,6 +73,35 @@ def _reason(old: SourceFile, new: SourceFile) -> str:
     if old.footer_sha256 != new.footer_sha256:
         return "footer"
     return "etag" if old.etag != new.etag else "modification time"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadingChange:
+    """One way in which the files of a source are no longer read as they were."""
+
+    source: str
+    what: str
+    """Key of the recipe."""
+    before: str | None
+    now: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values."""
+        return asdict(self)
+
+
+_READING = {"kind": "kind", "column": "column", "id_column": "id_column", "split": "rule"}
+"""Keys of the recipe that say how files are read, and where a planned source has them."""
+
+
+def reading_changes(before: Plan, after: Plan) -> Iterator[ReadingChange]:
+    """Give what is read otherwise, of the sources that both plans have."""
+    old = {source.name: source for source in before.sources}
+    for source in after.sources:
+        for what, field in _READING.items() if source.name in old else ():
+            then, now = getattr(old[source.name], field), getattr(source, field)
+            if then != now:
+                yield ReadingChange(source=source.name, what=what, before=then, now=now)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
