@@ -54,6 +54,10 @@ class DocumentIds:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
+    def part(self, start: int, stop: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Give the ids of neighbouring documents: UTF-8, and n + 1 positions in it."""
+        return self._text, self._offsets[start : stop + 1]
+
     def __getitem__(self, document: int) -> str:
         """Give the id of a document, empty if it has none.
 

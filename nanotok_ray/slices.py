@@ -33,8 +33,8 @@ class SliceReading:
     slice: Slice
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A larger document is quarantined, unread."""
-    with_ids: bool = True
-    """Whether the ids are read, if the slice has an id column."""
+    with_document_ids: bool = True
+    """Whether the documents' ids are read, if the slice has an id column."""
     documents_in: int = 0
     text_bytes: int = 0
     """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
@@ -56,7 +56,7 @@ class SliceReading:
                 piece,
                 kind=self.slice.kind,
                 column=self.slice.column,
-                id_column=self.slice.id_column if self.with_ids else None,
+                id_column=self.slice.id_column if self.with_document_ids else None,
                 max_document_bytes=self.max_document_bytes,
             )
             for batch in reader:
@@ -76,7 +76,7 @@ class SliceReading:
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
         """Set aside document `index` of a batch, which a stage could not use."""
-        document = batch.documents.take([index])
+        document, ids = batch.documents.take([index]), batch.document_ids
         self._enter(
             piece,
             BadDocument(
@@ -85,7 +85,7 @@ class SliceReading:
                 reason=reason,
                 hash64=int(_core.hash_documents(document.data, document.offsets)[0]),
                 num_bytes=document.num_bytes,
-                id=None if batch.ids is None else batch.ids[index].decode() or None,
+                id=None if ids is None else ids[index].decode() or None,
             ),
         )
 
@@ -113,14 +113,7 @@ class SliceReading:
             return batch
         keep = in_split(batch, split=self.slice.split, share=self.slice.share)
         self.other_split += len(batch.documents) - len(keep)
-        return replace(
-            batch,
-            documents=batch.documents.take(keep),
-            ids=None if batch.ids is None else batch.ids.take(keep),
-            positions=batch.positions[keep],
-            numbers=batch.numbers[keep],
-            bad=batch.bad if self.slice.split == "train" else (),
-        )
+        return replace(batch.take(keep), bad=batch.bad if self.slice.split == "train" else ())
 
     def _account(self, piece: int, batch: Batch) -> None:
         self.documents_in += len(batch.documents) + len(batch.bad)

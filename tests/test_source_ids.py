@@ -28,9 +28,9 @@ def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | No
     for each in plan_of(folder, **({"id_column": "id"} | source)).slices():
         reading = SliceReading(each, max_document_bytes=1000)
         for _, batch in reading:
-            assert batch.ids is not None
-            assert len(batch.ids) == len(batch.documents)
-            ids |= dict(zip(batch.documents, batch.ids, strict=True))
+            assert batch.document_ids is not None
+            assert len(batch.document_ids) == len(batch.documents)
+            ids |= dict(zip(batch.documents, batch.document_ids, strict=True))
         bad += [(entry.row, entry.id) for entry in reading.quarantined]
     return ids, bad
 
@@ -106,10 +106,10 @@ def test_ids_follow_their_documents_through_a_share(tmp_path, split):
     for each in plan_of(tmp_path, split="share:0.4", id_column="id").slices(split=split):
         for piece, batch in (reading := SliceReading(each)):
             assert 50 < len(batch.documents) < 250
-            pairs = dict(zip(batch.documents, batch.ids, strict=True))
+            pairs = dict(zip(batch.documents, batch.document_ids, strict=True))
             assert pairs == {b"text " + own: own for own in pairs.values()}
             reading.quarantine(piece, batch, 3, reason="x")
-            assert reading.quarantined[0].id == batch.ids[3].decode()
+            assert reading.quarantined[0].id == batch.document_ids[3].decode()
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,7 @@ def test_ids_are_in_the_plan_and_in_the_keys_of_shards_alone(tmp_path):
     )
     assert counting.key(one) == counting.key(other)
     assert shards.key(one) != shards.key(other)
-    assert [batch.ids for _, batch in SliceReading(one)] == [None]
-    assert [batch.ids for _, batch in SliceReading(other, with_ids=False)] == [None]
+    assert [batch.document_ids for _, batch in SliceReading(one)] == [None]
+    assert [batch.document_ids for _, batch in SliceReading(other, with_document_ids=False)] == [
+        None
+    ]

@@ -44,7 +44,13 @@ class NativeSink:
     """NAME.bin, NAME.idx, for chats NAME.mask, and with an `id_column` NAME.ids."""
 
     def __init__(
-        self, folder: Folder, name: str, *, item_bytes: int, with_mask: bool, with_ids: bool
+        self,
+        folder: Folder,
+        name: str,
+        *,
+        item_bytes: int,
+        with_mask: bool,
+        with_document_ids: bool,
     ) -> None:
         self._folder, self._name, self._item_bytes = folder, name, item_bytes
         self._stack = ExitStack()
@@ -52,7 +58,7 @@ class NativeSink:
         if with_mask:
             self._files[".mask"] = self._open(".mask")
         self._lengths: list[npt.NDArray[np.int32]] = []
-        self._document_ids: list[Documents] | None = [] if with_ids else None
+        self._document_ids: list[Documents] | None = [] if with_document_ids else None
 
     def _open(self, suffix: str) -> WholeFile:
         return self._stack.enter_context(self._folder.create_once(self._name + suffix))

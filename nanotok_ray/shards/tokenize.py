@@ -98,7 +98,7 @@ def _open_native(
         shard_name(each, key, number),
         item_bytes=tokenizer.model.id_bytes,
         with_mask=each.kind == "chat",
-        with_ids=each.id_column is not None,
+        with_document_ids=each.id_column is not None,
     )
 
 

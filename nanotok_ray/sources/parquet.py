@@ -166,7 +166,7 @@ class _Place:
             numbers=rows,
             group=self.group,
             bad=tuple(bad),
-            ids=None if ids is None else Documents.from_arrow(ids),
+            document_ids=None if ids is None else Documents.from_arrow(ids),
         )
 
     def _has_too_large(self, array: pa.Array) -> bool:
@@ -219,7 +219,7 @@ class _Place:
             numbers=nothing,
             group=self.group,
             bad=(bad,),
-            ids=None if self.id_column is None else Documents.from_bytes([]),
+            document_ids=None if self.id_column is None else Documents.from_bytes([]),
         )
 
 
