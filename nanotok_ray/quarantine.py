@@ -13,6 +13,9 @@ from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.storage import Folder
 
+QUARANTINE = "quarantine/"
+"""Where quarantine files lie in the output folder."""
+
 TAIL = "tail"
 """Reason of the one entry that stands for rows that could not be enumerated."""
 SKIPPED = "skipped"
