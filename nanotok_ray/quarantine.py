@@ -24,6 +24,9 @@ allows it; it does not count towards the limits either."""
 DROPPED = "dropped"
 """Reason of a document that the user's own rule left out; it does not count towards the limit."""
 
+MAX_ID_CHARS = 1000
+"""As much of a document's id is in its entry, which is a line that people read."""
+
 _NUMBER_END = 1 << 64
 _HASH = re.compile("[0-9a-f]{16}")
 
@@ -53,7 +56,8 @@ class QuarantineEntry:
     bytes: int
     """Bytes of the document; of a tail, and of a compressed file too large to decode, as stored."""
     id: str | None = None
-    """What its source's `id_column` says; None where there is none, or it is not known."""
+    """What its source's `id_column` says, the first 1,000 characters; None where there is none, or
+    it is not known."""
 
     @property
     def kind(self) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED, QuarantineEntry
+from nanotok_ray.quarantine import MAX_ID_CHARS, SKIPPED, QuarantineEntry
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
@@ -134,7 +134,7 @@ class SliceReading:
                 reason=bad.reason,
                 hash64=None if bad.hash64 is None else f"{bad.hash64:016x}",
                 bytes=bad.num_bytes,
-                id=bad.id,
+                id=None if bad.id is None else bad.id[:MAX_ID_CHARS],
             )
         )
 

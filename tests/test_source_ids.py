@@ -58,6 +58,18 @@ def test_the_id_of_a_line_is_a_string_or_an_integer_as_text(tmp_path, name):
     assert bad == [(8, "5"), (9, "six"), (10, None), (11, None), (12, None)]
 
 
+def test_of_a_long_id_the_entry_of_a_bad_document_has_the_beginning(tmp_path):
+    long = "é" * (9 << 20)
+    lines = [json.dumps({"text": text, "id": long}) for text in (None, "a")]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (each,) = plan_of(tmp_path, id_column="id").slices()
+    reading = SliceReading(each)
+    assert [list(batch.document_ids) for _, batch in reading] == [[long.encode()]]
+    [entry] = reading.quarantined
+    assert entry.id == long[:1000]
+    assert len(entry.to_json()) < 10_000
+
+
 def test_the_id_of_a_conversation_is_beside_its_messages(tmp_path):
     lines = [b'{"messages": [], "id": 3}', b'[{"role": "user"}]', b"{}"]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
