@@ -24,7 +24,7 @@ from nanotok_ray.manifest import (
 )
 from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.plan import Plan, Slice, plan_to_json
-from nanotok_ray.quarantine import SKIPPED
+from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -32,7 +32,8 @@ from nanotok_ray.tokenizer import Tokenizer
 RECORDS = "records/tokenize/"
 """Where the records of shards lie in the output folder."""
 
-_READERS = 16  # opening a remote file is waiting
+READERS = 16
+"""Records that are read at a time: opening a remote file is waiting."""
 
 COUNTED = (
     "text_bytes",
@@ -125,8 +126,15 @@ def finished_records(
         is_there = all(sizes.get(file["name"]) == file["size"] for file in record.values["files"])
         return record if is_there else None
 
-    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
         return list(pool.map(look, wanted))
+
+
+def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:
+    """Give the record of each slice, None where it or one of its files is not there."""
+    sources = sorted({each.slice.source for each in expected})
+    below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
+    return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
 
 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:

@@ -23,7 +23,7 @@ from nanotok_ray.manifest import (
 )
 from nanotok_ray.output import Output
 from nanotok_ray.plan import plan_to_json
-from nanotok_ray.quarantine import check_limits
+from nanotok_ray.quarantine import QUARANTINE, check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
 from nanotok_ray.tokenizer import Tokenizer
@@ -181,7 +181,7 @@ class _Job(Run):
             documents=totals["documents"]["in"],
             quarantined=totals["quarantined"],
             limits=self.recipe.limits,
-            where=self.out.join("quarantine"),
+            where=self.out.join(QUARANTINE.rstrip("/")),
         )
 
     def _verify(self, output: Output) -> Verification:

@@ -20,7 +20,7 @@ from nanotok_ray.output import (
     Record,
     assemble,
     expected_records,
-    finished_records,
+    finished_slices,
     is_skipped,
 )
 from nanotok_ray.plan import Plan
@@ -74,7 +74,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     expected = tuple(expected_records(plan, settings))
     records = tuple(
         None if record is not None and is_skipped(record) else record
-        for record in _records(expected, out)
+        for record in finished_slices(out, expected)
     )
     return Tokenizing(
         plan=plan,
@@ -116,7 +116,7 @@ def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
     """Give the record of every slice, those of this run read back from storage alone."""
-    made = dict(zip(tokenizing.todo, _records(tokenizing.todo, out), strict=True))
+    made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
     records = []
     for each, record in zip(tokenizing.expected, tokenizing.records, strict=True):
         found = record if record is not None else made[each]
@@ -127,16 +127,6 @@ def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
             )
         records.append(found)
     return records
-
-
-def _records(expected: Sequence[Expected], out: Folder) -> list[Record | None]:
-    sources = sorted({each.slice.source for each in expected})
-    below = [
-        f"{prefix}{source}/"
-        for source in sources
-        for prefix in ("", "records/tokenize/", "quarantine/")
-    ]
-    return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
 
 
 def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:

@@ -13,6 +13,7 @@ from typing import Any
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME
 from nanotok_ray.output import (
+    READERS,
     RECORDS,
     Expected,
     Output,
@@ -22,6 +23,7 @@ from nanotok_ray.output import (
     read_record,
 )
 from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
+from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.verify.inputs import Inputs, fingerprint_problems, read_inputs, read_manifest
@@ -39,8 +41,6 @@ from nanotok_ray.verify.work import (
 
 Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
 """Checks slices, and gives what became of each in any order."""
-
-_READERS = 16  # opening a remote file is waiting
 
 
 def verify_output(
@@ -104,7 +104,7 @@ def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
     """Give names and sizes of the records, and of the files that they name if so asked."""
     prefixes = [RECORDS]
     if files:
-        prefixes += [f"{source.name}/" for source in inputs.plan.sources] + ["quarantine/"]
+        prefixes += [f"{source.name}/" for source in inputs.plan.sources] + [QUARANTINE]
     return {name: size for prefix in prefixes for name, size in folder.sizes(prefix).items()}
 
 
@@ -124,7 +124,7 @@ def _records(
             return str(error)
         return f"{name} is missing" if record is None else _Read(record, sizes[name])
 
-    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
         yield from pool.map(look, expected)
 
 
