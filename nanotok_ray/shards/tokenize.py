@@ -13,7 +13,7 @@ from nanotok_ray.manifest import RECORD_FORMAT
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import QUARANTINE, write_quarantine
 from nanotok_ray.shards.proof import Proof
-from nanotok_ray.shards.prover import ProofCount
+from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import NativeSink
