@@ -5,18 +5,17 @@ storage, and gives back a few numbers for progress; the record in storage is the
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from nanotok_ray.counts import CountSettings, count_slice
-from nanotok_ray.errors import CorruptOutputError, ProofError, TransientIOError
+from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
 from nanotok_ray.output import Expected, finished_record, is_skipped
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings, tokenize_slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 from nanotok_ray.verify import check_files, record_problems
 
 
@@ -106,7 +105,7 @@ def tokenize_work(work: TokenizeWork) -> int:
     done = finished_record(folder, expected.record_name, key=expected.key)
     if done is not None and not is_skipped(done):
         return int(done.values["text_bytes"])
-    tokenizer = _tokenizer(
+    tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
     record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
@@ -128,19 +127,3 @@ def _check(folder: Folder, each: Slice, record: dict[str, Any], tokenizer: Token
     problems = check_files(folder, record, item_bytes=model.id_bytes, num_ids=model.num_ids)
     for problem in problems:
         raise TransientIOError(f"{folder.url}: what was written reads back otherwise: {problem}")
-
-
-@lru_cache(maxsize=2)
-def _tokenizer(url: str, sha256: str, *, span_table: bool) -> Tokenizer:
-    """Load the tokenizer once a process.
-
-    Raises:
-        CorruptOutputError: the folder holds another one than the job was started with.
-    """
-    tokenizer = Tokenizer.load(url, span_table=span_table)
-    if tokenizer.sha256 != sha256:
-        raise CorruptOutputError(
-            f"{url} holds tokenizer {tokenizer.sha256[:16]}, this job uses {sha256[:16]}; "
-            "does every node see the same folder?"
-        )
-    return tokenizer
