@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
+from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.storage import Folder
 
@@ -74,23 +74,20 @@ def to_json_lines(entries: Iterable[QuarantineEntry]) -> bytes:
     return b"".join(f"{entry.to_json()}\n".encode() for entry in entries)
 
 
-def from_json_lines(data: bytes, *, name: str) -> list[QuarantineEntry]:
-    """Read a quarantine file; `name` is what errors call it.
+def entry_of(line: bytes) -> QuarantineEntry | None:
+    """Read a line of a quarantine file, whoever wrote it; None if it is no entry.
 
-    Raises:
-        CorruptOutputError: a line is not an entry.
+    >>> entry_of(b'{"row": 3}') is None
+    True
     """
-    entries = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        try:
-            entries.append(_entry(json.loads(line)))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise CorruptOutputError(f"{name}, line {number} is no quarantine entry") from error
-    return entries
+    try:
+        return _entry(json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _entry(values: object) -> QuarantineEntry:
-    """Check every value, since the file may be somebody else's.
+    """Check every value.
 
     Raises:
         TypeError, ValueError: it is no entry.

@@ -6,13 +6,14 @@ the tokenizer came from.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.output import (
     Expected,
@@ -108,10 +109,18 @@ def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[
     for ended in skipped:
         work = ended.task.argument
         expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
-        record = skip_slice(work.slice, work.settings, out=out)
+        record = _skip(work, out)
         out.write_whole(expected.record_name, to_json(record))
         on_event(Note(text=f"left out of the shards:{told_failure(ended)}"))
     return _all_records(tokenizing, out)
+
+
+def _skip(work: TokenizeWork, out: Folder) -> dict[str, Any]:
+    """Give the record of a slice that is left out."""
+    try:
+        return skip_slice(work.slice, work.settings, out=out)
+    except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
+        return skip_slice(work.slice, work.settings, out=out)
 
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
