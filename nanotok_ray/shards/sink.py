@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_ids import pack_ids
+from nanotok_ray.document_ids import ids_parts
 from nanotok_ray.document_index import index_parts
 from nanotok_ray.documents import Documents
 from nanotok_ray.storage import Folder, WholeFile
@@ -82,8 +82,8 @@ class NativeSink:
         """Publish the files."""
         self._write_side_file(".idx", index_parts(self._lengths, item_bytes=self._item_bytes))
         if self._document_ids is not None:
-            document_ids = Documents.joined(self._document_ids)
-            self._write_side_file(".ids", [pack_ids(document_ids.data, document_ids.offsets)])
+            own = [(each.data, each.offsets) for each in self._document_ids]
+            self._write_side_file(".ids", ids_parts(own))
         self._stack.close()
         return [
             {"name": self._name + suffix, "size": file.size, "sha256": file.sha256}
