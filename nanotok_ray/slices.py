@@ -36,7 +36,7 @@ class SliceReading:
     with_document_ids: bool = True
     """Whether the documents' ids are read, if the slice has an id column."""
     documents_in: int = 0
-    text_bytes: int = 0
+    bytes_given: int = 0
     """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
     bytes_quarantined: int = 0
     """Bytes of what was quarantined: of a tail, and of a compressed file too large to decode, as
@@ -101,7 +101,7 @@ class SliceReading:
     @property
     def bytes_in(self) -> int:
         """Bytes of its own documents: of those given and of those set aside."""
-        return self.text_bytes + self._bytes_set_aside
+        return self.bytes_given + self._bytes_set_aside
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -117,7 +117,7 @@ class SliceReading:
 
     def _account(self, piece: int, batch: Batch) -> None:
         self.documents_in += len(batch.documents) + len(batch.bad)
-        self.text_bytes += batch.documents.num_bytes
+        self.bytes_given += batch.documents.num_bytes
         self.blank_lines += batch.blank
         for bad in batch.bad:
             self._bytes_set_aside += bad.num_bytes

@@ -72,17 +72,7 @@ def verify_output(
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
-    sizes = _listing(folder, inputs, files=not read_files)
-    sound = []
-    for each, read in zip(expected, _records(folder, expected, sizes), strict=True):
-        found = list(_checked(each, read, inputs, sizes, read_files=read_files))
-        result.problems += found
-        if isinstance(read, _Read) and not found:
-            sound.append((each, read))
-    for _, read in sound:
-        result.shards += len(read.record.values["shards"])
-        result.documents += read.record.values["documents"]["out"]
-        result.tokens += read.record.values["tokens"]
+    sound = _check_records(folder, expected, inputs, result, read_files=read_files)
     if len(sound) == len(expected):
         published = None if unpublished is not None else folder
         result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
@@ -98,6 +88,29 @@ class _Read:
 
     record: Record
     num_bytes: int
+
+
+def _check_records(
+    folder: Folder,
+    expected: Sequence[Expected],
+    inputs: Inputs,
+    result: Verification,
+    *,
+    read_files: bool,
+) -> list[tuple[Expected, _Read]]:
+    """Check the records by themselves, and give those that are sound."""
+    sizes = _listing(folder, inputs, files=not read_files)
+    sound = []
+    for each, read in zip(expected, _records(folder, expected, sizes), strict=True):
+        found = list(_checked(each, read, inputs, sizes, read_files=read_files))
+        result.problems += found
+        if isinstance(read, _Read) and not found:
+            sound.append((each, read))
+            values = read.record.values
+            result.shards += len(values["shards"])
+            result.documents += values["documents"]["out"]
+            result.tokens += values["tokens"]
+    return sound
 
 
 def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
