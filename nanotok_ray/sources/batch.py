@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.documents import Documents
+from nanotok_ray.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20
 """A batch is given out once it holds this much, so that memory is bounded for long documents."""
@@ -31,11 +32,6 @@ class BadDocument:
     """Bytes of the document; of a tail: stored bytes that were not read, in whole blocks."""
     id: str | None = None
     """Its id, if it has one and that could be read."""
-
-    @property
-    def is_tail(self) -> bool:
-        """Whether it stands for rows that could not be enumerated."""
-        return self.reason.startswith("tail:")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -130,7 +126,7 @@ class BatchBuilder:
             BadDocument(
                 number=self._next_number,
                 position=position,
-                reason=f"tail: {reason}",
+                reason=f"{TAIL}: {reason}",
                 hash64=None,
                 num_bytes=num_bytes,
             )

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents
+from nanotok_ray.quarantine import TAIL
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
@@ -209,7 +210,7 @@ class _Place:
         return None if place is None else (invalid_utf8(place), hash64_of(raw), raw.size)
 
     def _tail(self, damage: Rejected, *, row: int, end: int, num_bytes: int) -> Batch:
-        reason = f"tail: rows {row} to {end} cannot be read ({damage.reason})"
+        reason = f"{TAIL}: rows {row} to {end} cannot be read ({damage.reason})"
         bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
         nothing = np.empty(0, dtype=np.int64)
         return Batch(
