@@ -55,7 +55,8 @@ def _run_inspect(arguments: argparse.Namespace) -> int:
     shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
     if not -len(shards) <= arguments.doc < len(shards):
         raise RecipeError(
-            f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}"
+            f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}, "
+            "counted from 0, or from the end as -1"
         )
     tokenizer = Tokenizer.load(f"{arguments.folder}/{TOKENIZER_FOLDER}", span_table=False)
     for line in _shown(shards, arguments.doc, tokenizer, arguments):

@@ -177,7 +177,11 @@ class _Job(Run):
     def _check(self, output: Output) -> None:
         totals = output.manifest["totals"]["all"]
         if totals["documents"]["in"] == 0:
-            raise SourceError(f"no documents at all in {len(list(self.plan.slices()))} slices")
+            number = len(list(self.plan.slices()))
+            raise SourceError(
+                f"no documents at all in {number} slices: the files are empty; see `paths` in the "
+                "recipe"
+            )
         check_limits(
             documents=totals["documents"]["in"],
             quarantined=totals["quarantined"],
