@@ -10,6 +10,7 @@ from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.writer import ShardWriter
+from nanotok_ray.slices import SliceReading
 from nanotok_ray.storage import local
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import recipe, texts, write_corpus
@@ -92,5 +93,21 @@ def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch
 
     monkeypatch.setattr(ShardWriter, "write", lose_the_first)
     with pytest.raises(ProofError, match=r"record \w{16}: \d+ documents in, \d+ out.*a bug"):
+        tokenize_work(work)
+    assert records(tmp_path) == []
+
+
+@pytest.mark.parametrize("what", ["bytes_in", "documents_in"])
+def test_what_was_lost_between_reading_and_writing_ends_a_slice(work, tmp_path, monkeypatch, what):
+    class Reading(SliceReading):
+        """Counts one more than it gives."""
+
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            return found + 1 if name == what else found
+
+    monkeypatch.setattr("nanotok_ray.shards.tokenize.SliceReading", Reading)
+    told = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
+    with pytest.raises(ProofError, match=told):
         tokenize_work(work)
     assert records(tmp_path) == []
