@@ -56,7 +56,9 @@ def count_slice(
         SourceError, TransientIOError: the input cannot be read.
         CountOverflowError: a count would pass 2**64 - 1.
     """
-    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes, with_ids=False)
+    reading = SliceReading(
+        each, max_document_bytes=settings.max_document_bytes, with_document_ids=False
+    )
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
     account = _Account(budget=settings.budget)
     for piece, batch in reading:

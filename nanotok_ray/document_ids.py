@@ -6,6 +6,7 @@ numpy only.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,25 @@ _VERSION = 1
 _HEADER = struct.Struct("<8sIIQ")
 
 
-def pack_ids(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> bytes:
-    """Write the ids of documents: all UTF-8 back to back, and n + 1 positions in it from 0 on.
+_Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+"""UTF-8 back to back, and where each text begins in it and the last ends."""
 
-    >>> len(pack_ids(np.frombuffer(b"ab7", np.uint8), np.array([0, 2, 2, 3]))) == 24 + 8 * 4 + 3
+
+def ids_parts(ids: Sequence[_Texts]) -> Iterator[bytes]:
+    """Give the file of the ids of documents, which come in any number of parts, piece by piece.
+
+    >>> ids = np.frombuffer(b"ab7", np.uint8), np.array([0, 2, 2, 3])
+    >>> sum(map(len, ids_parts([ids, ids]))) == 24 + 8 * (6 + 1) + 6
     True
     """
-    header = _HEADER.pack(_MAGIC, _VERSION, 0, len(offsets) - 1)
-    return header + offsets.astype("<i8").tobytes() + data[: int(offsets[-1])].tobytes()
+    count = sum(len(offsets) - 1 for _, offsets in ids)
+    yield _HEADER.pack(_MAGIC, _VERSION, 0, count) + bytes(8)
+    end = 0
+    for _, offsets in ids:
+        yield (offsets[1:] - offsets[0] + end).astype("<i8").tobytes()
+        end += int(offsets[-1] - offsets[0])
+    for data, offsets in ids:
+        yield data[offsets[0] : offsets[-1]].tobytes()
 
 
 class DocumentIds:
@@ -53,6 +65,10 @@ class DocumentIds:
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
+
+    def part(self, start: int, stop: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Give the ids of neighbouring documents: UTF-8, and n + 1 positions in it."""
+        return self._text, self._offsets[start : stop + 1]
 
     def __getitem__(self, document: int) -> str:
         """Give the id of a document, empty if it has none.

@@ -27,22 +27,10 @@ _NUMBERS = 1 << 20  # written at a time
 def index_bytes(documents: int) -> int:
     """Give the size of the index of so many documents.
 
-    >>> index_bytes(3) == len(pack_index(np.array([3, 0, 2]), item_bytes=2))
+    >>> index_bytes(3) == sum(map(len, index_parts([np.array([3, 0, 2])], item_bytes=2)))
     True
     """
     return _HEADER.size + 20 * documents + 8
-
-
-def pack_index(lengths: npt.NDArray[np.int64], *, item_bytes: int) -> bytes:
-    """Write the index of documents of these lengths in tokens.
-
-    Raises:
-        SourceError: a document has more tokens than the layout can say.
-
-    >>> len(pack_index(np.array([3, 0, 2]), item_bytes=2)) == 42 + 20 * 3
-    True
-    """
-    return b"".join(index_parts([lengths], item_bytes=item_bytes))
 
 
 def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) -> Iterator[bytes]:

@@ -56,7 +56,7 @@ class Documents:
         joined = documents[0] if len(documents) == 1 else b"".join(documents)
         data = np.frombuffer(joined, dtype=np.uint8)
         lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
-        return cls(data=data, offsets=_offsets_of(lengths))
+        return cls(data=data, offsets=offsets_of(lengths))
 
     @classmethod
     def joined(cls, batches: "Sequence[Documents]") -> Self:
@@ -68,7 +68,7 @@ class Documents:
         """
         data = [batch.data[batch.offsets[0] : batch.offsets[-1]] for batch in batches]
         lengths = [np.diff(batch.offsets) for batch in batches]
-        return cls(data=np.concatenate(data), offsets=_offsets_of(np.concatenate(lengths)))
+        return cls(data=np.concatenate(data), offsets=offsets_of(np.concatenate(lengths)))
 
     @classmethod
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> Self:
@@ -191,7 +191,12 @@ def _kind(value: object) -> str:
     return "'None'" if value is None else f"{type(value).__name__!r} object"
 
 
-def _offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give where each of some things of these lengths begins, and the last ends.
+
+    >>> offsets_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -20,20 +20,20 @@ from nanotok_ray.manifest import (
     TOKENIZER_FOLDER,
     digest_of,
 )
-from nanotok_ray.output import Record, expected_records, finished_records, settings_from
+from nanotok_ray.output import RECORDS, Record, expected_records, finished_slices, settings_from
 from nanotok_ray.plan import plan_from_json
+from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify.inputs import read_manifest
 
-_RECORDS, _QUARANTINE = "records/tokenize/", "quarantine/"
 _FOLDERS = {"records", "quarantine", "run"}
 _OWN = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))
 
 _STEM = r"[A-Za-z0-9_-]+-\d{5,}"
 _SPLIT = f"(?:{'|'.join(SPLITS)})"
 _SHARD = re.compile(rf"[^/]+/{_SPLIT}/{_STEM}-\d{{3,}}-[0-9a-f]{{16}}\.[a-z]+")
-_RECORD = re.compile(rf"{_RECORDS}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.json")
-_QUARANTINED = re.compile(rf"{_QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.jsonl")
+_RECORD = re.compile(rf"{RECORDS}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.json")
+_QUARANTINED = re.compile(rf"{QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.jsonl")
 _LEASE = re.compile(r"run/lease/\d{6,}\.json")
 _PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
 _KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE)
@@ -93,12 +93,10 @@ def _named(out: Folder) -> tuple[set[str], list[Record]]:
     if hashlib.sha256(data).hexdigest() != manifest["plan_sha256"]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = settings_from(manifest)
-    expected = expected_records(plan_from_json(data), settings)
-    wanted = [(each.record_name, each.key) for each in expected]
-    below = [f"{top}{name}/" for name in settings for top in ("", _RECORDS, _QUARANTINE)]
-    records = [each for each in finished_records(out, wanted, below=below) if each is not None]
+    expected = list(expected_records(plan_from_json(data), settings))
+    records = [each for each in finished_slices(out, expected) if each is not None]
     if digest_of(record.sha256 for record in records) != manifest["records_sha256"]:
-        raise CorruptOutputError(_not_named(out, _RECORDS))
+        raise CorruptOutputError(_not_named(out, RECORDS))
     return set(settings), records
 
 

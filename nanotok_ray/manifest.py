@@ -145,7 +145,7 @@ def pack_shards_index(rows: Sequence[ShardRow], *, sources: Sequence[str]) -> by
         entry["record_sha256"] = np.frombuffer(bytes.fromhex(row.record_sha256), dtype=np.uint8)
         entry["name_offset"] = len(strings)
         strings += row.name.encode() + b"\0"
-        for field in _NUMBERS:
+        for field in NUMBERS:
             entry[field] = getattr(row, field)
     header = np.array(
         [(_MAGIC, _INDEX_VERSION, ROW.itemsize, len(rows), len(strings))], dtype=_HEADER
@@ -153,7 +153,7 @@ def pack_shards_index(rows: Sequence[ShardRow], *, sources: Sequence[str]) -> by
     return header.tobytes() + table.tobytes() + bytes(strings)
 
 
-_NUMBERS = (
+NUMBERS = (
     "item_bytes",
     "first_document",
     "documents",
@@ -164,6 +164,7 @@ _NUMBERS = (
     "ids_bytes",
     "images_bytes",
 )
+"""The columns of `ROW` that stand as they are in a `ShardRow`."""
 
 
 def unpack_shards_index(data: bytes) -> ShardsIndex:

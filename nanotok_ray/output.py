@@ -23,8 +23,9 @@ from nanotok_ray.manifest import (
     to_json,
 )
 from nanotok_ray.output_shapes import check_record_shape
+from nanotok_ray.output_totals import totals_of
 from nanotok_ray.plan import Plan, Slice, plan_to_json
-from nanotok_ray.quarantine import SKIPPED
+from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -32,18 +33,8 @@ from nanotok_ray.tokenizer import Tokenizer
 RECORDS = "records/tokenize/"
 """Where the records of shards lie in the output folder."""
 
-_READERS = 16  # opening a remote file is waiting
-
-COUNTED = (
-    "text_bytes",
-    "tokens",
-    "special_text",
-    "truncated",
-    "trainable_tokens",
-    "without_trainable_token",
-    "blank_lines",
-)
-"""Numbers of a record that the manifest sums as they stand."""
+READERS = 16
+"""Records that are read at a time: opening a remote file is waiting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,8 +116,15 @@ def finished_records(
         is_there = all(sizes.get(file["name"]) == file["size"] for file in record.values["files"])
         return record if is_there else None
 
-    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
         return list(pool.map(look, wanted))
+
+
+def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:
+    """Give the record of each slice, None where it or one of its files is not there."""
+    sources = sorted({each.slice.source for each in expected})
+    below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
+    return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
 
 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
@@ -180,7 +178,10 @@ def assemble(
         "shards_index_sha256": hashlib.sha256(index).hexdigest(),
         "slices": len(records),
         "shards": len(rows),
-        "totals": _totals(plan, records),
+        "totals": totals_of(
+            (f"{each.source}/{each.split}", record.values)
+            for each, record in zip(plan.slices(), records, strict=True)
+        ),
     }
     return Output(manifest=manifest, shards_index=index)
 
@@ -208,43 +209,6 @@ def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Itera
                 record_sha256=record.sha256,
             )
             first[place] = first.get(place, 0) + shard["documents"]
-
-
-def _totals(plan: Plan, records: Sequence[Record]) -> dict[str, Any]:
-    """Sum the records per source and split, and over all."""
-    totals: dict[str, Any] = {"all": _empty_totals()}
-    for each, record in zip(plan.slices(), records, strict=True):
-        own = totals.setdefault(f"{each.source}/{each.split}", _empty_totals())
-        for total in (totals["all"], own):
-            _add(total, record.values)
-    return totals
-
-
-def _empty_totals() -> dict[str, Any]:
-    flow = {"in": 0, "out": 0, "quarantined": 0}
-    proof = {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}}
-    return {
-        "documents": dict(flow),
-        "bytes": dict(flow),
-        "quarantined": {},
-        "proof": proof,
-        **dict.fromkeys(COUNTED, 0),
-    }
-
-
-def _add(total: dict[str, Any], values: Mapping[str, Any]) -> None:
-    for name in COUNTED:
-        total[name] += values[name]
-    for group in ("documents", "bytes", "quarantined", "proof"):
-        _add_numbers(total[group], values[group])
-
-
-def _add_numbers(total: dict[str, Any], values: Mapping[str, Any]) -> None:
-    for name, number in values.items():
-        if isinstance(number, Mapping):
-            _add_numbers(total[name], number)
-        else:
-            total[name] = total.get(name, 0) + number
 
 
 def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:

@@ -7,7 +7,8 @@ with each other are found by verification, not here.
 from collections.abc import Mapping
 from typing import Any
 
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.manifest import MANIFEST_FORMAT, from_json
 from nanotok_ray.shape import (
     Shape,
     check_shape,
@@ -104,6 +105,25 @@ _ENTRY_EXTRAS: dict[str, Shape] = {
     "present": [number],
     "absent": [number],
 }
+
+
+def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
+    """Parse a manifest, whoever wrote it; `name` is what errors call it.
+
+    Raises:
+        CorruptOutputError: it is not a manifest of this version.
+    """
+    values = from_json(data, name=name, expected_format=MANIFEST_FORMAT)
+    check_manifest(values, name=name)
+    return values
+
+
+def no_manifest(name: str) -> IncompleteOutputError:
+    """Give the error for an output without a manifest; `name` is where it should be."""
+    return IncompleteOutputError(
+        f"{name} does not exist: the job has not finished, or this is not its output folder; run "
+        "the job again, it goes on where it stopped"
+    )
 
 
 def check_manifest(values: Mapping[str, Any], *, name: str) -> None:

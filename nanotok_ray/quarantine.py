@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as _quoted
 
-from nanotok_ray.errors import CorruptOutputError, QuarantineLimitError
+from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.storage import Folder
+
+QUARANTINE = "quarantine/"
+"""Where quarantine files lie in the output folder."""
 
 TAIL = "tail"
 """Reason of the one entry that stands for rows that could not be enumerated."""
@@ -23,6 +26,9 @@ SKIPPED = "skipped"
 allows it; it does not count towards the limits either."""
 DROPPED = "dropped"
 """Reason of a document that the user's own rule left out; it does not count towards the limit."""
+
+MAX_ID_CHARS = 1000
+"""As much of a document's id is in its entry, which is a line that people read."""
 
 _NUMBER_END = 1 << 64
 _PACK_ENTRIES = 4096
@@ -55,7 +61,8 @@ class QuarantineEntry:
     bytes: int
     """Bytes of the document; of a tail, and of a compressed file too large to decode, as stored."""
     id: str | None = None
-    """What its source's `id_column` says; None where there is none, or it is not known."""
+    """What its source's `id_column` says, the first 1,000 characters; None where there is none, or
+    it is not known."""
 
     @property
     def kind(self) -> str:
@@ -108,7 +115,7 @@ class Quarantined:
     def __iter__(self) -> Iterator[QuarantineEntry]:
         """Give the entries."""
         for block in self.blocks():
-            yield from from_json_lines(block, name="a block of entries")
+            yield from filter(None, map(entry_of, block.splitlines()))
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -122,23 +129,20 @@ class Quarantined:
             yield "".join(self._lines).encode()
 
 
-def from_json_lines(data: bytes, *, name: str) -> list[QuarantineEntry]:
-    """Read a quarantine file; `name` is what errors call it.
+def entry_of(line: bytes) -> QuarantineEntry | None:
+    """Read a line of a quarantine file, whoever wrote it; None if it is no entry.
 
-    Raises:
-        CorruptOutputError: a line is not an entry.
+    >>> entry_of(b'{"row": 3}') is None
+    True
     """
-    entries = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        try:
-            entries.append(_entry(json.loads(line)))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise CorruptOutputError(f"{name}, line {number} is no quarantine entry") from error
-    return entries
+    try:
+        return _entry(json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _entry(values: object) -> QuarantineEntry:
-    """Check every value, since the file may be somebody else's.
+    """Check every value.
 
     Raises:
         TypeError, ValueError: it is no entry.

@@ -16,21 +16,20 @@ import numpy.typing as npt
 
 from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_index import unpack_index
-from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
+from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.manifest import (
-    MANIFEST_FORMAT,
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     ShardsIndex,
-    from_json,
     unpack_shards_index,
 )
 from nanotok_ray.output_shapes import (
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
-    check_manifest,
     check_size,
+    no_manifest,
+    parse_manifest,
 )
 from nanotok_ray.shard_paths import path_inside
 from nanotok_ray.shard_rows import check_rows, shard_name
@@ -52,7 +51,7 @@ def open_shards(folder: str, split: str = "train", source: str | None = None) ->
         SourceError: no such split or source.
     """
     root = Path(folder)
-    manifest = read_manifest(root)
+    manifest = _read_manifest(root)
     data = _read(root, SHARDS_INDEX_NAME, most=MAX_SHARDS_INDEX_BYTES)
     if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
         raise CorruptOutputError(f"{root / SHARDS_INDEX_NAME} is not the one the manifest names")
@@ -67,23 +66,11 @@ def open_shards(folder: str, split: str = "train", source: str | None = None) ->
     return Shards(root=root, index=index, rows=np.flatnonzero(chosen), sources=names)
 
 
-def read_manifest(root: Path) -> dict[str, Any]:
-    """Read the manifest of a finished output folder.
-
-    Raises:
-        IncompleteOutputError: there is none.
-        CorruptOutputError: it is not a manifest of this version.
-    """
+def _read_manifest(root: Path) -> dict[str, Any]:
     path = root / MANIFEST_NAME
     if not path.exists():
-        raise IncompleteOutputError(
-            f"{path} does not exist: the job has not finished, or {root} is not its output folder; "
-            "run the job again, it goes on where it stopped"
-        )
-    data = _read(root, MANIFEST_NAME, most=MAX_MANIFEST_BYTES)
-    values = from_json(data, name=str(path), expected_format=MANIFEST_FORMAT)
-    check_manifest(values, name=str(path))
-    return values
+        raise no_manifest(str(path))
+    return parse_manifest(_read(root, MANIFEST_NAME, most=MAX_MANIFEST_BYTES), name=str(path))
 
 
 def _read(root: Path, name: str, *, most: int) -> bytes:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nanotok_ray.document_index import index_bytes
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import SHARDS_INDEX_NAME, SPLITS, ShardsIndex
+from nanotok_ray.manifest import NUMBERS, SHARDS_INDEX_NAME, SPLITS, ShardsIndex
 from nanotok_ray.shard_paths import is_inner_name
 
 MOST = 1 << 40
@@ -26,22 +26,13 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
         CorruptOutputError: naming the first row and what is wrong with it.
     """
     rows = index.rows
-    sizes = (
-        "documents",
-        "tokens",
-        "bin_bytes",
-        "idx_bytes",
-        "mask_bytes",
-        "ids_bytes",
-        "first_document",
-    )
     wide = np.isin(rows["item_bytes"], (2, 4))
     checks = {
         "a source that is none": rows["source"] < sources,
         "a split that is none": rows["split"] < len(SPLITS),
         "ids of neither 2 nor 4 bytes": wide,
         "a name outside of its names": rows["name_offset"] < len(index.strings),
-        "a size that no shard has": np.all([rows[name] <= MOST for name in sizes], axis=0),
+        "a size that no shard has": np.all([rows[name] <= MOST for name in NUMBERS], axis=0),
     }
     _refuse(checks)
     documents, tokens = rows["documents"], rows["tokens"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED, Quarantined, QuarantineEntry
+from nanotok_ray.quarantine import MAX_ID_CHARS, SKIPPED, Quarantined, QuarantineEntry
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
@@ -32,10 +32,10 @@ class SliceReading:
     slice: Slice
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A larger document is quarantined, unread."""
-    with_ids: bool = True
-    """Whether the ids are read, if the slice has an id column."""
+    with_document_ids: bool = True
+    """Whether the documents' ids are read, if the slice has an id column."""
     documents_in: int = 0
-    text_bytes: int = 0
+    bytes_given: int = 0
     """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
     bytes_quarantined: int = 0
     """Bytes of what was quarantined: of a tail, and of a compressed file too large to decode, as
@@ -55,7 +55,7 @@ class SliceReading:
                 piece,
                 kind=self.slice.kind,
                 column=self.slice.column,
-                id_column=self.slice.id_column if self.with_ids else None,
+                id_column=self.slice.id_column if self.with_document_ids else None,
                 max_document_bytes=self.max_document_bytes,
             )
             for batch in reader:
@@ -75,7 +75,7 @@ class SliceReading:
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
         """Set aside document `index` of a batch, which a stage could not use."""
-        document = batch.documents.take([index])
+        document, ids = batch.documents.take([index]), batch.document_ids
         self._enter(
             piece,
             BadDocument(
@@ -84,7 +84,7 @@ class SliceReading:
                 reason=reason,
                 hash64=int(_core.hash_documents(document.data, document.offsets)[0]),
                 num_bytes=document.num_bytes,
-                id=None if batch.ids is None else batch.ids[index].decode() or None,
+                id=None if ids is None else ids[index].decode() or None,
             ),
         )
 
@@ -100,7 +100,7 @@ class SliceReading:
     @property
     def bytes_in(self) -> int:
         """Bytes of its own documents: of those given and of those set aside."""
-        return self.text_bytes + self._bytes_set_aside
+        return self.bytes_given + self._bytes_set_aside
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -112,18 +112,11 @@ class SliceReading:
             return batch
         keep = in_split(batch, split=self.slice.split, share=self.slice.share)
         self.other_split += len(batch.documents) - len(keep)
-        return replace(
-            batch,
-            documents=batch.documents.take(keep),
-            ids=None if batch.ids is None else batch.ids.take(keep),
-            positions=batch.positions[keep],
-            numbers=batch.numbers[keep],
-            bad=batch.bad if self.slice.split == "train" else (),
-        )
+        return replace(batch.take(keep), bad=batch.bad if self.slice.split == "train" else ())
 
     def _account(self, piece: int, batch: Batch) -> None:
         self.documents_in += len(batch.documents) + len(batch.bad)
-        self.text_bytes += batch.documents.num_bytes
+        self.bytes_given += batch.documents.num_bytes
         self.blank_lines += batch.blank
         for bad in batch.bad:
             self._bytes_set_aside += bad.num_bytes
@@ -140,7 +133,7 @@ class SliceReading:
                 reason=bad.reason,
                 hash64=None if bad.hash64 is None else f"{bad.hash64:016x}",
                 bytes=bad.num_bytes,
-                id=bad.id,
+                id=None if bad.id is None else bad.id[:MAX_ID_CHARS],
             )
         )
 

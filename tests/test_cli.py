@@ -142,6 +142,19 @@ def test_inspect_shows_a_document_and_its_mask(job, capsys):
     assert "there are 110 documents" in capsys.readouterr().err
 
 
+def test_inspect_shows_the_id_of_a_document(job, capsys):
+    path, out = job
+    chats = out.parent / "in/chats/0.jsonl"
+    messages = json.loads(chats.read_text().splitlines()[1])
+    chats.write_text(json.dumps({"id": "a\x1b", "messages": messages}))
+    main(["prepare", path, "--set", "source.chats.id_column=id"])
+    capsys.readouterr()
+    assert main(["inspect", str(out), "--source", "chats"]) == 0
+    assert r"id 'a\x1b'" in capsys.readouterr().out.splitlines()[0]
+    assert main(["inspect", str(out), "--source", "chats", "--doc", "1"]) == 0
+    assert ", id" not in capsys.readouterr().out.splitlines()[0]
+
+
 def test_a_folder_that_cannot_be_written_exits_5_without_a_traceback(job, capsys, tmp_path):
     path, _ = job
     (tmp_path / "file").write_text("in the way")

@@ -5,19 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.document_ids import DocumentIds, pack_ids
+from nanotok_ray.document_ids import DocumentIds, ids_parts
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
 
 
-def packed(names):
-    documents = Documents.from_strings(names)
-    return np.frombuffer(pack_ids(documents.data, documents.offsets), dtype=np.uint8)
+def packed(*parts):
+    batches = [
+        Documents.from_strings(["before", *names]).part(1, len(names) + 1) for names in parts
+    ]
+    data = b"".join(ids_parts([(each.data, each.offsets) for each in batches]))
+    return np.frombuffer(data, dtype=np.uint8)
 
 
-@given(st.lists(st.text(max_size=5), max_size=6))
-def test_ids_are_read_as_they_were_written(names):
-    ids = DocumentIds(packed(names), name="a.ids", documents=len(names))
+@given(st.lists(st.text(max_size=5), max_size=6), st.integers(0, 6))
+def test_ids_are_read_as_they_were_written(names, cut):
+    ids = DocumentIds(packed(names[:cut], names[cut:]), name="a.ids", documents=len(names))
     assert [ids[number] for number in range(len(ids))] == [
         name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") for name in names
     ]

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.document_index import (
-    MAX_DOCUMENT_TOKENS,
-    index_parts,
-    pack_index,
-    unpack_index,
-)
+from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS, index_parts, unpack_index
 from nanotok_ray.errors import CorruptOutputError, SourceError
+
+
+def pack_index(lengths, *, item_bytes):
+    return b"".join(index_parts([lengths], item_bytes=item_bytes))
 
 
 def as_bytes(data):

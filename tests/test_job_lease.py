@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from nanotok_ray.cluster import lease as leases
-from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.lease import Clock, leased, take
 from nanotok_ray.cluster.lease_file import lease_name
@@ -109,6 +109,21 @@ def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path, monkeypatc
     plan = out.read_bytes("plan.json")
     assert b"shard_00003" in plan
     assert prepare(job).values["status"] == "unchanged"
+
+
+def test_what_is_found_again_is_told_once(job, out, tmp_path, monkeypatch):
+    def change_nothing():
+        with leased(out, command="other", on_event=ignore):
+            pass
+
+    prepare(job)
+    write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
+    first_time(monkeypatch, change_nothing)
+    events = []
+    prepare(job, on_event=events.append)
+    notes = [event.text for event in events if isinstance(event, Note)]
+    assert any("1 added" in note for note in notes)
+    assert len(notes) == len(set(notes))
 
 
 def test_other_runs_without_end_are_reported(job, out, monkeypatch):

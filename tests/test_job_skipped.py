@@ -7,7 +7,8 @@ import pytest
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.stages import count_work, tokenize_work
-from nanotok_ray.errors import SliceError, SourceError
+from nanotok_ray.errors import SliceError, SourceError, TransientIOError
+from nanotok_ray.shards import skip_slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import verify_output
 from tests.small_corpus import contents, recipe, write_corpus
@@ -81,6 +82,22 @@ def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, brok
     entry = json.loads(listed.read_text())
     assert (entry["file"], entry["reason"]) == ("shard_00001.parquet", "skipped: row groups 0 to 1")
     assert verify_output(Folder(str(tmp_path / "out"))).passed
+
+
+def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
+    corpus, tmp_path, broken, monkeypatch
+):
+    todo = [TransientIOError("other bytes had its name and were removed")]
+
+    def taken_once(*given, **options):
+        if todo:
+            raise todo.pop()
+        return skip_slice(*given, **options)
+
+    monkeypatch.setattr("nanotok_ray.cluster.tokenize.skip_slice", taken_once)
+    values, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert values["quarantined"] == {"skipped": 1}
+    assert todo == []
 
 
 def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):

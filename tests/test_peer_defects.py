@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.small_corpus import contents, texts, write_conversations
@@ -83,7 +84,7 @@ def test_a_part_that_failed_is_not_success_and_a_file_added_later_is_not_mixed_u
 
     def fail(each, *arguments, **options):
         if any(piece.path in ("a.jsonl", "c.jsonl") for piece in each.pieces):
-            raise stages.CorruptOutputError("no")
+            raise CorruptOutputError("no")
         return right(each, *arguments, **options)
 
     monkeypatch.setattr(stages, "tokenize_slice", fail)

@@ -28,9 +28,9 @@ def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | No
     for each in plan_of(folder, **({"id_column": "id"} | source)).slices():
         reading = SliceReading(each, max_document_bytes=1000)
         for _, batch in reading:
-            assert batch.ids is not None
-            assert len(batch.ids) == len(batch.documents)
-            ids |= dict(zip(batch.documents, batch.ids, strict=True))
+            assert batch.document_ids is not None
+            assert len(batch.document_ids) == len(batch.documents)
+            ids |= dict(zip(batch.documents, batch.document_ids, strict=True))
         bad += [(entry.row, entry.id) for entry in reading.quarantined]
     return ids, bad
 
@@ -56,6 +56,18 @@ def test_the_id_of_a_line_is_a_string_or_an_integer_as_text(tmp_path, name):
     ids, bad = read(tmp_path)
     assert ids == {line["text"].encode(): own for line, own in LINES}
     assert bad == [(8, "5"), (9, "six"), (10, None), (11, None), (12, None)]
+
+
+def test_of_a_long_id_the_entry_of_a_bad_document_has_the_beginning(tmp_path):
+    long = "é" * (9 << 20)
+    lines = [json.dumps({"text": text, "id": long}) for text in (None, "a")]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (each,) = plan_of(tmp_path, id_column="id").slices()
+    reading = SliceReading(each)
+    assert [list(batch.document_ids) for _, batch in reading] == [[long.encode()]]
+    [entry] = reading.quarantined
+    assert entry.id == long[:1000]
+    assert len(entry.to_json()) < 10_000
 
 
 def test_the_id_of_a_conversation_is_beside_its_messages(tmp_path):
@@ -106,10 +118,10 @@ def test_ids_follow_their_documents_through_a_share(tmp_path, split):
     for each in plan_of(tmp_path, split="share:0.4", id_column="id").slices(split=split):
         for piece, batch in (reading := SliceReading(each)):
             assert 50 < len(batch.documents) < 250
-            pairs = dict(zip(batch.documents, batch.ids, strict=True))
+            pairs = dict(zip(batch.documents, batch.document_ids, strict=True))
             assert pairs == {b"text " + own: own for own in pairs.values()}
             reading.quarantine(piece, batch, 3, reason="x")
-            assert next(iter(reading.quarantined)).id == batch.ids[3].decode()
+            assert next(iter(reading.quarantined)).id == batch.document_ids[3].decode()
 
 
 @pytest.mark.parametrize(
@@ -151,5 +163,7 @@ def test_ids_are_in_the_plan_and_in_the_keys_of_shards_alone(tmp_path):
     )
     assert counting.key(one) == counting.key(other)
     assert shards.key(one) != shards.key(other)
-    assert [batch.ids for _, batch in SliceReading(one)] == [None]
-    assert [batch.ids for _, batch in SliceReading(other, with_ids=False)] == [None]
+    assert [batch.document_ids for _, batch in SliceReading(one)] == [None]
+    assert [batch.document_ids for _, batch in SliceReading(other, with_document_ids=False)] == [
+        None
+    ]

@@ -1,13 +1,16 @@
 """What a worker does around a slice: it reads files back before the record vouches for them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.writer import ShardWriter
+from nanotok_ray.slices import SliceReading
 from nanotok_ray.storage import local
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import recipe, texts, write_corpus
@@ -79,3 +82,32 @@ def test_files_that_read_back_otherwise_get_no_record_and_another_attempt(
     assert records(tmp_path) == []
     tokenize_work(work)
     assert len(records(tmp_path)) == 1
+
+
+def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch):
+    right = ShardWriter.write
+
+    def lose_the_first(self, documents):
+        cut = {name: getattr(documents, name)[1:] for name in ("lengths", "sizes", "rows", "kept")}
+        right(self, replace(documents, ids=documents.ids[documents.lengths[0] :], **cut))
+
+    monkeypatch.setattr(ShardWriter, "write", lose_the_first)
+    with pytest.raises(ProofError, match=r"record \w{16}: \d+ documents in, \d+ out.*a bug"):
+        tokenize_work(work)
+    assert records(tmp_path) == []
+
+
+@pytest.mark.parametrize("what", ["bytes_in", "documents_in"])
+def test_what_was_lost_between_reading_and_writing_ends_a_slice(work, tmp_path, monkeypatch, what):
+    class Reading(SliceReading):
+        """Counts one more than it gives."""
+
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            return found + 1 if name == what else found
+
+    monkeypatch.setattr("nanotok_ray.shards.tokenize.SliceReading", Reading)
+    told = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
+    with pytest.raises(ProofError, match=told):
+        tokenize_work(work)
+    assert records(tmp_path) == []

@@ -5,15 +5,18 @@ import os
 import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.output import assemble, expected_records, read_record, settings_from
 from nanotok_ray.plan import plan_from_json
+from nanotok_ray.reader import open_shards
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
-from tests.small_corpus import conversations, recipe, write_corpus, write_parquet
+from tests.small_corpus import conversations, recipe, texts, write_corpus, write_parquet
 
 TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
 
@@ -167,3 +170,67 @@ def test_a_quarantine_entry_that_was_reworded_is_found(corpus, tmp_path):
     path = rewrite(out, "quarantine/web/train/*", lambda data: data.replace(b'"row":1', b'"row":0'))
     [problem] = deep(out).problems
     assert path.name in problem
+
+
+@pytest.fixture
+def named(corpus, tmp_path):
+    """Give an output of sources with ids: parquet split by share, and jsonl; some rows bad."""
+    for number in range(3):
+        rows = [None, *texts(30, seed=number), "x" * 3000]
+        names = [None if row % 7 == 3 else f"{number}/é{row}" for row in range(len(rows))]
+        table = pa.table({"text": pa.array(rows, pa.string()), "url": names})
+        pq.write_table(table, corpus / f"text/shard_{number:05d}.parquet", row_group_size=8)
+    made_ = conversations(20, seed=2)
+    lines = [json.dumps({"messages": each, "n": row}) for row, each in enumerate(made_)]
+    (corpus / "chats/1.jsonl").write_text("\n".join([*lines, '{"n": "bad"}', "{broken"]))
+    return made(
+        corpus,
+        tmp_path / "out",
+        'source.web.split="share:0.3"',
+        'source.web.id_column="url"',
+        'source.chats.id_column="n"',
+        "limits.max_document_bytes=2500",
+        "limits.max_shard_tokens=400",
+    )
+
+
+def test_the_ids_of_documents_are_those_of_their_rows(named):
+    result = deep(named)
+    assert not result.problems
+    assert result.documents == result.sampled == 90 + 35
+    assert verify_output(Folder(str(named))).passed
+    shards = [open_shards(str(named), split, "web") for split in ("train", "val")]
+    found = [own.document_id(number) for own in shards for number in range(len(own))]
+    names = {f"{number}/é{row}" for number in range(3) for row in range(1, 31) if row % 7 != 3}
+    assert len(found) == 90
+    assert found.count(None) == 3 * 4
+    assert set(found) == names | {None}
+    chats = open_shards(str(named), "train", "chats")
+    found = [chats.document_id(number) for number in range(len(chats))]
+    assert found == [None] * 15 + [str(number) for number in range(20)]
+    (entry,) = [
+        json.loads(line)
+        for path in named.glob("quarantine/chats/train/*")
+        for line in path.read_text().splitlines()
+        if '"bad"' in line
+    ]
+    assert entry["id"] == "bad"
+
+
+@pytest.mark.parametrize("source", ["web", "chats"])
+def test_an_id_that_is_not_that_of_its_row_is_found(named, source):
+    path = rewrite(named, f"{source}/train/*1-*-000-*.ids", lambda data: data[:-1] + b"~")
+    assert verify_output(Folder(str(named))).passed
+    [problem] = deep(named).problems
+    assert path.name in problem
+    assert "is not that of row" in problem
+
+
+def test_a_changed_and_a_missing_file_of_ids_are_found(named):
+    first, second, *_ = sorted(named.glob("web/train/*.ids"))
+    first.write_bytes(first.read_bytes()[:-1] + b"~")
+    second.unlink()
+    found = verify_output(Folder(str(named))).problems
+    assert len(found) == 2
+    assert any(first.name in problem and "sha256" in problem for problem in found)
+    assert any(second.name in problem and "missing" in problem for problem in found)

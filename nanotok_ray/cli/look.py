@@ -17,6 +17,8 @@ _GREEN, _RED, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[0m"
 _TINTS = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
 """Two backgrounds, in turn, for the tokens of a text."""
 
+_SHOWN_ID_CHARS = 200
+
 _INSPECT = """\
 Show one document: its tokens in turn in two colours; with a mask, green is trained on, red is not.
 
@@ -53,7 +55,8 @@ def _run_inspect(arguments: argparse.Namespace) -> int:
     shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
     if not -len(shards) <= arguments.doc < len(shards):
         raise RecipeError(
-            f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}"
+            f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}, "
+            "counted from 0, or from the end as -1"
         )
     tokenizer = Tokenizer.load(f"{arguments.folder}/{TOKENIZER_FOLDER}", span_table=False)
     for line in _shown(shards, arguments.doc, tokenizer, arguments):
@@ -67,7 +70,9 @@ def _shown(
     ids, mask = shards[document], shards.mask(document)
     name, place = shards.shard_of(document)
     size = len(tokenizer.decode_bytes(ids))
-    yield f"document {document} of {len(shards)}, document {place} of {name}"
+    own = shards.document_id(document)
+    told = "" if own is None else f", id {own[:_SHOWN_ID_CHARS]!r}"
+    yield f"document {document} of {len(shards)}, document {place} of {name}{told}"
     told = f"{len(ids)} tokens, {size} bytes, {size / max(len(ids), 1):.2f} bytes per token"
     yield told if mask is None else f"{told}, {int(mask.sum())} tokens under mask 1"
     yield ""

@@ -26,8 +26,7 @@ into slices. A file that is added later is train, even if it sorts last. A secon
 with the frozen one and names the files that were added, removed or changed: slices with added or
 changed files are counted and tokenized, all others are left alone. A finished output keeps its plan
 until a job changes it (give --resplit to that job too); under a run that is at work none is frozen.
-`nanotok prepare --dry-run` says what there
-is to do and freezes nothing.
+`nanotok prepare --dry-run` says what there is to do and freezes nothing.
 
 The time is an estimate: text by the rate of one CPU, of --rate, of the last run of this output, or
 measured here with the first texts; no less than the largest slice takes. Learning is one process

@@ -15,6 +15,10 @@ PROBLEMS, UNCHECKED = 4, 5
 _VERIFY = """\
 Check a finished output: sizes, sha256, indexes, masks, sums, and a sample against the source.
 
+All files are read, and some documents of some slices compared with their source: decoded, and
+encoded again with tiktoken. With --deep all sources are read again, all documents decoded and
+compared, and so are what was read, counted and quarantined, and the ids of an id_column.
+
   nanotok verify /data/out
   nanotok verify /data/out --no-sample     (where the sources are not at hand)
   nanotok verify /data/out --deep          (every document against its source, all read again)

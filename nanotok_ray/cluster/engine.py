@@ -1,4 +1,4 @@
-"""The engine of both fan-outs: calls of slices in flight on Ray, until each slice has ended.
+"""The engine of every stage with slices: calls of them in flight on Ray, until each has ended.
 
 Takes tasks (a module-level function and its picklable argument), gives what became of each in order
 of completion. Does not know what a task does; state lives in the storage the tasks write to, so a
@@ -38,7 +38,7 @@ ROOM_SECONDS = 10.0
 """How long what the cluster has is taken for known."""
 
 GET_SECONDS = 60.0
-SHOWN_FAILURES = 5
+SHOWN_NOTES = 5
 SHOWN_CHARS = 400
 
 
@@ -238,8 +238,8 @@ class _Flight:
 
     def _note(self, text: str) -> None:
         self._told += 1
-        if self._told <= SHOWN_FAILURES:
-            last = "; more such notes are left out" if self._told == SHOWN_FAILURES else ""
+        if self._told <= SHOWN_NOTES:
+            last = "; more such notes are left out" if self._told == SHOWN_NOTES else ""
             self.on_note(f"{text}{last}")
 
     def _name(self, call: Call) -> str:

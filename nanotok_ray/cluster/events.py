@@ -15,11 +15,11 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageStarted:
-    """A stage begins: count, learn, span table, tokenize or verify."""
+    """A stage begins: count, merge, reduce, learn, span table, tokenize or verify."""
 
     stage: str
     todo: int
-    """Slices (or merges, or spans) to do."""
+    """Slices (or count files, merges, spans) to do."""
     kept: int
     """Slices whose results were there already."""
     num_bytes: int

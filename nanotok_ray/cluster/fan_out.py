@@ -1,4 +1,7 @@
-"""One fan-out over slices: run what is not done, tell about it, fail if slices failed for good."""
+"""One fan-out over slices: run what is not done, tell about it, fail if slices failed for good.
+
+Takes tasks; does not know what they do, nor what becomes of those that may be left out.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +26,7 @@ def fan_out(
     """Run tasks and give those that failed; a failed one does not stop the others.
 
     Args:
-        stage: count, tokenize or verify.
+        stage: count, merge, tokenize or verify.
         tasks: what is not done yet.
         kept: how many slices were done already.
         on_event: told of start, progress, notes and end.

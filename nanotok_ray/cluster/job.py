@@ -7,10 +7,11 @@ there is nothing to do. The manifest is removed before anything changes and writ
 import time
 
 from nanotok_ray.cluster.changed import setting_changes
-from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.run import Run, Start
+from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
 from nanotok_ray.cluster.train import finished_tokenizer
 from nanotok_ray.cluster.training import training_of
@@ -23,7 +24,7 @@ from nanotok_ray.manifest import (
 )
 from nanotok_ray.output import Output
 from nanotok_ray.plan import plan_to_json
-from nanotok_ray.quarantine import check_limits
+from nanotok_ray.quarantine import QUARANTINE, check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
 from nanotok_ray.tokenizer import Tokenizer
@@ -44,7 +45,7 @@ def prepare(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
-    start = Start("prepare", workers=workers, resplit=resplit, on_event=on_event)
+    start = Start("prepare", workers=workers, resplit=resplit, watch=StageTimes(on_event))
     return looking_again(recipe.output.path, lambda: _prepare(_Job.of(recipe, start)))
 
 
@@ -74,7 +75,7 @@ def train_tokenizer(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`.
     """
-    start = Start("train", workers=workers, resplit=resplit, on_event=on_event)
+    start = Start("train", workers=workers, resplit=resplit, watch=StageTimes(on_event))
     return looking_again(recipe.output.path, lambda: _train(_Job.of(recipe, start)))
 
 
@@ -103,7 +104,7 @@ def tokenize_corpus(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`.
     """
-    start = Start("tokenize", workers=workers, resplit=resplit, on_event=on_event)
+    start = Start("tokenize", workers=workers, resplit=resplit, watch=StageTimes(on_event))
     return looking_again(recipe.output.path, lambda: _tokenize(_Job.of(recipe, start)))
 
 
@@ -127,7 +128,7 @@ class _Job(Run):
         if published is not None:
             return self.summary(tokenizer, published)
         for change in setting_changes(self.published, tokenizing.settings):
-            self.watch(Note(text=change))
+            self.start.tell(change)
         with self.changing(on_ray=bool(tokenizing.todo)):
             return self._publish(tokenizing)
 
@@ -176,12 +177,16 @@ class _Job(Run):
     def _check(self, output: Output) -> None:
         totals = output.manifest["totals"]["all"]
         if totals["documents"]["in"] == 0:
-            raise SourceError(f"no documents at all in {len(list(self.plan.slices()))} slices")
+            number = len(list(self.plan.slices()))
+            raise SourceError(
+                f"no documents at all in {number} slices: the files are empty; see `paths` in the "
+                "recipe"
+            )
         check_limits(
             documents=totals["documents"]["in"],
             quarantined=totals["quarantined"],
             limits=self.recipe.limits,
-            where=self.out.join("quarantine"),
+            where=self.out.join(QUARANTINE.rstrip("/")),
         )
 
     def _verify(self, output: Output) -> Verification:

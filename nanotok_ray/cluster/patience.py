@@ -31,10 +31,10 @@ class Patience:
     longest_wait: float = 30.0
     overdue_floor: float = 30.0
     """No call is tried a second time beside the first before it has run for this long."""
-    overtaken_grace: float = 30.0
-    """A call that was interrupted, as its twin was first, is killed after so long."""
     overdue_factor: float = 3.0
     """... nor before it has run for so many times what calls of its size take."""
+    overtaken_grace: float = 30.0
+    """A call that was interrupted, as its twin was first, is killed after so long."""
 
     @property
     def limits(self) -> Mapping[Cause, int]:

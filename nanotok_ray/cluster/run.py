@@ -6,11 +6,11 @@ tokenized or an output is verified.
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from nanotok_ray.cluster.changed import plan_changes, published_settings
-from nanotok_ray.cluster.events import Note, OnEvent
+from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.existing import frozen_bytes, plan_for
 from nanotok_ray.cluster.holding import Hold, OutdatedError
 from nanotok_ray.cluster.learn_record import finished_learning, learn_record
@@ -31,12 +31,19 @@ from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a run was started, beside its recipe."""
+    """How a run was started, beside its recipe, and what it told; goes on where it looks again."""
 
     command: str
     workers: int | None
     resplit: bool
-    on_event: OnEvent
+    watch: StageTimes
+    told: set[str] = field(default_factory=set)
+
+    def tell(self, note: str) -> None:
+        """Tell a person what it found, once."""
+        if note not in self.told:
+            self.told.add(note)
+            self.watch(Note(text=note))
 
 
 @dataclass(slots=True)
@@ -51,8 +58,7 @@ class Run:
     published: Mapping[str, Any]
     """The settings of each source in the manifest as it was found; empty if there was none."""
     hold: Hold
-    watch: StageTimes
-    workers: int | None
+    start: Start
     learned: Record | None = None
     """The learn record, if this job is to learn the tokenizer."""
     has_changed: bool = False
@@ -65,16 +71,19 @@ class Run:
         hold = Hold.of(out, command=start.command)
         frozen = frozen_bytes(out)
         plan = plan_for(recipe, out, resplit=start.resplit)
-        watch = StageTimes(start.on_event)
         for note in [*plan.notes, *_changes(frozen, plan)]:
-            watch(Note(text=note))
-        published = published_settings(out)
-        return cls(recipe, out, plan, frozen, published, hold, watch, workers=start.workers)
+            start.tell(note)
+        return cls(recipe, out, plan, frozen, published_settings(out), hold, start)
+
+    @property
+    def watch(self) -> StageTimes:
+        """Who is told of all that happens."""
+        return self.start.watch
 
     def session(self) -> AbstractContextManager[None]:
         """Open Ray, once there is something to do, and check that its nodes share the folders."""
         shared = shared_folders(self.out.url, self.recipe.output.work)
-        return ray_session(workers=self.workers, shared=shared)
+        return ray_session(workers=self.start.workers, shared=shared)
 
     @contextmanager
     def changing(self, *, on_ray: bool = True) -> Iterator[None]:
@@ -108,7 +117,7 @@ class Run:
         The manifest says nothing of them and stays.
         """
         for text in notes_on_sizes(training, tokenizer, self.out):
-            self.watch(Note(text=text))
+            self.start.tell(text)
         if lacks_smaller(training, tokenizer, self.out):
             with self.changing(on_ray=False):
                 self.has_changed = bool(add_smaller(training, tokenizer, self.out))

@@ -5,19 +5,18 @@ storage, and gives back a few numbers for progress; the record in storage is the
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from nanotok_ray.counts import CountSettings, count_slice
-from nanotok_ray.errors import CorruptOutputError, TransientIOError
+from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
 from nanotok_ray.output import Expected, finished_record, is_skipped
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings, tokenize_slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify.shard import check_record
+from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
+from nanotok_ray.verify import check_files, record_problems
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,38 +105,25 @@ def tokenize_work(work: TokenizeWork) -> int:
     done = finished_record(folder, expected.record_name, key=expected.key)
     if done is not None and not is_skipped(done):
         return int(done.values["text_bytes"])
-    tokenizer = _tokenizer(
+    tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
     record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
-    _check(folder, record, tokenizer)
+    _check(folder, work.slice, record, tokenizer)
     folder.write_whole(expected.record_name, to_json(record))
     return int(record["text_bytes"])
 
 
-def _check(folder: Folder, record: dict[str, Any], tokenizer: Tokenizer) -> None:
+def _check(folder: Folder, each: Slice, record: dict[str, Any], tokenizer: Tokenizer) -> None:
     """Read the files of a slice back: its record is not written before they are what it says.
 
     Raises:
+        ProofError: the record contradicts itself or its slice: a document was lost, for one.
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    problems = check_record(folder, record, item_bytes=model.id_bytes, num_ids=model.num_ids)
+    for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
+        raise ProofError(f"{problem}; nothing of this slice is recorded. This is a bug")
+    problems = check_files(folder, record, item_bytes=model.id_bytes, num_ids=model.num_ids)
     for problem in problems:
         raise TransientIOError(f"{folder.url}: what was written reads back otherwise: {problem}")
-
-
-@lru_cache(maxsize=2)
-def _tokenizer(url: str, sha256: str, *, span_table: bool) -> Tokenizer:
-    """Load the tokenizer once a process.
-
-    Raises:
-        CorruptOutputError: the folder holds another one than the job was started with.
-    """
-    tokenizer = Tokenizer.load(url, span_table=span_table)
-    if tokenizer.sha256 != sha256:
-        raise CorruptOutputError(
-            f"{url} holds tokenizer {tokenizer.sha256[:16]}, this job uses {sha256[:16]}; "
-            "does every node see the same folder?"
-        )
-    return tokenizer

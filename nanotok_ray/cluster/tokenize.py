@@ -6,13 +6,14 @@ the tokenizer came from.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.output import (
     Expected,
@@ -20,7 +21,7 @@ from nanotok_ray.output import (
     Record,
     assemble,
     expected_records,
-    finished_records,
+    finished_slices,
     is_skipped,
 )
 from nanotok_ray.plan import Plan
@@ -74,7 +75,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     expected = tuple(expected_records(plan, settings))
     records = tuple(
         None if record is not None and is_skipped(record) else record
-        for record in _records(expected, out)
+        for record in finished_slices(out, expected)
     )
     return Tokenizing(
         plan=plan,
@@ -108,15 +109,23 @@ def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[
     for ended in skipped:
         work = ended.task.argument
         expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
-        record = skip_slice(work.slice, work.settings, out=out)
+        record = _skip(work, out)
         out.write_whole(expected.record_name, to_json(record))
         on_event(Note(text=f"left out of the shards:{told_failure(ended)}"))
     return _all_records(tokenizing, out)
 
 
+def _skip(work: TokenizeWork, out: Folder) -> dict[str, Any]:
+    """Give the record of a slice that is left out."""
+    try:
+        return skip_slice(work.slice, work.settings, out=out)
+    except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
+        return skip_slice(work.slice, work.settings, out=out)
+
+
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
     """Give the record of every slice, those of this run read back from storage alone."""
-    made = dict(zip(tokenizing.todo, _records(tokenizing.todo, out), strict=True))
+    made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
     records = []
     for each, record in zip(tokenizing.expected, tokenizing.records, strict=True):
         found = record if record is not None else made[each]
@@ -127,16 +136,6 @@ def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
             )
         records.append(found)
     return records
-
-
-def _records(expected: Sequence[Expected], out: Folder) -> list[Record | None]:
-    sources = sorted({each.slice.source for each in expected})
-    below = [
-        f"{prefix}{source}/"
-        for source in sources
-        for prefix in ("", "records/tokenize/", "quarantine/")
-    ]
-    return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
 
 
 def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:

@@ -5,10 +5,9 @@ know whether any input exists, what a tokenizer folder holds, or how the job run
 """
 
 from nanotok_ray.recipe.learner import LearnerRecipe
+from nanotok_ray.recipe.limits import MAX_DOCUMENT_BYTES, LimitsRecipe
 from nanotok_ray.recipe.model import (
-    MAX_DOCUMENT_BYTES,
     Gaps,
-    LimitsRecipe,
     OutputRecipe,
     Recipe,
     TokenizerRecipe,

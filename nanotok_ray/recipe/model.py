@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_distinct, check_range
 from nanotok_ray.recipe.learner import LearnerRecipe
+from nanotok_ray.recipe.limits import LimitsRecipe
 from nanotok_ray.recipe.source import SourceRecipe
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
@@ -19,12 +20,6 @@ GAPS_RULES: Final = get_args(Gaps)
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _MAX_TABLE_SPANS = 16_000_000  # about 1 GB
-_SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
-_MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
-_MOST_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
-
-MAX_DOCUMENT_BYTES: Final = 2**30
-"""Default of `limits.max_document_bytes`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,68 +123,6 @@ class OutputRecipe:
                 raise RecipeError(f"output.{name} is empty; name a folder")
         if self.work is DERIVED:
             object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LimitsRecipe:
-    """Sizes and limits."""
-
-    slice_bytes: int = 256 * 2**20
-    """Target of decoded bytes in one slice."""
-    max_shard_tokens: int | None = None
-    """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
-    shard under 2 GiB."""
-    max_tokens: int | None = None
-    """Conversations are cut to this many tokens; None: never."""
-    doc_cap: int | None = None
-    """Counting reads this many code points of each document; None: all."""
-    max_chars: int | None = None
-    """Counting stops after this many code points of the corpus; None: never."""
-    max_document_bytes: int = MAX_DOCUMENT_BYTES
-    """A document of more bytes is quarantined; of JSON lines, one whose line has more. A worker
-    needs 1 GB and four times its largest document."""
-    max_quarantined_share: float = 0.001
-    """The job fails when a larger share of the documents is quarantined."""
-    max_quarantined: int | None = None
-    """The job fails when more documents than this are quarantined; None: only the share counts."""
-    max_tails: int = 0
-    """The job fails when the rest of more files than this could not be read."""
-    slice_deadline: int = 3600
-    """Seconds that an attempt at slices may run for each started GiB of them, before it is given
-    up as one that hangs."""
-    max_skipped_slices: int = 0
-    """The job fails when more slices than this cannot be done at all; up to so many are left out,
-    said so, and tried again by the next run."""
-
-    def __post_init__(self) -> None:
-        check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
-        if self.max_shard_tokens is not None:
-            check_range(
-                "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
-            )
-        most = _MOST_DOCUMENT_BYTES
-        check_range("limits.max_document_bytes", self.max_document_bytes, least=1, most=most)
-        check_range("limits.slice_deadline", self.slice_deadline, least=1, most=2**31 - 1)
-        for name in ("max_tails", "max_skipped_slices"):
-            check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
-        optional = {"max_tokens": 1, "doc_cap": 1, "max_chars": 1, "max_quarantined": 0}
-        for name, least in optional.items():
-            value = getattr(self, name)
-            if value is not None:
-                check_range(f"limits.{name}", value, least=least, most=2**63 - 1)
-        if not 0 <= self.max_quarantined_share <= 1:
-            raise RecipeError(
-                f"limits.max_quarantined_share = {self.max_quarantined_share} is no share; "
-                "use a number from 0 to 1, as 0.001"
-            )
-
-    def shard_tokens(self, id_bytes: int) -> int:
-        """Give the most tokens in one shard for ids of so many bytes.
-
-        >>> LimitsRecipe().shard_tokens(2), LimitsRecipe(max_shard_tokens=9).shard_tokens(4)
-        (1073741823, 9)
-        """
-        return self.max_shard_tokens or (_SHARD_BYTES - 1) // id_bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.expand import absolute_path, expand_variables
 from nanotok_ray.recipe.learner import LearnerRecipe
+from nanotok_ray.recipe.limits import LimitsRecipe
 from nanotok_ray.recipe.model import (
-    LimitsRecipe,
     OutputRecipe,
     Recipe,
     TokenizerRecipe,

@@ -6,7 +6,8 @@ compared.
 
 from nanotok_ray.errors import ProofError
 from nanotok_ray.plan import Slice
-from nanotok_ray.shards.prover import ProofCount, Prover
+from nanotok_ray.shards.proof_count import ProofCount
+from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sample import Sample
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.writer import Rendered

@@ -5,17 +5,16 @@ core's encoder and decoder, except that a piece of a long text is cut where the 
 Does not know files, nor which documents are looked at.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core, chat
 from nanotok_ray.documents import to_utf8
+from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.sample import WINDOW_BYTES
 from nanotok_ray.shards.second_opinion import SecondOpinion, Silence, disagreement
 from nanotok_ray.shards.settings import ShardSettings
@@ -31,28 +30,6 @@ LOOKS_FURTHER = "the pattern looks past the piece"
 
 _BLOCK = 1 << 20  # tokens whose lengths are summed at a time
 _MIDDLE = 4096
-
-
-@dataclass(slots=True)
-class ProofCount:
-    """What was looked at, as the record says it."""
-
-    documents: int = 0
-    bytes: int = 0
-    """Of these documents, 64 KiB of a longer text."""
-    encoded_again: int = 0
-    """Documents for which tiktoken gave the same ids."""
-    not_encoded_again: Counter[str] = field(default_factory=Counter)
-    """Documents for which it could not be asked, by reason."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain values, for a record."""
-        return {
-            "documents": self.documents,
-            "bytes": self.bytes,
-            "encoded_again": self.encoded_again,
-            "not_encoded_again": dict(sorted(self.not_encoded_again.items())),
-        }
 
 
 class Prover:

@@ -104,6 +104,7 @@ class Renderer:
         lengths: npt.NDArray[np.int64],
         mask: npt.NDArray[np.uint8] | None = None,
     ) -> Rendered:
+        document_ids = batch.document_ids
         return Rendered(
             ids=ids,
             lengths=lengths,
@@ -113,7 +114,7 @@ class Renderer:
             group=batch.group,
             kept=kept,
             rows=batch.numbers[kept],
-            document_ids=None if batch.ids is None else batch.ids.take(kept),
+            document_ids=None if document_ids is None else document_ids.take(kept),
         )
 
     def _conversations(self, piece: int, batch: Batch) -> Rendered | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_ids import pack_ids
+from nanotok_ray.document_ids import ids_parts
 from nanotok_ray.document_index import index_parts
 from nanotok_ray.documents import Documents
 from nanotok_ray.storage import Folder, WholeFile
@@ -44,7 +44,13 @@ class NativeSink:
     """NAME.bin, NAME.idx, for chats NAME.mask, and with an `id_column` NAME.ids."""
 
     def __init__(
-        self, folder: Folder, name: str, *, item_bytes: int, with_mask: bool, with_ids: bool
+        self,
+        folder: Folder,
+        name: str,
+        *,
+        item_bytes: int,
+        with_mask: bool,
+        with_document_ids: bool,
     ) -> None:
         self._folder, self._name, self._item_bytes = folder, name, item_bytes
         self._stack = ExitStack()
@@ -52,7 +58,7 @@ class NativeSink:
         if with_mask:
             self._files[".mask"] = self._open(".mask")
         self._lengths: list[npt.NDArray[np.int32]] = []
-        self._document_ids: list[Documents] | None = [] if with_ids else None
+        self._document_ids: list[Documents] | None = [] if with_document_ids else None
 
     def _open(self, suffix: str) -> WholeFile:
         return self._stack.enter_context(self._folder.create_once(self._name + suffix))
@@ -76,8 +82,8 @@ class NativeSink:
         """Publish the files."""
         self._write_side_file(".idx", index_parts(self._lengths, item_bytes=self._item_bytes))
         if self._document_ids is not None:
-            document_ids = Documents.joined(self._document_ids)
-            self._write_side_file(".ids", [pack_ids(document_ids.data, document_ids.offsets)])
+            own = [(each.data, each.offsets) for each in self._document_ids]
+            self._write_side_file(".ids", ids_parts(own))
         self._stack.close()
         return [
             {"name": self._name + suffix, "size": file.size, "sha256": file.sha256}

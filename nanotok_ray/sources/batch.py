@@ -3,13 +3,14 @@
 Takes documents one by one; gives batches of bounded size. Does not know formats.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.documents import Documents
+from nanotok_ray.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20
 """A batch is given out once it holds this much, so that memory is bounded for long documents."""
@@ -32,11 +33,6 @@ class BadDocument:
     id: str | None = None
     """Its id, if it has one and that could be read."""
 
-    @property
-    def is_tail(self) -> bool:
-        """Whether it stands for rows that could not be enumerated."""
-        return self.reason.startswith("tail:")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Batch:
@@ -54,8 +50,19 @@ class Batch:
     """What was set aside between these documents, in order."""
     blank: int = 0
     """Blank lines skipped."""
-    ids: Documents | None = None
+    document_ids: Documents | None = None
     """With an id column: the id of each document as text, empty where it has none."""
+
+    def take(self, at: NDArray[np.int64]) -> "Batch":
+        """Give the chosen documents alone, in the order asked for; what was set aside stays."""
+        own = self.document_ids
+        return replace(
+            self,
+            documents=self.documents.take(at),
+            positions=self.positions[at],
+            numbers=self.numbers[at],
+            document_ids=None if own is None else own.take(at),
+        )
 
 
 def hash64_of(raw: bytes | bytearray) -> int:
@@ -67,9 +74,9 @@ def hash64_of(raw: bytes | bytearray) -> int:
 class BatchBuilder:
     """Collects what lines or files hold until a batch is full."""
 
-    def __init__(self, *, batch_documents: int, with_ids: bool = False) -> None:
+    def __init__(self, *, batch_documents: int, with_document_ids: bool = False) -> None:
         self._batch_documents = batch_documents
-        self._with_ids = with_ids
+        self._with_document_ids = with_document_ids
         self._next_number = 0
         self._documents: list[bytes | bytearray] = []
         self._positions: list[int] = []
@@ -78,8 +85,8 @@ class BatchBuilder:
 
     def add(self, document: bytes | bytearray, *, position: int, id_text: bytes = b"") -> None:
         """Append a document."""
-        if self._with_ids:
-            self._ids.append(id_text)
+        if self._with_document_ids:
+            self._document_ids.append(id_text)
         self._documents.append(document)
         self._positions.append(position)
         self._numbers.append(self._next_number)
@@ -94,7 +101,7 @@ class BatchBuilder:
         end = offsets[first] + MAX_BATCH_BYTES - self._num_bytes
         stop = max(first + 1, int(np.searchsorted(offsets, end)))
         stop = min(stop, first + self._batch_documents - self._num_entries, len(documents))
-        part = Documents(data=documents.data, offsets=offsets[first : stop + 1])
+        part = documents.part(first, stop)
         numbers = np.arange(self._next_number, self._next_number + stop - first, dtype=np.int64)
         self._parts.append((part, positions[first:stop], numbers))
         self._num_entries += stop - first
@@ -119,7 +126,7 @@ class BatchBuilder:
             BadDocument(
                 number=self._next_number,
                 position=position,
-                reason=f"tail: {reason}",
+                reason=f"{TAIL}: {reason}",
                 hash64=None,
                 num_bytes=num_bytes,
             )
@@ -150,7 +157,9 @@ class BatchBuilder:
             numbers=np.concatenate(numbers),
             bad=tuple(self._bad),
             blank=self._blank,
-            ids=Documents.from_bytes(self._ids) if self._with_ids else None,
+            document_ids=Documents.from_bytes(self._document_ids)
+            if self._with_document_ids
+            else None,
         )
         self._clear()
         return batch
@@ -196,7 +205,7 @@ class BatchBuilder:
         self._documents = []
         self._parts: list[tuple[Documents, NDArray[np.int64], NDArray[np.int64]]] = []
         self._num_entries = 0
-        self._ids: list[bytes] = []
+        self._document_ids: list[bytes] = []
         self._positions = []
         self._numbers = []
         self._bad: list[BadDocument] = []

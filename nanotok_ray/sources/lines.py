@@ -54,7 +54,7 @@ def read_lines(
     Raises:
         SourceError: the file is not as it was when the plan was made.
     """
-    builder = BatchBuilder(batch_documents=batch_documents, with_ids=id_column is not None)
+    builder = BatchBuilder(batch_documents=batch_documents, with_document_ids=id_column is not None)
     parse = _parser(piece, kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if piece.format == "jsonl" else _is_empty
     read = _read_range if piece.compression is None else _read_stream

@@ -4,7 +4,7 @@ Takes a piece and the exact path of a column; gives batches. Does not know how r
 chosen or what the texts are for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents
+from nanotok_ray.quarantine import TAIL
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
 from nanotok_ray.sources.parquet_column import chunk_range, id_number, open_parquet, values_at
+from nanotok_ray.sources.parquet_texts import id_texts, is_utf8, plain_texts
 from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, is_damage
 from nanotok_ray.sources.utf8 import invalid_at
 
@@ -52,26 +54,20 @@ def read_row_groups(
         for group in range(piece.start, piece.stop):
             num_rows = metadata.row_group(group).num_rows
             chunks = [metadata.row_group(group).column(each) for each in (*ids, number)]
-            chunk = chunks[-1]  # read last, so it is still held when it is decoded
-            rows, problem = _batch_rows(chunk, most=batch_documents), None
-            for each in chunks:
-                headers = file.load(*chunk_range(each), account=account)
-                rows = headers.batch_rows(most=rows)
-                problem = problem or headers.problem(
-                    each.compression, max_document_bytes=max_document_bytes
-                )
             place = _Place(
                 group=group,
                 column=column,
                 id_column=id_column,
                 max_document_bytes=max_document_bytes,
             )
+            rows, problem = place.load(file, chunks, account=account, most=batch_documents)
             arrays = (
                 _all_rows(place.arrays(parquet, batch_rows=rows), num_rows)
                 if problem is None
                 else iter([Rejected(problem)])
             )
-            yield from place.batches(arrays, rows=(first_row, first_row + num_rows), chunk=chunk)
+            own = (first_row, first_row + num_rows)
+            yield from place.batches(arrays, rows=own, chunk=chunks[-1])
             first_row += num_rows
         check_unchanged(piece, file.version(again=True))
 
@@ -101,23 +97,6 @@ def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Re
         yield found
 
 
-def _plain(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        return array
-    return array.cast(pa.large_string())
-
-
-def _ids(array: pa.Array) -> pa.Array:
-    """Give ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
-    texts = pc.fill_null(_plain(array), "")
-    if _is_utf8(texts):
-        return texts
-    raw = texts.cast(pa.large_binary()).to_pylist()
-    return pa.array([each.decode(errors="replace") for each in raw], pa.large_string())
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Place:
     """One row group, from arrays to batches."""
@@ -126,6 +105,27 @@ class _Place:
     column: str
     id_column: str | None
     max_document_bytes: int
+
+    def load(
+        self,
+        file: ChunkFile,
+        chunks: Sequence[pq.ColumnChunkMetaData],
+        *,
+        account: ReadAccount,
+        most: int,
+    ) -> tuple[int, str | None]:
+        """Read the stored bytes of chunks; the last, the texts, is held until it is decoded.
+
+        Gives how many rows a batch may have, and why the chunks must not be decoded.
+        """
+        rows, problem = _batch_rows(chunks[-1], most=most), None
+        for chunk in chunks:
+            headers = file.load(*chunk_range(chunk), account=account)
+            rows = headers.batch_rows(most=rows)
+            problem = problem or headers.problem(
+                chunk.compression, max_document_bytes=self.max_document_bytes
+            )
+        return rows, problem
 
     def batches(
         self,
@@ -150,13 +150,13 @@ class _Place:
             batch_size=batch_rows, row_groups=[self.group], columns=columns, use_threads=False
         )
         for batch in batches:
-            ids = None if self.id_column is None else _ids(values_at(batch, self.id_column))
-            yield _plain(values_at(batch, self.column)), ids
+            ids = None if self.id_column is None else id_texts(values_at(batch, self.id_column))
+            yield plain_texts(values_at(batch, self.column)), ids
 
     def _batch(self, array: pa.Array, ids: pa.Array | None, *, first_row: int) -> Batch:
         rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
         bad: list[BadDocument] = []
-        if array.null_count or self._has_too_large(array) or not _is_utf8(array):
+        if array.null_count or self._has_too_large(array) or not is_utf8(array):
             good, bad = self._sort_out(array, ids, first_row=first_row)
             array, rows = array.take(pa.array(good)), rows[good]
             ids = None if ids is None else ids.take(pa.array(good))
@@ -166,7 +166,7 @@ class _Place:
             numbers=rows,
             group=self.group,
             bad=tuple(bad),
-            ids=None if ids is None else Documents.from_arrow(ids),
+            document_ids=None if ids is None else Documents.from_arrow(ids),
         )
 
     def _has_too_large(self, array: pa.Array) -> bool:
@@ -210,7 +210,7 @@ class _Place:
         return None if place is None else (invalid_utf8(place), hash64_of(raw), raw.size)
 
     def _tail(self, damage: Rejected, *, row: int, end: int, num_bytes: int) -> Batch:
-        reason = f"tail: rows {row} to {end} cannot be read ({damage.reason})"
+        reason = f"{TAIL}: rows {row} to {end} cannot be read ({damage.reason})"
         bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
         nothing = np.empty(0, dtype=np.int64)
         return Batch(
@@ -219,16 +219,8 @@ class _Place:
             numbers=nothing,
             group=self.group,
             bad=(bad,),
-            ids=None if self.id_column is None else Documents.from_bytes([]),
+            document_ids=None if self.id_column is None else Documents.from_bytes([]),
         )
-
-
-def _is_utf8(array: pa.Array) -> bool:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _batch_rows(chunk: pq.ColumnChunkMetaData, *, most: int) -> int:

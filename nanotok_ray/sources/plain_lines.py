@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents import Documents, offsets_of
 
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 
@@ -46,8 +46,7 @@ def split_plain(block: bytes, *, most: int) -> PlainLines | None:
     is_text[ends] = False
     is_text[ends[has_return] - 1] = False
     filled = lengths > 0
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[filled])])
-    documents = Documents(data=data[is_text], offsets=offsets)
+    documents = Documents(data=data[is_text], offsets=offsets_of(lengths[filled]))
     try:
         documents.to_arrow().validate(full=True)
     except pa.ArrowInvalid:

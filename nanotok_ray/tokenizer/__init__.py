@@ -1,13 +1,15 @@
 """The tokenizer: pattern, merges and special tokens; encodes, decodes, renders; a folder on disk.
 
 model: the value. readable: its own file, which names it. nanochat_files, tiktoken_file,
-huggingface_file: the files of others. training: from texts. folder: all files together. span_table:
-ids of frequent spans, worked out once for all who load it. frequent_spans: which those are.
+huggingface_file: the files of others. training: from texts. folder: all files together. expected:
+as a worker loads it. span_table: ids of frequent spans, worked out once for all who load it.
+frequent_spans: which those are.
 """
 
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
+from nanotok_ray.tokenizer.expected import expected_tokenizer
 from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME, differing_files
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.span_table import (
@@ -30,6 +32,7 @@ __all__ = [
     "Tokenizer",
     "copy_span_table",
     "differing_files",
+    "expected_tokenizer",
     "get_token_bytes",
     "get_tokenizer",
     "make_model",

@@ -8,8 +8,9 @@ work: one slice, wherever it runs. shard, file_check: its files. sample, deep: i
 """
 
 from nanotok_ray.verify.output import Runner, verify_output
+from nanotok_ray.verify.record import record_problems
 from nanotok_ray.verify.result import Verification
-from nanotok_ray.verify.shard import check_record
+from nanotok_ray.verify.shard import check_files
 from nanotok_ray.verify.work import (
     Result,
     SliceCheck,
@@ -26,8 +27,9 @@ __all__ = [
     "SliceWork",
     "Unchecked",
     "Verification",
+    "check_files",
     "check_here",
-    "check_record",
     "check_slice",
+    "record_problems",
     "verify_output",
 ]

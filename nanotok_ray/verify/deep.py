@@ -1,18 +1,20 @@
 """Every document of a slice compared with its source, which is read again from start to end.
 
-Texts are decoded and compared as bytes; conversations are rendered again, ids and masks compared.
-What was read, the counts and the quarantine file must come out as the record says. Does not encode
-texts: what is in no shard alone goes through the renderer, which must refuse it again.
+Texts are decoded and compared as bytes; conversations are rendered again, ids and masks compared;
+what an `id_column` says is compared with NAME.ids. What was read, the counts and the quarantine
+file must come out as the record says. Does not encode texts: what is in no shard alone goes through
+the renderer, which must refuse it again.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED, Quarantined
@@ -24,7 +26,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify.compared import Compared
 from nanotok_ray.verify.record import quarantine_name
-from nanotok_ray.verify.texts import TextFrame
+from nanotok_ray.verify.texts import TextFrame, unequal
 from nanotok_ray.verify.written import Run, WrittenDocuments, place_of
 
 
@@ -49,7 +51,8 @@ def compare_all(
         folder,
         values["shards"],
         item_bytes=tokenizer.model.id_bytes,
-        masks=each.kind == "chat",
+        with_mask=each.kind == "chat",
+        with_document_ids=each.id_column is not None,
     ) as written:
         comparison = _Comparison(
             renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
@@ -109,17 +112,18 @@ class _Comparison:
             is_written[at] = True
             wrong = self.frame.differing(run.ids, run.lengths, batch.documents.take(at))
             self._tell(run, wrong, place=piece)
+            if batch.document_ids is not None:
+                self._compare_ids(run, batch.document_ids.take(at), place=piece)
         rest = np.flatnonzero(~is_written)
         if len(rest):
-            left = _part(batch, rest)
-            rendered = self.renderer.render(piece, left)
+            rendered = self.renderer.render(piece, batch.take(rest))
             if rendered is not None:
                 self._not_written(piece, rendered.rows)
 
     def _conversations(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
         rendered = self.renderer.render(piece, batch)
         rows = np.zeros(0, dtype=np.int64) if rendered is None else rendered.rows
-        bounds = np.zeros(1, np.int64) if rendered is None else _bounds(rendered.lengths)
+        bounds = np.zeros(1, np.int64) if rendered is None else offsets_of(rendered.lengths)
         taken = 0
         for run in runs:
             own = rows[taken : taken + len(run.rows)]
@@ -131,6 +135,9 @@ class _Comparison:
             lengths = rendered.lengths[taken : taken + len(own)]
             wrong = _differing(run, rendered.ids[first:last], lengths, mask)
             self._tell(run, wrong, place=piece)
+            if rendered.document_ids is not None:
+                ids = rendered.document_ids.part(taken, taken + len(own))
+                self._compare_ids(run, ids, place=piece)
             taken += len(own)
         if taken < len(rows):
             self._not_written(piece, rows[taken:])
@@ -139,21 +146,21 @@ class _Comparison:
         path = self.renderer.reading.slice.pieces[piece].path
         self.found.add(f"{path}: {len(rows):,} documents from row {rows[0]} on are in no shard")
 
+    def _compare_ids(self, run: Run, ids: Documents, *, place: int) -> None:
+        """Compare the ids that documents have in their source with those beside the shard."""
+        assert run.document_ids is not None, "both are as the slice's id_column says"
+        path = self.renderer.reading.slice.pieces[place].path
+        for document in np.flatnonzero(unequal(run.document_ids, ids)).tolist():
+            self.found.add(
+                f"{run.name}.ids: the id of document {run.first + document} is not that of row "
+                f"{run.rows[document]} of {path}"
+            )
+
     def _tell(self, run: Run, wrong: npt.NDArray[np.int64], *, place: int) -> None:
         path = self.renderer.reading.slice.pieces[place].path
         self.found.documents += len(run.rows)
         for document in wrong.tolist():
             self.found.add(f"{run.told(document)} is not row {run.rows[document]} of {path}")
-
-
-def _part(batch: Batch, at: npt.NDArray[np.int64]) -> Batch:
-    return replace(
-        batch,
-        documents=batch.documents.take(at),
-        positions=batch.positions[at],
-        numbers=batch.numbers[at],
-        ids=None if batch.ids is None else batch.ids.take(at),
-    )
 
 
 def _first_other(
@@ -162,10 +169,6 @@ def _first_other(
     """Give the place of the first row that is not found, as an array of one."""
     common = min(len(rows), len(found))
     return np.append(np.flatnonzero(rows[:common] != found[:common]), common)[:1]
-
-
-def _bounds(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def _differing(

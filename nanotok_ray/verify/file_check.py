@@ -5,14 +5,13 @@ is to be kept, which grows with what is really there.
 """
 
 import hashlib
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from nanotok_ray.shape import number
+from nanotok_ray.quarantine import entry_of
 from nanotok_ray.shard_paths import path_inside
 from nanotok_ray.storage import Folder, open_input
 
@@ -79,19 +78,13 @@ class Lines:
             self.problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
 
     def _enter(self, line: bytes) -> None:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            entry = None
-        reason, own = (
-            (entry.get("reason"), entry.get("bytes")) if isinstance(entry, dict) else (None, None)
-        )
-        if not isinstance(reason, str) or not number(own):
+        entry = entry_of(line)
+        if entry is None:
             place = self.kinds.total() + 1
             self.problem = self.problem or f"line {place} is no quarantine entry"
             return
-        self.kinds[reason.partition(":")[0]] += 1
-        self.num_bytes += own
+        self.kinds[entry.kind] += 1
+        self.num_bytes += entry.bytes
 
 
 def read_once(folder: Folder, name: str, *, most: int, use: Use) -> tuple[int, str]:

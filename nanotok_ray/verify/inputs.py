@@ -11,24 +11,22 @@ from typing import Any
 
 from nanotok_ray.errors import (
     CorruptOutputError,
-    IncompleteOutputError,
     NanotokError,
     TokenizerError,
     TransientIOError,
 )
 from nanotok_ray.manifest import (
-    MANIFEST_FORMAT,
     MANIFEST_NAME,
     PLAN_NAME,
     TOKENIZER_FOLDER,
-    from_json,
 )
 from nanotok_ray.output import settings_from
 from nanotok_ray.output_shapes import (
     MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
-    check_manifest,
     check_size,
+    no_manifest,
+    parse_manifest,
 )
 from nanotok_ray.plan import Plan, plan_from_json
 from nanotok_ray.shards import ShardSettings
@@ -69,13 +67,8 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
         check_size(folder.size(MANIFEST_NAME), most=MAX_MANIFEST_BYTES, name=name)
         data = folder.read_bytes(MANIFEST_NAME)
     except FileNotFoundError as error:
-        raise IncompleteOutputError(
-            f"{name} does not exist: the job has not finished, or this is "
-            "not its output folder; run the job again, it goes on where it stopped"
-        ) from error
-    values = from_json(data, name=name, expected_format=MANIFEST_FORMAT)
-    check_manifest(values, name=name)
-    return values
+        raise no_manifest(name) from error
+    return parse_manifest(data, name=name)
 
 
 def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:

@@ -13,6 +13,7 @@ from typing import Any
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME
 from nanotok_ray.output import (
+    READERS,
     RECORDS,
     Expected,
     Output,
@@ -22,6 +23,7 @@ from nanotok_ray.output import (
     read_record,
 )
 from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
+from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.verify.inputs import Inputs, fingerprint_problems, read_inputs, read_manifest
@@ -39,8 +41,6 @@ from nanotok_ray.verify.work import (
 
 Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
 """Checks slices, and gives what became of each in any order."""
-
-_READERS = 16  # opening a remote file is waiting
 
 
 def verify_output(
@@ -72,17 +72,7 @@ def verify_output(
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
-    sizes = _listing(folder, inputs, files=not read_files)
-    sound = []
-    for each, read in zip(expected, _records(folder, expected, sizes), strict=True):
-        found = list(_checked(each, read, inputs, sizes, read_files=read_files))
-        result.problems += found
-        if isinstance(read, _Read) and not found:
-            sound.append((each, read))
-    for _, read in sound:
-        result.shards += len(read.record.values["shards"])
-        result.documents += read.record.values["documents"]["out"]
-        result.tokens += read.record.values["tokens"]
+    sound = _check_records(folder, expected, inputs, result, read_files=read_files)
     if len(sound) == len(expected):
         published = None if unpublished is not None else folder
         result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
@@ -100,11 +90,34 @@ class _Read:
     num_bytes: int
 
 
+def _check_records(
+    folder: Folder,
+    expected: Sequence[Expected],
+    inputs: Inputs,
+    result: Verification,
+    *,
+    read_files: bool,
+) -> list[tuple[Expected, _Read]]:
+    """Check the records by themselves, and give those that are sound."""
+    sizes = _listing(folder, inputs, files=not read_files)
+    sound = []
+    for each, read in zip(expected, _records(folder, expected, sizes), strict=True):
+        found = list(_checked(each, read, inputs, sizes, read_files=read_files))
+        result.problems += found
+        if isinstance(read, _Read) and not found:
+            sound.append((each, read))
+            values = read.record.values
+            result.shards += len(values["shards"])
+            result.documents += values["documents"]["out"]
+            result.tokens += values["tokens"]
+    return sound
+
+
 def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
     """Give names and sizes of the records, and of the files that they name if so asked."""
     prefixes = [RECORDS]
     if files:
-        prefixes += [f"{source.name}/" for source in inputs.plan.sources] + ["quarantine/"]
+        prefixes += [f"{source.name}/" for source in inputs.plan.sources] + [QUARANTINE]
     return {name: size for prefix in prefixes for name, size in folder.sizes(prefix).items()}
 
 
@@ -124,7 +137,7 @@ def _records(
             return str(error)
         return f"{name} is missing" if record is None else _Read(record, sizes[name])
 
-    with ThreadPoolExecutor(max_workers=_READERS) as pool:
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
         yield from pool.map(look, expected)
 
 

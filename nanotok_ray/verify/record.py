@@ -4,29 +4,23 @@ Takes the values of a record whose types are known to be right, and the slice it
 opens no file. Every function gives the problems it found.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nanotok_ray.document_index import index_bytes
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED
+from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shard_paths import is_inner_name
 from nanotok_ray.shard_rows import MOST
 
-_OWN_NAME = re.compile(r"(?:.*/)?([A-Za-z0-9_-]+?)-\d{5,}(?:-\d{3,})?-[0-9a-f]{16}\.[a-z]+")
-OPTIONAL_SUFFIXES = (".mask", ".ids")
 
-
-def record_problems(
-    values: Mapping[str, Any], *, item_bytes: int, each: Slice | None = None
-) -> Iterator[str]:
+def record_problems(values: Mapping[str, Any], *, item_bytes: int, each: Slice) -> Iterator[str]:
     """Give what a record contradicts itself or its slice in.
 
     Args:
         values: of a record that `read_record` gave, or one about to be written.
         item_bytes: of a token id.
-        each: the slice; None: any slice of the source, split and number that the record names.
+        each: the slice that it must stand for.
     """
     told = f"record {values['key'][:16]}"
     yield from _sums(values, told)
@@ -37,8 +31,7 @@ def record_problems(
     yield from names
     if not names:
         yield from _size_problems(values, item_bytes)
-    if each is not None:
-        yield from _slice_problems(values, each, told)
+    yield from _slice_problems(values, each, told)
 
 
 def listed_problems(values: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[str]:
@@ -113,47 +106,31 @@ def _is_rising(rows: Iterable[int]) -> bool:
     return True
 
 
-def _name_problems(values: Mapping[str, Any], each: Slice | None, told: str) -> Iterator[str]:
+def _name_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterator[str]:
     """Compare the names of shards and files with those that the slice gives them."""
-    shards, quarantine = _own_names(values, _stem_of(values) if each is None else each.stem)
+    folder, key = f"{each.source}/{each.split}", values["key"]
+    start = f"{folder}/{each.stem}-{each.number:05d}"
+    shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(values["shards"]))]
     if [shard["name"] for shard in values["shards"]] != shards:
         yield f"{told}: its shards are not named as those of its slice are"
+    expected = {f"{name}{suffix}" for name in shards for suffix in _suffixes(each)}
+    if values["documents"]["quarantined"]:
+        expected.add(f"{QUARANTINE}{folder}/{each.name_for(key)}.jsonl")
     found = [file["name"] for file in values["files"]]
-    foreign = set(found) - {f"{name}{suffix}" for name in shards for suffix in _SUFFIXES}
-    foreign -= {quarantine} if values["documents"]["quarantined"] else set()
-    for name in sorted(foreign | {name for name in found if not is_inner_name(name)}):
+    for name in sorted(set(found) - expected | {n for n in found if not is_inner_name(n)}):
         yield f"{told} names {name!r}, which is no file of its slice"
+    for name in sorted(expected - set(found)):
+        yield f"{told} does not name {name}"
     if len(set(found)) != len(found):
         yield f"{told} names a file twice"
-    with_mask = any(name.endswith(".mask") for name in found) if each is None else _is_chat(each)
-    needed = [f"{name}{suffix}" for name in shards for suffix in (".bin", ".idx")]
-    needed += [f"{name}.mask" for name in shards if with_mask]
-    with_ids = each is not None and each.id_column is not None
-    needed += [f"{name}.ids" for name in shards if with_ids]
-    needed += [quarantine] if values["documents"]["quarantined"] else []
-    for name in sorted(set(needed) - set(found)):
-        yield f"{told} does not name {name}"
 
 
-_SUFFIXES = (".bin", ".idx", *OPTIONAL_SUFFIXES)
-
-
-def _is_chat(each: Slice) -> bool:
-    return each.kind == "chat"
-
-
-def _stem_of(values: Mapping[str, Any]) -> str:
-    names = [own["name"] for own in values["files"][:1]]
-    found = _OWN_NAME.fullmatch(names[0]) if names else None
-    return found[1] if found else ""
-
-
-def _own_names(values: Mapping[str, Any], stem: str) -> tuple[list[str], str]:
-    """Give the names of the shards and of the quarantine file."""
-    own, key = values["slice"], values["key"][:16]
-    folder, start = f"{own['source']}/{own['split']}", f"{stem}-{own['number']:05d}"
-    shards = [f"{folder}/{start}-{number:03d}-{key}" for number in range(len(values["shards"]))]
-    return shards, f"quarantine/{folder}/{start}-{key}.jsonl"
+def _suffixes(each: Slice) -> Iterator[str]:
+    yield from (".bin", ".idx")
+    if each.kind == "chat":
+        yield ".mask"
+    if each.id_column is not None:
+        yield ".ids"
 
 
 def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """One record against its files, each read once: sizes, sha256, index, ids, masks, quarantine.
 
 Every function gives the problems it found, each naming the file and what was expected. A worker
-calls `check_record` before it writes the record, and verification calls it again.
+calls `check_files` before it writes the record, and verification calls it again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,35 +13,19 @@ import numpy.typing as npt
 from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_index import check_sequences, unpack_index
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.plan import Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify.file_check import Kept, Largest, Lines, Use, read_once
-from nanotok_ray.verify.record import record_problems, size_problem
-
-
-def check_record(
-    folder: Folder,
-    values: Mapping[str, Any],
-    *,
-    item_bytes: int,
-    num_ids: int,
-    each: Slice | None = None,
-) -> Iterator[str]:
-    """Compare a record with its slice, if that is given, and its files with what it says of them.
-
-    Raises:
-        TransientIOError: a remote store failed in a way that may pass.
-    """
-    problems = list(record_problems(values, item_bytes=item_bytes, each=each))
-    yield from problems
-    if not problems:
-        yield from check_files(folder, values, item_bytes=item_bytes, num_ids=num_ids)
+from nanotok_ray.verify.record import size_problem
 
 
 def check_files(
     folder: Folder, values: Mapping[str, Any], *, item_bytes: int, num_ids: int
 ) -> Iterator[str]:
-    """Compare the files of a record that is sound by itself with what it says of them."""
+    """Compare the files of a record that is sound by itself with what it says of them.
+
+    Raises:
+        TransientIOError: a remote store failed in a way that may pass.
+    """
     shards = {shard["name"]: shard for shard in values["shards"]}
     for file in values["files"]:
         stem, _, suffix = file["name"].rpartition(".")
@@ -84,15 +68,23 @@ def _check_values(
         yield f"{file['name']} holds {seen.value}, values go up to {below - 1}"
 
 
+def _kept_bytes(
+    folder: Folder, file: Mapping[str, Any]
+) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
+    """Give the bytes of a file, None after problems."""
+    seen = Kept()
+    problems = list(_check_bytes(folder, file, seen))
+    yield from problems
+    return None if problems else np.frombuffer(seen.data, dtype=np.uint8)
+
+
 def _check_index(
     folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any], *, item_bytes: int
 ) -> Iterator[str]:
-    name, seen = file["name"], Kept()
-    problems = list(_check_bytes(folder, file, seen))
-    yield from problems
-    if problems:
+    name = file["name"]
+    data = yield from _kept_bytes(folder, file)
+    if data is None:
         return
-    data: npt.NDArray[np.uint8] = np.frombuffer(seen.data, dtype=np.uint8)
     try:
         positions, own_bytes = unpack_index(data, name=name)
         check_sequences(data, name=name)
@@ -111,14 +103,11 @@ def _check_index(
 def _check_document_ids(
     folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
 ) -> Iterator[str]:
-    name, seen = file["name"], Kept()
-    problems = list(_check_bytes(folder, file, seen))
-    yield from problems
-    if problems:
+    data = yield from _kept_bytes(folder, file)
+    if data is None:
         return
-    data: npt.NDArray[np.uint8] = np.frombuffer(seen.data, dtype=np.uint8)
     try:
-        DocumentIds(data, name=name, documents=shard["documents"])
+        DocumentIds(data, name=file["name"], documents=shard["documents"])
     except CorruptOutputError as error:
         yield str(error)
 

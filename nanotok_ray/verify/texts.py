@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.id_array import Ids
@@ -44,7 +44,7 @@ class TextFrame:
         ends = np.cumsum(lengths)
         wrong, is_text = self._framed(ids, ends - lengths, ends)
         inner = ids[is_text] if size else ids
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths - size)])
+        bounds = offsets_of(lengths - size)
         # Decoded, the name of a special token and the token itself look the same.
         lowest = NUM_BYTES + len(self.tokenizer.model.merges)
         special = np.flatnonzero(inner >= lowest)
@@ -52,7 +52,7 @@ class TextFrame:
             wrong[np.searchsorted(bounds, special, side="right") - 1] = True
             inner = np.where(inner >= lowest, inner.dtype.type(0), inner)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(inner, bounds, as_bytes=True))
-        return np.flatnonzero(wrong | _unequal(decoded, documents))
+        return np.flatnonzero(wrong | unequal(decoded, documents))
 
     def _framed(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class TextFrame:
         return wrong, is_text
 
 
-def _unequal(own: Documents, other: Documents) -> npt.NDArray[np.bool_]:
+def unequal(own: Documents, other: Documents) -> npt.NDArray[np.bool_]:
     """Tell of each document whether it is another than that of the other batch."""
     lengths, expected = np.diff(own.offsets), np.diff(other.offsets)
     if not np.array_equal(lengths, expected):

@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Literal
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError
@@ -19,7 +18,7 @@ from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import expected_tokenizer
 from nanotok_ray.verify.deep import compare_all
 from nanotok_ray.verify.sample import compare_some
 from nanotok_ray.verify.shard import check_files
@@ -91,7 +90,9 @@ def check_slice(work: SliceWork) -> SliceCheck:
     if problems or work.level == "files":
         return SliceCheck(problems=problems)
     compare = compare_all if work.level == "deep" else compare_some
-    tokenizer = _tokenizer(folder.join(TOKENIZER_FOLDER), work.settings.tokenizer_sha256)
+    # The span table is not trusted here.
+    sha256 = work.settings.tokenizer_sha256
+    tokenizer = expected_tokenizer(folder.join(TOKENIZER_FOLDER), sha256, span_table=False)
     source = by_content(work.slice)
     compared = compare(folder, source, values, tokenizer=tokenizer, settings=work.settings)
     return SliceCheck(
@@ -149,18 +150,3 @@ def _same_record(folder: Folder, work: SliceWork) -> dict[str, Any]:
     values = from_json(data, name=name, expected_format=RECORD_FORMAT)
     check_record_shape(values, name=name, of_shards=True)
     return values
-
-
-@lru_cache(maxsize=2)
-def _tokenizer(url: str, sha256: str) -> Tokenizer:
-    """Load the tokenizer once a process, without the span table, which is not trusted here.
-
-    Raises:
-        CorruptOutputError: the folder holds another one than the manifest names.
-    """
-    tokenizer = Tokenizer.load(url, span_table=False)
-    if tokenizer.sha256 != sha256:
-        raise CorruptOutputError(
-            f"{url} holds tokenizer {tokenizer.sha256[:16]}, the manifest names {sha256[:16]}"
-        )
-    return tokenizer

@@ -13,7 +13,9 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_index import unpack_index
+from nanotok_ray.documents import Documents
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder, open_input
@@ -41,6 +43,8 @@ class Run:
     ids: Ids
     """Of all of them, back to back."""
     mask: npt.NDArray[np.uint8] | None
+    document_ids: Documents | None
+    """What the source's `id_column` says of each, if the shards have that."""
 
     def told(self, document: int) -> str:
         """Name a document of the run."""
@@ -55,6 +59,7 @@ class _Shard:
     positions: npt.NDArray[np.int64]
     ids: BinaryIO
     mask: BinaryIO | None
+    document_ids: DocumentIds | None
     entries: list[tuple[Place, npt.NDArray[np.int64]]]
     """What is left of the source map, the next last."""
     next: int = 0
@@ -65,9 +70,16 @@ class WrittenDocuments:
     """Use as a context manager, which closes the files."""
 
     def __init__(
-        self, folder: Folder, shards: Sequence[Mapping[str, Any]], *, item_bytes: int, masks: bool
+        self,
+        folder: Folder,
+        shards: Sequence[Mapping[str, Any]],
+        *,
+        item_bytes: int,
+        with_mask: bool,
+        with_document_ids: bool,
     ) -> None:
-        self._folder, self._masks = folder, masks
+        self._folder = folder
+        self._with_mask, self._with_document_ids = with_mask, with_document_ids
         self._type = np.dtype(f"<u{item_bytes}")
         self._left = [*reversed(shards)]
         self._shard: _Shard | None = None
@@ -115,23 +127,35 @@ class WrittenDocuments:
 
     def _open(self, shard: Mapping[str, Any]) -> _Shard:
         name = shard["name"]
-        data = np.frombuffer(self._folder.read_bytes(f"{name}.idx"), dtype=np.uint8)
-        positions, _ = unpack_index(data, name=name)
+        positions, _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
         entries = [(_place(entry), mapped_rows(entry)) for entry in shard["source_map"]]
         return _Shard(
             name=name,
             positions=positions,
-            ids=self._stack.enter_context(open_input(self._folder.join(f"{name}.bin"))),
-            mask=self._stack.enter_context(open_input(self._folder.join(f"{name}.mask")))
-            if self._masks
+            ids=self._stream(f"{name}.bin"),
+            mask=self._stream(f"{name}.mask") if self._with_mask else None,
+            document_ids=DocumentIds(
+                self._bytes(f"{name}.ids"), name=f"{name}.ids", documents=len(positions) - 1
+            )
+            if self._with_document_ids
             else None,
             entries=entries[::-1],
         )
+
+    def _bytes(self, name: str) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self._folder.read_bytes(name), dtype=np.uint8)
+
+    def _stream(self, name: str) -> BinaryIO:
+        return self._stack.enter_context(open_input(self._folder.join(name)))
 
     def _read(self, shard: _Shard, rows: npt.NDArray[np.int64]) -> Run:
         bounds = shard.positions[shard.next : shard.next + len(rows) + 1]
         tokens = int(bounds[-1] - bounds[0])
         data = shard.ids.read(tokens * self._type.itemsize)
+        document_ids = None
+        if shard.document_ids is not None:
+            text, offsets = shard.document_ids.part(shard.next, shard.next + len(rows))
+            document_ids = Documents(data=text, offsets=offsets)
         run = Run(
             name=shard.name,
             first=shard.next,
@@ -141,6 +165,7 @@ class WrittenDocuments:
             mask=None
             if shard.mask is None
             else np.frombuffer(shard.mask.read(tokens), dtype=np.uint8),
+            document_ids=document_ids,
         )
         shard.next += len(rows)
         return run
