@@ -52,27 +52,27 @@ class Renderer:
         return render(piece, batch)
 
     def _texts(self, piece: int, batch: Batch) -> Rendered | None:
-        kept, ids, offsets = self._encode_all(piece, batch)
+        kept, ids, lengths = self._encode_all(piece, batch)
         if not len(kept):
             return None
         whole = len(kept) == len(batch.documents)
         self._account_texts(batch.documents if whole else batch.documents.take(kept))
-        return self._rendered(piece, batch, kept, ids=ids, lengths=np.diff(offsets))
+        return self._rendered(piece, batch, kept, ids=ids, lengths=lengths)
 
     def _encode_all(
         self, piece: int, batch: Batch
     ) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
-        """Give (kept, ids, offsets) of a batch, leaving out only what cannot be used."""
+        """Give (kept, ids, lengths) of a batch, leaving out only what cannot be used."""
         kept = np.arange(len(batch.documents), dtype=np.int64)
         try:
-            ids, offsets = self._encode(batch.documents)
+            ids, lengths = self._encode(batch.documents)
         except SplitError:
             kept = kept[[self._can_encode(piece, batch, index) for index in range(len(kept))]]
-            ids, offsets = self._encode(batch.documents.take(kept))
-        fits = np.diff(offsets) <= MAX_DOCUMENT_TOKENS
+            ids, lengths = self._encode(batch.documents.take(kept))
+        fits = lengths <= MAX_DOCUMENT_TOKENS
         if fits.all():
-            return kept, ids, offsets
-        for index, length in zip(kept[~fits], np.diff(offsets)[~fits], strict=True):
+            return kept, ids, lengths
+        for index, length in zip(kept[~fits], lengths[~fits], strict=True):
             self.reading.quarantine(piece, batch, int(index), reason=_too_many(int(length)))
         kept = kept[fits]
         return kept, *self._encode(batch.documents.take(kept))
@@ -86,13 +86,14 @@ class Renderer:
         return True
 
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Encode texts, those of a text source within the special tokens that stand around them."""
+        """Give all ids, and how many each text has; those of a source stand within their frame."""
         is_text = self.reading.slice.kind == "text"
         names = (self.settings.prepend, self.settings.append) if is_text else ((), ())
         before, after = ([self.tokenizer.encode_special(name) for name in own] for own in names)
-        return self.tokenizer.encode_documents(
+        ids, offsets = self.tokenizer.encode_documents(
             documents, before=before, after=after, gaps=self.settings.gaps
         )
+        return ids, np.diff(offsets)
 
     def _rendered(
         self,

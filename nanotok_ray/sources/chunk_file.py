@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _MAX_WINDOW_BYTES = 64 << 20
-_BLOCK_BYTES = 4 << 20
+_BLOCK_BYTES = 2 << 20  # more than what an opened file buffers, so that nothing is copied there
 _END_BYTES = 8  # length of the footer and the magic
 
 
@@ -30,7 +30,8 @@ class ChunkFile(PositionedFile):
     def __init__(self, url: str) -> None:
         self._file = open_input(url)
         super().__init__(size=self._file.seek(0, io.SEEK_END))
-        self._window = b""
+        self._buffer = bytearray()
+        self._window = memoryview(self._buffer)
         self._window_start = 0
 
     def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
@@ -39,18 +40,27 @@ class ChunkFile(PositionedFile):
         Gives what the headers of its pages say.
         """
         headers = PageHeaders()
-        self._window, self._window_start = b"", start
         is_kept = length <= _MAX_WINDOW_BYTES
-        blocks = []
+        room = self._room(length if is_kept else _BLOCK_BYTES)
+        filled = 0
         self._file.seek(start)
-        while length and (block := self._file.read(min(length, _BLOCK_BYTES))):
-            account.update(block)
-            headers.update(block)
-            length -= len(block)
-            if is_kept:
-                blocks.append(block)
-        self._window = b"".join(blocks)
+        while filled < length:
+            place = filled if is_kept else 0
+            block = room[place : place + min(_BLOCK_BYTES, length - filled)]
+            size = self._file.readinto(block)  # type: ignore[attr-defined]
+            if not size:
+                break
+            account.update(block[:size])
+            headers.update(block[:size])
+            filled += size
+        self._window, self._window_start = room[: filled if is_kept else 0], start
         return headers
+
+    def _room(self, size: int) -> memoryview:
+        """Give memory for so many bytes, the same again: new memory costs as much as reading."""
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)
 
     def version(self, *, again: bool = False) -> InputFile:
         """Tell which content it has: when it was opened, or again, by now."""
@@ -68,7 +78,7 @@ class ChunkFile(PositionedFile):
         size = max(0, self._size - self._position) if size < 0 else size
         start = self._position - self._window_start
         if start >= 0 and start + size <= len(self._window):
-            data = self._window[start : start + size]
+            data = bytes(self._window[start : start + size])
         else:
             self._file.seek(self._position)
             data = self._file.read(size)

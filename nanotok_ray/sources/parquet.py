@@ -170,6 +170,8 @@ class _Place:
         )
 
     def _has_too_large(self, array: pa.Array) -> bool:
+        if array.nbytes <= self.max_document_bytes:  # all of them together
+            return False
         longest = pc.max(pc.binary_length(array)).as_py()
         return longest is not None and int(longest) > self.max_document_bytes
 

@@ -60,16 +60,16 @@ class PageHeaders:
         self._skip = 0
         self._is_over = False
 
-    def update(self, data: bytes) -> None:
+    def update(self, data: bytes | memoryview) -> None:
         """Take the next stored bytes."""
         if self._header:
-            data, self._header = self._header + data, b""
+            data, self._header = self._header + bytes(data), b""
         place, self._skip = self._skip, 0
         while place < len(data) and not self._is_over:
             try:
                 page, place = _parse_page(data, place)
             except IndexError:  # the header goes on in the next bytes
-                self._header = data[place:]
+                self._header = bytes(data[place:])
                 self._is_over = len(self._header) > _MAX_HEADER_BYTES
                 return
             except (KeyError, ValueError):
@@ -113,7 +113,7 @@ def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
     return largest
 
 
-def _parse_page(data: bytes, place: int) -> tuple[Page, int]:
+def _parse_page(data: bytes | memoryview, place: int) -> tuple[Page, int]:
     """Give the page whose header begins at a place, and where the header ends.
 
     Raises:
@@ -131,7 +131,9 @@ def _parse_page(data: bytes, place: int) -> tuple[Page, int]:
     return page, end
 
 
-def _read_struct(data: bytes, place: int, *, path: str, depth: int) -> tuple[dict[str, int], int]:
+def _read_struct(
+    data: bytes | memoryview, place: int, *, path: str, depth: int
+) -> tuple[dict[str, int], int]:
     """Give the numbers of a struct of Thrift (compact) by their path, and where it ends."""
     fields: dict[str, int] = {}
     number = 0
@@ -157,7 +159,7 @@ def _read_struct(data: bytes, place: int, *, path: str, depth: int) -> tuple[dic
             place = _skip(data, place, kind)
 
 
-def _skip(data: bytes, place: int, kind: int) -> int:
+def _skip(data: bytes | memoryview, place: int, kind: int) -> int:
     """Give where a value ends of which nothing is wanted."""
     if kind == _BINARY:
         length, place = _read_varint(data, place)
@@ -170,12 +172,12 @@ def _skip(data: bytes, place: int, kind: int) -> int:
     return place + length
 
 
-def _read_number(data: bytes, place: int) -> tuple[int, int]:
+def _read_number(data: bytes | memoryview, place: int) -> tuple[int, int]:
     value, place = _read_varint(data, place)
     return (value >> 1) ^ -(value & 1), place
 
 
-def _read_varint(data: bytes, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes | memoryview, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[place]

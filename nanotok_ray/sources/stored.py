@@ -28,7 +28,7 @@ class ReadAccount:
         self._hash = hashlib.sha256()
         self.num_bytes = 0
 
-    def update(self, data: bytes) -> None:
+    def update(self, data: bytes | memoryview) -> None:
         """Add bytes that were read."""
         self._hash.update(data)
         self.num_bytes += len(data)
