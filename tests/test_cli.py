@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nanotok_ray import errors
 from nanotok_ray.cli import main
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
@@ -181,6 +182,34 @@ def test_help_teaches_with_examples_and_exit_codes(capsys):
         shown = capsys.readouterr().out
         assert "nanotok" in shown
         assert ("exit codes" in shown) == (command == [])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.RecipeError, 2),
+        (errors.SourceError, 2),
+        (errors.PlanError, 2),
+        (errors.QuarantineLimitError, 3),
+        (errors.VerificationError, 4),
+        (errors.CorruptOutputError, 4),
+        (errors.IncompleteOutputError, 4),
+        (errors.SliceError, 5),
+        (errors.SharedFolderError, 5),
+        (errors.TransientIOError, 5),
+        (errors.OutputInUseError, 6),
+        (errors.LeaseLostError, 6),
+        (KeyboardInterrupt, 130),
+    ],
+)
+def test_each_kind_of_failure_has_its_exit_code(job, capsys, monkeypatch, error, code):
+    def fail(*_, **__):
+        raise error("what happened")
+
+    monkeypatch.setattr("nanotok_ray.cluster.job.prepare", fail)
+    assert main(["prepare", job[0]]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["status"] == ("interrupted" if code == 130 else "failed")
 
 
 @pytest.mark.parametrize("job_name", ["prepare", "train_tokenizer", "tokenize_corpus"])
