@@ -11,8 +11,6 @@ round that is not equal is kept and named. Exits 1 if there was one.
 import argparse
 import itertools
 import json
-import os
-import secrets
 import shutil
 import statistics
 import tempfile
@@ -20,15 +18,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-os.environ |= {
-    "RAY_AUTH_MODE": "token",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    "RAY_TMPDIR": "/tmp",
-}
-os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # drivers import this file too
-
-from tests import chaos_cluster, chaos_s3  # Ray reads the environment on import
+import tests.ray_environment  # noqa: F401 - Ray reads it when it is imported
+from tests import chaos_cluster, chaos_s3
 from tests.chaos_cluster import Round, cluster_rounds
 from tests.chaos_s3 import s3_rounds
 

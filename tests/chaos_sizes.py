@@ -11,8 +11,6 @@ difference.
 
 import argparse
 import json
-import os
-import secrets
 import sysconfig
 import tempfile
 import time
@@ -21,6 +19,7 @@ from pathlib import Path
 
 import rustbpe
 
+import tests.ray_environment  # noqa: F401 - Ray reads it when it is imported
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.tokenizer import Tokenizer
@@ -53,12 +52,6 @@ def main() -> int:
     parser.add_argument("--slices", default="1,3,16,200")
     parser.add_argument("--nodes", default="1,3")
     options = parser.parse_args()
-    os.environ |= {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_TMPDIR": "/tmp",
-    }
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         size, expected = write_corpus(root)

@@ -1,22 +1,13 @@
-"""Settings of every test run: Ray's environment before anything imports Ray, Hypothesis' sizes.
-
-Authentication is said explicitly: unset, it depends on Ray's version and on what an earlier
-session left in the home folder.
-"""
+"""Settings of every test run: Ray's environment before anything imports Ray, Hypothesis' sizes."""
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
 from hypothesis import settings
 
-os.environ["RAY_AUTH_MODE"] = "token"
-os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
-os.environ["RAY_TMPDIR"] = "/tmp"  # not TMPDIR: the path of a socket has at most 107 bytes
+import tests.ray_environment  # noqa: F401 - Ray reads it when it is imported
 
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("default", max_examples=100, deadline=None)
