@@ -4,12 +4,15 @@ import hashlib
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nanotok_ray.recipe import Recipe, parse_recipe
+from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
 
 WORDS = [
     *("the", "a", "of", "it's", "we'll", "THEY'RE", "naïve", "数据", "данные", "🙂", "e\u0301"),
@@ -102,6 +105,20 @@ slice_bytes = 3000
 def recipe(root: Path, out: Path, *overrides: str) -> Recipe:
     """Give the recipe of `write_corpus`."""
     return parse_recipe(RECIPE.format(root=root, out=out), overrides=overrides)
+
+
+def shard_settings(tokenizer: Tokenizer, **others: Any) -> ShardSettings:
+    """Give settings of a text source as a job has them, but for what is said otherwise."""
+    values: dict[str, Any] = {
+        "tokenizer_sha256": tokenizer.sha256,
+        "gaps": "spans",
+        "prepend": ("<|bos|>",),
+        "append": (),
+        "max_document_bytes": 2**30,
+        "max_shard_tokens": 10**6,
+        "max_tokens": None,
+    }
+    return ShardSettings(**(values | others))
 
 
 def contents(folder: Path, *, leave_out: tuple[str, ...] = ("run",)) -> dict[str, str]:

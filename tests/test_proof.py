@@ -11,13 +11,13 @@ from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.errors import ProofError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.shards import ShardSettings, tokenize_slice
 from nanotok_ray.shards import second_opinion as opinions
+from nanotok_ray.shards import tokenize_slice
 from nanotok_ray.shards.prover import LONG_SPAN, LOOKS_FURTHER, Prover
 from nanotok_ray.shards.sample import WINDOW_BYTES, Sample
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
-from tests.small_corpus import conversations, recipe, texts, write_corpus
+from tests.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
 
 LEARNED = Tokenizer.train_from_iterator(texts(200, seed=1), vocab_size=500)
 LONG = "".join(texts(3000, seed=2))
@@ -25,15 +25,8 @@ assert len(LONG.encode()) > 3 * WINDOW_BYTES
 
 
 def settings(tokenizer=LEARNED, **others):
-    """Give settings of a text source."""
-    values = {"prepend": ("<|bos|>",), "append": ("<|user_end|>",), "max_tokens": None} | others
-    return ShardSettings(
-        tokenizer_sha256=tokenizer.sha256,
-        gaps="spans",
-        max_document_bytes=2**30,
-        max_shard_tokens=10**6,
-        **values,
-    )
+    """Give settings of a text source with special tokens on both sides."""
+    return shard_settings(tokenizer, **({"append": ("<|user_end|>",)} | others))
 
 
 def own_tokenizer(*merges, pattern=r"\p{L}+|\s+"):

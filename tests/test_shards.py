@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.plan import make_plan
-from nanotok_ray.shards import ShardSettings, tokenize_slice
+from nanotok_ray.shards import tokenize_slice
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.shards.writer import Rendered, ShardWriter
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.small_corpus import conversations, recipe, texts, write_corpus
+from tests.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
 
 PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
 
@@ -90,15 +90,7 @@ def job(tmp_path):
     """Give the slices of a small corpus, a tokenizer, and settings."""
     write_corpus(tmp_path / "in")
     tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
-    settings = ShardSettings(
-        tokenizer_sha256=tokenizer.sha256,
-        gaps="spans",
-        prepend=("<|bos|>",),
-        append=(),
-        max_document_bytes=2**30,
-        max_shard_tokens=10**6,
-        max_tokens=None,
-    )
+    settings = shard_settings(tokenizer)
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
     return {each.source: each for each in plan.slices(split="train")}, tokenizer, settings
 

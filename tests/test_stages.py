@@ -8,12 +8,11 @@ import pytest
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.plan import make_plan
-from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.slices import SliceReading
 from nanotok_ray.storage import local
 from nanotok_ray.tokenizer import Tokenizer
-from tests.small_corpus import recipe, texts, write_corpus
+from tests.small_corpus import recipe, shard_settings, texts, write_corpus
 
 
 @pytest.fixture
@@ -22,15 +21,7 @@ def work(tmp_path):
     tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
     tokenizer.save(tmp_path / "out/tokenizer")
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
-    settings = ShardSettings(
-        tokenizer_sha256=tokenizer.sha256,
-        gaps="spans",
-        prepend=("<|bos|>",),
-        append=(),
-        max_document_bytes=2**30,
-        max_shard_tokens=10**6,
-        max_tokens=None,
-    )
+    settings = shard_settings(tokenizer)
     return TokenizeWork(
         slice=next(plan.slices()),
         settings=settings,
