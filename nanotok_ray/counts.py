@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from nanotok_ray import _core, chat
@@ -75,13 +76,7 @@ def count_slice(
         spans=counter.total(),
         num_gaps=counter.num_gaps(),
     )
-    with folder.create(f"{name}.arrow") as file:
-        file.write(pack_counts(counter.sorted_run(), origin))
-    files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
-    if reading.quarantined:
-        listed = f"{name}.quarantine.jsonl"
-        size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
-        files.append({"name": listed, "size": size, "sha256": sha256})
+    data = pack_counts(counter.sorted_run(), origin)
     return {
         "format": RECORD_FORMAT,
         "stage": "count",
@@ -96,8 +91,22 @@ def count_slice(
         "spans": counter.total(),
         "distinct_spans": counter.num_distinct(),
         "gaps": counter.num_gaps(),
-        "files": files,
+        "files": _write_files(data, reading, folder=folder, name=name),
     }
+
+
+def _write_files(
+    data: pa.Buffer, reading: SliceReading, *, folder: Folder, name: str
+) -> list[dict[str, Any]]:
+    """Write the count file, and the quarantine file if there is something for it."""
+    with folder.create(f"{name}.arrow") as file:
+        file.write(data)
+    files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
+    if reading.quarantined:
+        listed = f"{name}.quarantine.jsonl"
+        size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
+        files.append({"name": listed, "size": size, "sha256": sha256})
+    return files
 
 
 @dataclass(slots=True)
