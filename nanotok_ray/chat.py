@@ -9,10 +9,10 @@ function and knows no tokenizer; never changes its input.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import SourceError
+from nanotok_ray.segments import Segment, compose
 
 MALFORMED = (AssertionError, LookupError, TypeError, ValueError)
 """What a malformed conversation raises; `reason_of` words it."""
@@ -22,21 +22,10 @@ _PARTS: dict[str, tuple[str, str, int] | None] = {
     "python": ("<|python_start|>", "<|python_end|>", 1),
     "python_output": ("<|output_start|>", "<|output_end|>", 0),
 }
-"""The tokens around a part of an assistant's message, and its mask: what a tool puts out was not
-written by the assistant, so nothing is learned from it."""
+"""The tokens around a part of an assistant's message, whose role is its type, and its mask: what a
+tool puts out was not written by the assistant, so nothing is learned from it."""
 
 Conversation = Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
-    """A stretch of a rendered conversation."""
-
-    text: str
-    """The name of a special token, or a text that is encoded on its own."""
-    is_special: bool
-    mask: int
-    """1: train on these tokens."""
 
 
 def parse_conversation(line: bytes) -> dict[str, Any]:
@@ -73,7 +62,7 @@ def layout(conversation: Conversation) -> Iterator[Segment]:
         AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
     """
     messages = _merge_system(conversation["messages"])
-    yield _special("<|bos|>")
+    yield _special("<|bos|>", role="bos")
     for number, message in enumerate(messages):
         expected = "assistant" if number % 2 else "user"
         if message["role"] != expected:
@@ -101,13 +90,8 @@ def render(
     Raises:
         AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
     """
-    ids: list[int] = []
-    mask: list[int] = []
-    for segment in layout(conversation):
-        own = [special_id(segment.text)] if segment.is_special else encode(segment.text)
-        ids.extend(own)
-        mask.extend([segment.mask] * len(own))
-    return ids[:max_tokens], mask[:max_tokens]
+    composed = compose(encode, special_id, layout(conversation))
+    return composed.ids[:max_tokens], composed.mask[:max_tokens]
 
 
 def render_for_completion(
@@ -188,21 +172,21 @@ def _user(content: object) -> Iterator[Segment]:
     if not isinstance(content, str):
         text = "User messages are simply expected to be strings"
         raise AssertionError(text)  # noqa: TRY004 - nanochat's
-    yield _special("<|user_start|>")
-    yield _text(content, mask=0)
-    yield _special("<|user_end|>")
+    yield _special("<|user_start|>", role="user")
+    yield _text(content, mask=0, role="user")
+    yield _special("<|user_end|>", role="user")
 
 
 def _assistant(content: object) -> Iterator[Segment]:
-    yield _special("<|assistant_start|>")
+    yield _special("<|assistant_start|>", role="assistant")
     if isinstance(content, str):
-        yield _text(content, mask=1)
+        yield _text(content, mask=1, role="assistant")
     elif isinstance(content, list):
         for part in content:
             yield from _part(part)
     else:
         raise ValueError(f"Unknown content type: {type(content)}")  # noqa: TRY004 - nanochat's
-    yield _special("<|assistant_end|>", mask=1)
+    yield _special("<|assistant_end|>", mask=1, role="assistant")
 
 
 def _part(part: Mapping[str, Any]) -> Iterator[Segment]:
@@ -215,20 +199,20 @@ def _part(part: Mapping[str, Any]) -> Iterator[Segment]:
         raise ValueError(f"Unknown part type: {kind}")
     around = _PARTS[kind]
     if around is None:
-        yield _text(text, mask=1)
+        yield _text(text, mask=1, role="assistant")
         return
     start, end, mask = around
-    yield _special(start, mask=mask)
-    yield _text(text, mask=mask)
-    yield _special(end, mask=mask)
+    yield _special(start, mask=mask, role=kind)
+    yield _text(text, mask=mask, role=kind)
+    yield _special(end, mask=mask, role=kind)
 
 
-def _special(name: str, *, mask: int = 0) -> Segment:
-    return Segment(text=name, is_special=True, mask=mask)
+def _special(name: str, *, role: str, mask: int = 0) -> Segment:
+    return Segment(text=name, is_special=True, mask=mask, role=role)
 
 
-def _text(text: str, *, mask: int) -> Segment:
-    return Segment(text=text, is_special=False, mask=mask)
+def _text(text: str, *, role: str, mask: int) -> Segment:
+    return Segment(text=text, is_special=False, mask=mask, role=role)
 
 
 def _check_messages(messages: list[Any]) -> None:

@@ -18,6 +18,7 @@ mod automaton;
 mod backtrack;
 mod chunks;
 mod classes;
+mod composition;
 mod counter;
 mod counts;
 mod cpu;
@@ -63,6 +64,7 @@ mod zeros;
 #[cfg(test)]
 mod naive;
 
+pub use composition::{Composition, Part, Stretch};
 pub use counts::SpanCounts;
 pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
