@@ -4,8 +4,8 @@ Takes a slice; what it leaves out, it quarantines. Knows neither Ray, nor what a
 like inside, nor how merges are learned.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nanotok_ray import _core, chat
+from nanotok_ray import _core
 from nanotok_ray.count_file import COUNTS_FORMAT, pack_counts
 from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import write_quarantine
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
-from nanotok_ray.slices import SliceReading, split_reason
+from nanotok_ray.rendering import texts_of
+from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
+from nanotok_ray.vision import PLACEHOLDER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +41,8 @@ class CountSettings:
     """Code points of a document that are counted; None: all."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A larger document is quarantined."""
+    grounding: tuple[str, ...] = ()
+    """Special tokens that are recognised where a vision document spells them out."""
     budget: int | None = None
     """Code points left for this slice under max_chars: counting ends after the document that
     passes it; None: no limit."""
@@ -45,6 +50,8 @@ class CountSettings:
     def key(self, each: Slice) -> str:
         """Give the key of the count file of a slice."""
         own = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
+        if not self.grounding:  # as of sources that cannot have any
+            del own["grounding"]
         return key_of({"slice": each.key, "counting": own})
 
 
@@ -63,9 +70,9 @@ def count_slice(
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
     account = _Account(budget=settings.budget)
     for piece, batch in reading:
-        for index, texts in _texts(reading, piece, batch):
-            chosen = account.take(_capped(texts, settings.doc_cap))
-            _update(counter, chosen, reading=reading, piece=piece, batch=batch, index=index)
+        texts, bounds = _texts(reading, settings, piece, batch)
+        chosen = account.take(_capped(texts, settings.doc_cap))
+        _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch)
         if account.is_spent:
             break
     origin = CountOrigin(
@@ -137,59 +144,47 @@ class _Account:
 
 
 def _texts(
-    reading: SliceReading, piece: int, batch: Batch
-) -> Iterator[tuple[int | None, Documents]]:
-    """Give (index in the batch, texts): a text batch at once, conversations one by one."""
-    if reading.slice.kind == "text":
-        yield None, batch.documents
-        return
-    for index in range(len(batch.documents)):
-        try:
-            texts = chat.message_texts(chat.parse_conversation(batch.documents[index]))
-        except chat.MALFORMED as error:
-            reading.quarantine(piece, batch, index, reason=chat.reason_of(error))
-            continue
-        yield index, Documents.from_strings(texts)
+    reading: SliceReading, settings: CountSettings, piece: int, batch: Batch
+) -> tuple[Documents, npt.NDArray[np.int64]]:
+    """Give the texts of a batch, and the number of each document's first, and the end."""
+    each = reading.slice
+    if each.kind == "text":
+        return batch.documents, np.arange(len(batch.documents) + 1)
+    name = each.pieces[piece].dialect
+    assert name is not None, "the plan names the dialect of every such file"
+    dialect = Dialect(
+        kind=each.kind, name=name, image_token=PLACEHOLDER, grounding=settings.grounding
+    )
+    found = texts_of(dialect, batch.documents)
+    for index, reason in found.problems.items():
+        reading.quarantine(piece, batch, index, reason=reason)
+    return found.texts, found.bounds
 
 
 def _update(
     counter: _core.SpanCounts,
     texts: Documents,
+    bounds: npt.NDArray[np.int64],
     *,
     reading: SliceReading,
     piece: int,
     batch: Batch,
-    index: int | None,
 ) -> None:
-    """Count texts; those that cannot be split are quarantined, the others of the batch still count.
+    """Count texts; a document that cannot be split is quarantined, the others still count.
 
-    An update that fails counts nothing of its call, so a failed batch is counted text by text; the
-    texts of one conversation count together or not at all.
+    An update that fails counts nothing of its call, so a failed batch is counted document by
+    document; the texts of one conversation count together or not at all.
     """
     try:
         counter.update(texts.data, texts.offsets)
-    except SplitError as error:
-        if index is not None or len(texts) == 1:
-            reading.quarantine(piece, batch, index or 0, reason=split_reason(error))
-            return
-        for number in range(len(texts)):
-            _update_one(counter, texts, number, reading=reading, piece=piece, batch=batch)
-
-
-def _update_one(
-    counter: _core.SpanCounts,
-    texts: Documents,
-    number: int,
-    *,
-    reading: SliceReading,
-    piece: int,
-    batch: Batch,
-) -> None:
-    one = texts.take([number])
-    try:
-        counter.update(one.data, one.offsets)
-    except SplitError as error:
-        reading.quarantine(piece, batch, number, reason=split_reason(error))
+    except SplitError:
+        ends = np.minimum(bounds, len(texts)).tolist()
+        for number, (start, end) in enumerate(pairwise(ends)):
+            own = texts.part(start, end)
+            try:
+                counter.update(own.data, own.offsets)
+            except SplitError as error:
+                reading.quarantine(piece, batch, number, reason=error.reason)
 
 
 def _capped(texts: Documents, doc_cap: int | None) -> Documents:

@@ -21,6 +21,15 @@ class PatternError(NanotokError, ValueError):
 class SplitError(NanotokError, ValueError):
     """A document cannot be split: the regex engine gave up, or it has a gap and must not."""
 
+    @property
+    def reason(self) -> str:
+        """Why, without the document's number in a batch that nobody else knows.
+
+        >>> SplitError("document 3 cannot be split at byte 7: a gap").reason
+        'cannot be split: at byte 7: a gap'
+        """
+        return f"cannot be split: {str(self).partition(' cannot be split ')[2] or self}"
+
 
 class TokenizerError(NanotokError, ValueError):
     """A tokenizer, its files or its arguments are wrong."""

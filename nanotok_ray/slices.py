@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.errors import SplitError
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import MAX_ID_CHARS, SKIPPED, Quarantined, QuarantineEntry
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
@@ -136,15 +135,6 @@ class SliceReading:
                 id=None if bad.id is None else bad.id[:MAX_ID_CHARS],
             )
         )
-
-
-def split_reason(error: SplitError) -> str:
-    """Word why a document cannot be split, without its number in a batch that nobody else knows.
-
-    >>> split_reason(SplitError("document 3 cannot be split at byte 7: a gap"))
-    'cannot be split: at byte 7: a gap'
-    """
-    return f"cannot be split: {str(error).partition(' cannot be split ')[2] or error}"
 
 
 def in_split(batch: Batch, *, split: str, share: str) -> npt.NDArray[np.int64]:

@@ -12,6 +12,7 @@ from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
 from nanotok_ray.cluster.probes import output_folder
+from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
@@ -60,18 +61,7 @@ class Tokenizing:
 
 def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:
     """Say what is to be tokenized and what is done already."""
-    settings = {
-        source.name: ShardSettings(
-            tokenizer_sha256=tokenizer.sha256,
-            gaps=recipe.tokenizer.gaps,
-            prepend=source.prepend,
-            append=source.append,
-            max_document_bytes=recipe.limits.max_document_bytes,
-            max_shard_tokens=recipe.limits.shard_tokens(tokenizer.model.id_bytes),
-            max_tokens=recipe.limits.max_tokens if source.kind == "chat" else None,
-        )
-        for source in recipe.sources
-    }
+    settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
     records = tuple(
         None if record is not None and is_skipped(record) else record

@@ -1,24 +1,29 @@
 """Batches of a slice to documents ready to be written: framed texts, rendered conversations.
 
-Quarantines what cannot be used and keeps the account that the record states. Knows no files.
+Quarantines what cannot be used, does with documents that are too long or have nothing to train on
+what the recipe says, and keeps the account that the record states. Knows no files.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray import _core, chat
+from nanotok_ray import _core
 from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
+from nanotok_ray.rendering import BatchRenderer, RenderedBatch
+from nanotok_ray.segments import ROLES
+from nanotok_ray.shards.keeping import Keeping
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.writer import Rendered
-from nanotok_ray.slices import SliceReading, split_reason
+from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
 from nanotok_ray.tokenizer import Tokenizer
+
+_BLOCK = 1 << 20
 
 
 @dataclass(slots=True)
@@ -29,12 +34,23 @@ class Account:
     """UTF-8 bytes of the texts that were encoded."""
     special_text: int = 0
     """How often a special token was spelled out in the texts, where it stays text."""
+    over_max_tokens: int = 0
+    """Conversations and vision documents of more than max_tokens, whatever became of them."""
     truncated: int = 0
-    """Conversations cut at max_tokens."""
+    """Those of them that were cut."""
     trainable_tokens: int = 0
     """Tokens under mask 1."""
     without_trainable_token: int = 0
-    """Conversations without any."""
+    """Conversations and vision documents without any, whatever became of them."""
+    images: int = 0
+    roles: dict[str, int] = field(default_factory=dict)
+    """Tokens of each role, of conversations and vision documents."""
+    special_tokens: dict[str, int] = field(default_factory=dict)
+    """How often each special token was written."""
+
+    def add_special(self, name: str, count: int) -> None:
+        """Note that a special token was written so often."""
+        self.special_tokens[name] = self.special_tokens.get(name, 0) + count
 
 
 @dataclass(slots=True)
@@ -45,6 +61,7 @@ class Renderer:
     tokenizer: Tokenizer
     reading: SliceReading
     account: Account = field(default_factory=Account)
+    _renderers: dict[str, BatchRenderer] = field(default_factory=dict)
 
     def render(self, piece: int, batch: Batch) -> Rendered | None:
         """Give the documents of a batch that could be used; None if there is none."""
@@ -81,14 +98,13 @@ class Renderer:
         try:
             self._encode(batch.documents.take([index]))
         except SplitError as error:
-            self.reading.quarantine(piece, batch, index, reason=split_reason(error))
+            self.reading.quarantine(piece, batch, index, reason=error.reason)
             return False
         return True
 
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Give all ids, and how many each text has; those of a source stand within their frame."""
-        is_text = self.reading.slice.kind == "text"
-        names = (self.settings.prepend, self.settings.append) if is_text else ((), ())
+        """Give all ids, and how many each text has within its frame."""
+        names = (self.settings.prepend, self.settings.append)
         before, after = ([self.tokenizer.encode_special(name) for name in own] for own in names)
         ids, offsets = self.tokenizer.encode_documents(
             documents, before=before, after=after, gaps=self.settings.gaps
@@ -104,12 +120,14 @@ class Renderer:
         ids: Ids,
         lengths: npt.NDArray[np.int64],
         mask: npt.NDArray[np.uint8] | None = None,
+        images: npt.NDArray[np.int64] | None = None,
     ) -> Rendered:
         document_ids = batch.document_ids
         return Rendered(
             ids=ids,
             lengths=lengths,
             mask=mask,
+            images=images,
             sizes=np.diff(batch.documents.offsets)[kept],
             piece=piece,
             group=batch.group,
@@ -119,66 +137,72 @@ class Renderer:
         )
 
     def _conversations(self, piece: int, batch: Batch) -> Rendered | None:
-        ids: list[int] = []
-        mask: list[int] = []
-        lengths: list[int] = []
-        kept: list[int] = []
-        texts: list[str] = []
-        for index in range(len(batch.documents)):
-            try:
-                conversation = chat.parse_conversation(batch.documents[index])
-                own_ids, own_mask = self._render(conversation)
-            except SplitError as error:
-                self.reading.quarantine(piece, batch, index, reason=split_reason(error))
-                continue
-            except chat.MALFORMED as error:
-                self.reading.quarantine(piece, batch, index, reason=chat.reason_of(error))
-                continue
-            ids += own_ids
-            mask += own_mask
-            lengths.append(len(own_ids))
-            kept.append(index)
-            texts += chat.message_texts(conversation)
-            self.account.without_trainable_token += 1 not in own_mask
-        if not kept:
+        rendered = self._batch_renderer(piece).render(batch.documents)
+        keeping = Keeping.of(rendered, self.settings)
+        for index, reason in keeping.left_out.items():
+            self.reading.quarantine(piece, batch, index, reason=reason)
+        self.account.over_max_tokens += keeping.too_long
+        self.account.truncated += keeping.cut
+        self.account.without_trainable_token += keeping.untrainable
+        if not len(keeping.kept):
             return None
-        self._account_texts(Documents.from_strings(texts))
-        self.account.trainable_tokens += sum(mask)
+        self._account_labels(rendered, keeping)
+        is_vision = self.reading.slice.kind == "vision"
         return self._rendered(
             piece,
             batch,
-            np.asarray(kept, dtype=np.int64),
-            ids=_narrow(ids, self.tokenizer.model.id_bytes),
-            lengths=np.asarray(lengths, dtype=np.int64),
-            mask=np.asarray(mask, dtype=np.uint8),
+            keeping.kept,
+            ids=keeping.ids,
+            lengths=keeping.lengths,
+            mask=keeping.labels & np.uint8(1),
+            images=keeping.images if is_vision else None,
         )
 
-    def _render(self, conversation: chat.Conversation) -> tuple[list[int], list[int]]:
-        """Render a conversation, cut it where the recipe says so, and count that."""
-        ids, mask = chat.render(
-            self._encode_text, self.tokenizer.encode_special, conversation, max_tokens=None
-        )
-        limit = self.settings.max_tokens
-        if limit is not None and len(ids) > limit:
-            self.account.truncated += 1
-        return ids[:limit], mask[:limit]
+    def _batch_renderer(self, piece: int) -> BatchRenderer:
+        """Give the renderer of a piece's dialect."""
+        each = self.reading.slice
+        name = each.pieces[piece].dialect
+        assert name is not None, "the plan names the dialect of every such file"
+        if name not in self._renderers:
+            dialect = self.settings.dialect(each.kind, name)
+            renderer = self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
+            self._renderers[name] = renderer
+        return self._renderers[name]
 
-    def _encode_text(self, text: str) -> list[int]:
-        ids, _ = self._encode(Documents.from_strings([text]))
-        numbers: list[int] = ids.tolist()
-        return numbers
+    def _account_labels(self, rendered: RenderedBatch, keeping: Keeping) -> None:
+        """Count what was kept of a batch."""
+        own = self.account
+        own.text_bytes += int(rendered.sizes[keeping.kept, 0].sum())
+        own.special_text += int(rendered.sizes[keeping.kept, 1].sum())
+        own.trainable_tokens += int(np.count_nonzero(keeping.labels & np.uint8(1)))
+        own.images += len(keeping.images)
+        for name, count in zip(ROLES, _role_counts(keeping.labels), strict=True):
+            if count:
+                own.roles[name] = own.roles.get(name, 0) + count
+        numbers, counts = np.unique(
+            keeping.ids[keeping.ids >= self.tokenizer.num_text_ids], return_counts=True
+        )
+        names = {number: name for name, number in self.tokenizer.special_tokens.items()}
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            own.add_special(names[number], count)
 
     def _account_texts(self, documents: Documents) -> None:
         self.account.text_bytes += documents.num_bytes
         self.account.special_text += _core.count_occurrences(
             documents.data, documents.offsets, list(self.tokenizer.special_tokens)
         )
+        for name in (*self.settings.prepend, *self.settings.append):
+            self.account.add_special(name, len(documents))
 
 
-def _narrow(ids: Sequence[int], id_bytes: int) -> Ids:
-    """Give ids as the narrowest array that holds every id of the tokenizer."""
-    is_narrow = id_bytes == np.dtype(np.uint16).itemsize
-    return np.asarray(ids, dtype=np.uint16) if is_narrow else np.asarray(ids, dtype=np.uint32)
+def _role_counts(labels: npt.NDArray[np.uint8]) -> list[int]:
+    """Count the labels of each role, in the order of `ROLES`."""
+    total = np.zeros(len(ROLES), dtype=np.int64)
+    for start in range(0, len(labels), _BLOCK):  # numpy counts copies of 8 bytes each
+        roles = labels[start : start + _BLOCK] >> np.uint8(1)
+        total += np.bincount(roles, minlength=len(ROLES))
+    counts: list[int] = total.tolist()
+    return counts
 
 
 def _too_many(length: int) -> str:

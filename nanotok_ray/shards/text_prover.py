@@ -1,66 +1,51 @@
-"""Are a document's ids its own? Decoded by a plain table, and encoded again by tiktoken.
+"""Are a text's ids its own? Decoded by a plain table, and encoded again by tiktoken.
 
-Takes one document and its ids (and mask); gives what is wrong with them. Shares no code with the
-core's encoder and decoder, except that a piece of a long text is cut where the core cuts spans.
-Does not know files, nor which documents are looked at.
+Takes one text and its ids; gives what is wrong with them. Shares no code with the core's encoder
+and decoder, except that a piece of a long text is cut where the core cuts spans. Does not know
+files, nor which documents are looked at.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray import _core, chat
-from nanotok_ray.documents import to_utf8
+from nanotok_ray import _core
 from nanotok_ray.shards.proof_count import ProofCount
+from nanotok_ray.shards.proof_tables import proof_tables
 from nanotok_ray.shards.sample import WINDOW_BYTES
-from nanotok_ray.shards.second_opinion import SecondOpinion, Silence, disagreement
+from nanotok_ray.shards.second_opinion import Silence, disagreement
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
 
-LONGEST_CONVERSATION = 1 << 20
-"""UTF-8 bytes of its texts; longer ones are decoded, but not encoded again."""
-
 LONG_SPAN = "a span above 64 KiB"
-LONG_CONVERSATION = "a conversation above 1 MiB"
 LOOKS_FURTHER = "the pattern looks past the piece"
 
 _BLOCK = 1 << 20  # tokens whose lengths are summed at a time
 _MIDDLE = 4096
 
 
-class Prover:
-    """Compares documents of one kind with their ids; `count` says how many."""
+class TextProver:
+    """Compares texts with their ids, and counts how many."""
 
-    def __init__(self, *, kind: str, settings: ShardSettings, tokenizer: Tokenizer) -> None:
+    def __init__(self, *, settings: ShardSettings, tokenizer: Tokenizer, count: ProofCount) -> None:
         """Build the tables, or take those of the last tokenizer."""
-        self._kind, self._settings, self._tokenizer = kind, settings, tokenizer
-        self._tables = _tables(tokenizer)
-        self.count = ProofCount()
+        self._settings, self._tokenizer = settings, tokenizer
+        self._tables = proof_tables(tokenizer)
+        self._count = count
 
-    def problem(
-        self,
-        document: bytes | npt.NDArray[np.uint8],
-        ids: Ids,
-        mask: npt.NDArray[np.uint8] | None,
-    ) -> str | None:
-        """Say in what ids and mask are not those of a document; None: they are.
+    def problem(self, document: bytes | npt.NDArray[np.uint8], ids: Ids) -> str | None:
+        """Say in what ids are not those of a text; None: they are.
 
         Args:
-            document: a text as UTF-8, or a conversation as its JSON line.
+            document: the text as UTF-8.
             ids: all of its ids, special tokens before and after it included.
-            mask: of a conversation, as long as its ids.
         """
         data = np.frombuffer(document, dtype=np.uint8)
-        self.count.documents += 1
-        if self._kind == "text":
-            self.count.bytes += min(len(data), WINDOW_BYTES)
-            return self._text_problem(data, ids)
-        self.count.bytes += len(data)
-        return self._chat_problem(data.tobytes(), ids, mask)
+        self._count.documents += 1
+        self._count.bytes += min(len(data), WINDOW_BYTES)
+        return self._text_problem(data, ids)
 
     def _text_problem(self, document: npt.NDArray[np.uint8], ids: Ids) -> str | None:
         special = self._tokenizer.encode_special
@@ -92,7 +77,7 @@ class Prover:
         if first is None or last is None:
             return f"a token crosses the border of a span, at byte {start} or {stop}"
         piece, ids = document[start:stop].tobytes(), own[first:last].tolist()
-        if self._spelled(ids) != piece:
+        if self._tables.spelled(ids) != piece:
             return f"bytes {start} to {stop} are not what its ids decode to"
         answer = self._tables.opinion.ids(piece.decode())
         if isinstance(answer, Silence):
@@ -100,21 +85,18 @@ class Prover:
             return None
         if answer != ids:
             return self._explain(piece, edges, is_whole=len(piece) == len(document))
-        self.count.encoded_again += 1
+        self._count.encoded_again += 1
         return None
 
     def _tokens_problem(self, document: npt.NDArray[np.uint8], own: Ids) -> str | None:
         """Decode some tokens in the middle of a document that has no span short enough."""
         first = len(own) // 2
         start = sum(int(self._tables.lengths[each].sum()) for each in _blocks(own[:first]))
-        spelled = self._spelled(own[first : first + _MIDDLE].tolist())
+        spelled = self._tables.spelled(own[first : first + _MIDDLE].tolist())
         if spelled != document[start : start + len(spelled)].tobytes():
             return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
         self._silent(Silence(LONG_SPAN))
         return None
-
-    def _spelled(self, ids: Sequence[int]) -> bytes:
-        return b"".join(map(self._tables.spelling.__getitem__, ids))
 
     def _explain(self, piece: bytes, edges: npt.NDArray[np.int64], *, is_whole: bool) -> str | None:
         """Say why tiktoken may give other ids; if there is no reason, that is the problem."""
@@ -129,76 +111,7 @@ class Prover:
         return f"tiktoken gives other ids for its bytes {edges[0]} to {edges[-1]}"
 
     def _silent(self, silence: Silence) -> None:
-        self.count.not_encoded_again[silence.reason] += 1
-
-    def _chat_problem(
-        self, line: bytes, ids: Ids, mask: npt.NDArray[np.uint8] | None
-    ) -> str | None:
-        conversation = chat.parse_conversation(line)
-        if mask is None or len(mask) != len(ids):
-            return "it has no mask of its length"
-        limit = self._settings.max_tokens
-        is_cut = limit is not None and len(ids) == limit
-        wanted = chat.expected_text(conversation), chat.expected_trained_text(conversation)
-        decoded = self._spelled(ids.tolist()), self._spelled(ids[mask == 1].tolist())
-        for text, own in zip(map(to_utf8, wanted), decoded, strict=True):
-            if own != (text[: len(own)] if is_cut else text):
-                return "its ids, or those under mask 1, do not decode to its messages"
-        return self._rendering_problem(conversation, ids, mask)
-
-    def _rendering_problem(
-        self, conversation: chat.Conversation, ids: Ids, mask: npt.NDArray[np.uint8]
-    ) -> str | None:
-        texts = [to_utf8(text).decode() for text in chat.message_texts(conversation)]
-        if sum(map(len, texts)) > LONGEST_CONVERSATION:
-            self._silent(Silence(LONG_CONVERSATION))
-            return None
-        answers = [self._tables.opinion.ids(text) for text in texts]
-        for answer in answers:
-            if isinstance(answer, Silence):
-                self._silent(answer)
-                return None
-        given = iter([answer for answer in answers if not isinstance(answer, Silence)])
-        expected = chat.render(
-            lambda _: next(given),
-            self._tokenizer.encode_special,
-            conversation,
-            max_tokens=self._settings.max_tokens,
-        )
-        if (ids.tolist(), mask.tolist()) != expected:
-            silence = disagreement(self._tokenizer)
-            if silence is None:
-                return "rendered with tiktoken it has other ids or another mask"
-            self._silent(silence)
-            return None
-        self.count.encoded_again += 1
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """What comparing needs of a tokenizer."""
-
-    num_tokens: int
-    """Ids below it are those of text."""
-    lengths: npt.NDArray[np.int32]
-    spelling: dict[int, bytes]
-    """Bytes of every id; of special tokens their names."""
-    splitter: _core.Splitter
-    opinion: SecondOpinion
-
-
-@lru_cache(maxsize=2)
-def _tables(tokenizer: Tokenizer) -> _Tables:
-    model = tokenizer.model
-    special = {number: name.encode() for name, number in model.special_tokens.items()}
-    return _Tables(
-        num_tokens=len(model.tokens),
-        lengths=model.token_lengths(),
-        spelling=dict(enumerate(model.tokens)) | special,
-        splitter=_core.Splitter(model.pattern),
-        opinion=SecondOpinion.of(tokenizer),
-    )
+        self._count.not_encoded_again[silence.reason] += 1
 
 
 def _blocks(ids: Ids) -> Iterator[Ids]:

@@ -1,0 +1,85 @@
+"""Rendering conversations, beside upstream's method and beside encoding the same texts plainly.
+
+    python benchmarks/render.py --learn 'english/*.parquet' --chats 'chat/*.jsonl' [--save]
+
+A tokenizer is learned from the parquet files; the conversations are JSON lines. Three engines, one
+thread each, in fresh processes that take turns:
+
+  nanotok_ray   JSON lines to ids, labels and offsets, in batches as the job makes them
+  reference     nanochat's way: json.loads, its rendering in Python, tiktoken's encode_ordinary
+  plain texts   `encode_documents` of the very texts of the conversations, each a document
+
+The ids and masks of the first two must be equal. Shown are conversations and megabytes of text a
+second, of the first pass of a process (as of a task) and of the third, and the medians over rounds
+of the ratios. The last line of stdout is one JSON document, which --save adds to
+results/render.jsonl.
+"""
+
+import argparse
+import tempfile
+from functools import partial
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from about import about, finish
+from corpus import read_texts
+from fresh import Figures, assert_same, fresh, in_turn, median
+from nanotok_ray.tokenizer import Tokenizer
+
+ENGINES = ("nanotok_ray", "reference", "plain texts")
+PASSES = ("first", "third")
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    options = parse()
+    learn, chats = (sorted(map(Path, glob(each))) for each in (options.learn, options.chats))  # noqa: PTH207 - absolute globs
+    assert learn, f"--learn {options.learn!r} matches no file"
+    assert chats, f"--chats {options.chats!r} matches no file"
+    with tempfile.TemporaryDirectory() as name:
+        Tokenizer.train_from_iterator(read_texts(learn), options.vocab_size).save(name)
+        works = {
+            engine: partial(fresh, "one_render.py", engine, name, *chats) for engine in ENGINES
+        }
+        runs = in_turn(works, options.repeats)
+    assert_same({name: runs[name] for name in ENGINES[:2]}, "answer", "ids and masks")
+    assert_same(runs, "text_bytes", "bytes of texts")
+    told = [told_of(runs, which) for which in PASSES]
+    row = about("render", [path.stem for path in chats], ("tiktoken",))
+    finish(row | {"repeats": options.repeats, "passes": told}, save=options.save)
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--learn", required=True, metavar="GLOB", help="parquet files of texts")
+    parser.add_argument("--chats", required=True, metavar="GLOB", help="JSON lines of messages")
+    parser.add_argument("--vocab-size", type=int, default=32768)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--save", action="store_true", help="add to results/render.jsonl")
+    return parser.parse_args()
+
+
+def told_of(runs: dict[str, list[Figures]], which: str) -> dict[str, Any]:
+    """Print and give the figures of one pass."""
+    one = runs["nanotok_ray"][0]
+    size, count = one["text_bytes"] / 1e6, one["conversations"]
+    told: dict[str, Any] = {"pass": which, "conversations": count, "megabytes": round(size, 2)}
+    for name, each in runs.items():
+        seconds = median(each, which)
+        print(f"{which:<7}{name:<13}{count / seconds:>9,.0f} /s {size / seconds:7.1f} MB/s")
+        told[name] = {
+            "conversations_per_second": round(count / seconds),
+            "megabytes_per_second": round(size / seconds, 1),
+        }
+    for name in ENGINES[1:]:
+        pairs = zip(runs[name], runs["nanotok_ray"], strict=True)
+        ratios = [{"ratio": theirs[which] / ours[which]} for theirs, ours in pairs]
+        told[f"ratio to {name}"] = round(median(ratios, "ratio"), 2)
+        print(f"{which:<7}nanotok_ray is {told[f'ratio to {name}']:.2f} x {name}")
+    return told
+
+
+if __name__ == "__main__":
+    main()

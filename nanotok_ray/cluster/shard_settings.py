@@ -1,0 +1,70 @@
+"""What the shards of a source depend on: from its recipe, the limits, and the tokenizer there is.
+
+Checks that the tokenizer has the special tokens that documents of its kind are rendered with.
+"""
+
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe import Recipe, SourceRecipe
+from nanotok_ray.shards import ShardSettings
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.vision import GROUNDING, IMAGE_TOKENS
+
+
+def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
+    """Give the settings of a source.
+
+    Raises:
+        RecipeError: the tokenizer lacks a special token that its documents need.
+    """
+    is_composed, is_vision = source.kind != "text", source.kind == "vision"
+    limits = recipe.limits
+    if is_composed:
+        needed = ("<|bos|>", "<|assistant_end|>") if is_vision else SPECIAL_TOKENS
+        _check(needed, source, tokenizer)
+    return ShardSettings(
+        tokenizer_sha256=tokenizer.sha256,
+        gaps=recipe.tokenizer.gaps,
+        prepend=source.prepend,
+        append=source.append,
+        max_document_bytes=limits.max_document_bytes,
+        max_shard_tokens=limits.shard_tokens(tokenizer.model.id_bytes),
+        max_tokens=limits.max_tokens if is_composed else None,
+        too_long=limits.too_long if is_composed else "keep",
+        untrainable=limits.untrainable if is_composed else "keep",
+        image_token=_image_token(source, tokenizer) if is_vision else None,
+        image_tokens=source.image_tokens,
+        grounding=_grounding(source, tokenizer),
+        train_prompt=source.train_prompt,
+    )
+
+
+def _check(names: tuple[str, ...], source: SourceRecipe, tokenizer: Tokenizer) -> None:
+    missing = [name for name in names if name not in tokenizer.special_tokens]
+    if missing:
+        raise RecipeError(
+            f"source {source.name!r} is of kind {source.kind}, which is rendered with "
+            f"{missing[0]}, and the tokenizer has no such special token; add it to "
+            "tokenizer.special_tokens or tokenizer.extend"
+        )
+
+
+def _image_token(source: SourceRecipe, tokenizer: Tokenizer) -> str:
+    if source.image_token is not None:
+        _check((source.image_token,), source, tokenizer)
+        return source.image_token
+    known = [name for name in IMAGE_TOKENS if name in tokenizer.special_tokens]
+    if not known:
+        raise RecipeError(
+            f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
+            f'{", ".join(IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
+            f"as source.{source.name}.image_token"
+        )
+    return known[0]
+
+
+def _grounding(source: SourceRecipe, tokenizer: Tokenizer) -> tuple[str, ...]:
+    if source.kind != "vision" or not source.grounding:
+        return ()
+    _check(GROUNDING, source, tokenizer)
+    return GROUNDING

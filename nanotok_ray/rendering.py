@@ -1,0 +1,218 @@
+"""Batches of conversations and vision documents: to ids with their labels, or to their texts.
+
+The core takes what is well formed. What it declines goes through the plain reading of `dialects`,
+which renders it, or words what is wrong with it. Takes the encoder and the special tokens of a
+tokenizer; knows neither files nor slices.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray import _core
+from nanotok_ray.dialects import MALFORMED, Dialect, message_texts, reason_of, segments_of
+from nanotok_ray.documents import Documents, offsets_of, to_utf8
+from nanotok_ray.errors import SplitError
+from nanotok_ray.segments import compose
+
+Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RenderedBatch:
+    """The documents of a batch; those that cannot be rendered have no ids and a problem."""
+
+    ids: Ids
+    """Of all documents, back to back."""
+    labels: npt.NDArray[np.uint8]
+    """Of each id, as `Segment.label` says."""
+    offsets: npt.NDArray[np.int64]
+    """[n + 1] positions in the ids; the first is 0."""
+    images: npt.NDArray[np.int64]
+    """(m, 3): document, and where the image's tokens begin and end in the document."""
+    sizes: npt.NDArray[np.int64]
+    """(n, 2): bytes of a document's texts, special tokens spelled out in them."""
+    problems: Mapping[int, str]
+    """Document to reason, in order."""
+
+    @property
+    def mask(self) -> npt.NDArray[np.uint8]:
+        """1 for each id that is trained on, else 0."""
+        return self.labels & np.uint8(1)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def part(self, start: int, stop: int) -> "RenderedBatch":
+        """Give neighbouring documents, numbered from 0."""
+        first, last = int(self.offsets[start]), int(self.offsets[stop])
+        bounds = np.searchsorted(self.images[:, 0], (start, stop))
+        return RenderedBatch(
+            ids=self.ids[first:last],
+            labels=self.labels[first:last],
+            offsets=self.offsets[start : stop + 1] - first,
+            images=self.images[bounds[0] : bounds[1]] - np.array([start, 0, 0]),
+            sizes=self.sizes[start:stop],
+            problems={n - start: why for n, why in self.problems.items() if start <= n < stop},
+        )
+
+    @classmethod
+    def joined(cls, batches: "Sequence[RenderedBatch]") -> Self:
+        """Give the documents of all batches, one after the other; there is at least one batch."""
+        firsts = offsets_of(np.array([len(each) for each in batches]))
+        shifted = [
+            each.images + np.array([first, 0, 0])
+            for first, each in zip(firsts, batches, strict=False)
+        ]
+        return cls(
+            ids=np.concatenate([each.ids for each in batches]),
+            labels=np.concatenate([each.labels for each in batches]),
+            offsets=offsets_of(np.concatenate([np.diff(each.offsets) for each in batches])),
+            images=np.concatenate(shifted),
+            sizes=np.concatenate([each.sizes for each in batches]),
+            problems={
+                int(first) + number: why
+                for first, each in zip(firsts, batches, strict=False)
+                for number, why in each.problems.items()
+            },
+        )
+
+
+class BatchRenderer:
+    """Renders the documents of one dialect with one tokenizer."""
+
+    def __init__(
+        self,
+        encoder: _core.Encoder,
+        special_tokens: Mapping[str, int],
+        dialect: Dialect,
+        *,
+        wide: bool,
+    ) -> None:
+        """Take an encoder whose ids, and those of the special tokens, fit 16 bits, or are wide.
+
+        Raises:
+            TokenizerError: there is no such dialect.
+        """
+        self._encoder, self._dialect, self._wide = encoder, dialect, wide
+        self._special = dict(special_tokens)
+        self._core_dialect = core_dialect(dialect)
+
+    def render(self, documents: Documents, *, threads: int = 1) -> RenderedBatch:
+        """Render documents; a document that cannot be used has a problem and is no error."""
+        try:
+            ids, labels, offsets, declined, images, sizes = self._encoder.render(
+                self._core_dialect,
+                list(self._special.items()),
+                documents.data,
+                documents.offsets,
+                threads=threads,
+                wide=self._wide,
+            )
+        except SplitError as error:
+            if len(documents) == 1:
+                return self._problem(error.reason)
+            halves = (0, len(documents) // 2, len(documents))
+            return RenderedBatch.joined(
+                [
+                    self.render(documents.part(halves[each], halves[each + 1]), threads=threads)
+                    for each in range(2)
+                ]
+            )
+        rendered = RenderedBatch(
+            ids=ids, labels=labels, offsets=offsets, images=images, sizes=sizes, problems={}
+        )
+        return self._with_declined(rendered, declined, documents) if len(declined) else rendered
+
+    def _with_declined(
+        self, rendered: RenderedBatch, declined: npt.NDArray[np.int64], documents: Documents
+    ) -> RenderedBatch:
+        """Put what the plain reading says of some documents in their places."""
+        parts, start = [], 0
+        for number in declined.tolist():
+            parts += [rendered.part(start, number), self._plain(documents[number])]
+            start = number + 1
+        return RenderedBatch.joined([*parts, rendered.part(start, len(rendered))])
+
+    def _plain(self, document: bytes) -> RenderedBatch:
+        try:
+            segments = segments_of(document, self._dialect)
+            composed = compose(self._encode, self._special.__getitem__, segments)
+        except SplitError as error:
+            return self._problem(error.reason)
+        except MALFORMED as error:
+            return self._problem(reason_of(error))
+        texts = Documents.from_strings([each.text for each in segments if not each.is_special])
+        names = list(self._special)
+        spelled = _core.count_occurrences(texts.data, texts.offsets, names)
+        return RenderedBatch(
+            ids=np.asarray(composed.ids, dtype=np.uint32 if self._wide else np.uint16),
+            labels=np.asarray(composed.labels, dtype=np.uint8),
+            offsets=np.array([0, len(composed.ids)], dtype=np.int64),
+            images=np.array([(0, *span) for span in composed.images], np.int64).reshape(-1, 3),
+            sizes=np.array([[texts.num_bytes, spelled]], dtype=np.int64),
+            problems={},
+        )
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self._encoder.encode(to_utf8(text)).tolist()
+        return ids
+
+    def _problem(self, reason: str) -> RenderedBatch:
+        return RenderedBatch(
+            ids=np.zeros(0, dtype=np.uint32 if self._wide else np.uint16),
+            labels=np.zeros(0, dtype=np.uint8),
+            offsets=np.zeros(2, dtype=np.int64),
+            images=np.zeros((0, 3), dtype=np.int64),
+            sizes=np.zeros((1, 2), dtype=np.int64),
+            problems={0: reason},
+        )
+
+
+def core_dialect(dialect: Dialect) -> _core.Dialect:
+    """Give the core's reader of a dialect.
+
+    Raises:
+        TokenizerError: there is no such dialect.
+    """
+    return _core.Dialect(
+        "chat" if dialect.kind == "chat" else "vision",
+        dialect.name,
+        image_token=dialect.image_token,
+        image_tokens=dialect.image_tokens,
+        grounding=dialect.grounding,
+        train_prompt=dialect.train_prompt,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class BatchTexts:
+    """The texts of a batch that are encoded on their own."""
+
+    texts: Documents
+    bounds: npt.NDArray[np.int64]
+    """[n + 1]: the number of each document's first text, and the end; none of a bad document."""
+    problems: Mapping[int, str]
+    """Document to reason, in order."""
+
+
+def texts_of(dialect: Dialect, documents: Documents) -> BatchTexts:
+    """Give the texts of documents, as they would be encoded."""
+    data, offsets, bounds, declined = core_dialect(dialect).texts(documents.data, documents.offsets)
+    texts = Documents(data=data, offsets=offsets)
+    if not len(declined):
+        return BatchTexts(texts=texts, bounds=bounds, problems={})
+    parts, counts, problems = [], np.diff(bounds), {}
+    start = 0
+    for number in declined.tolist():
+        try:
+            own = Documents.from_strings(message_texts(documents[number], dialect))
+        except MALFORMED as error:
+            problems[number], own = reason_of(error), Documents.from_bytes([])
+        parts += [texts.part(start, int(bounds[number])), own]
+        start, counts[number] = int(bounds[number]), len(own)
+    joined = Documents.joined([*parts, texts.part(start, len(texts))])
+    return BatchTexts(texts=joined, bounds=offsets_of(counts), problems=problems)

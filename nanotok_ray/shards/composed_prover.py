@@ -1,0 +1,112 @@
+"""Are the ids, mask and images of a conversation or vision document its own?
+
+Takes one document as its JSON, its dialect, and what was written of it; gives what is wrong. The
+document is read in plain Python, decoded by a plain table and encoded again by tiktoken: none of
+the core's code. Does not know files, nor which documents are looked at.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.dialects import Dialect, segments_of
+from nanotok_ray.documents import to_utf8
+from nanotok_ray.segments import Segment, compose
+from nanotok_ray.shards.proof_count import ProofCount
+from nanotok_ray.shards.proof_tables import proof_tables
+from nanotok_ray.shards.second_opinion import Silence, disagreement
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.sink import Ids
+from nanotok_ray.tokenizer import Tokenizer
+
+LONGEST_CONVERSATION = 1 << 20
+"""UTF-8 bytes of its texts; longer ones are decoded, but not encoded again."""
+
+LONG_CONVERSATION = "a conversation above 1 MiB"
+
+
+class ComposedProver:
+    """Compares conversations and vision documents with their ids, and counts how many."""
+
+    def __init__(self, *, settings: ShardSettings, tokenizer: Tokenizer, count: ProofCount) -> None:
+        """Build the tables, or take those of the last tokenizer."""
+        self._tokenizer, self._count = tokenizer, count
+        self._tables = proof_tables(tokenizer)
+        self._limit = settings.max_tokens if settings.too_long == "cut" else None
+
+    def problem(
+        self,
+        document: bytes,
+        dialect: Dialect,
+        ids: Ids,
+        mask: npt.NDArray[np.uint8] | None,
+        images: npt.NDArray[np.int64] | None,
+    ) -> str | None:
+        """Say in what ids, mask and images are not those of a document; None: they are.
+
+        Args:
+            document: its JSON.
+            dialect: how that is read.
+            ids: all of its ids.
+            mask: as long as the ids.
+            images: (n, 2), where the tokens of each image begin and end; None: of no vision
+                document.
+        """
+        self._count.documents += 1
+        self._count.bytes += len(document)
+        if mask is None or len(mask) != len(ids):
+            return "it has no mask of its length"
+        segments = segments_of(document, dialect)
+        is_cut = self._limit is not None and len(ids) == self._limit
+        wanted = _spelled(segments), _spelled([each for each in segments if each.mask])
+        decoded = (self._tables.spelled(own.tolist()) for own in (ids, ids[mask == 1]))
+        for text, own in zip(wanted, decoded, strict=True):
+            if own != (text[: len(own)] if is_cut else text):
+                return "its ids, or those under mask 1, do not decode to its messages"
+        places = [] if images is None else [(start, end) for start, end in images.tolist()]
+        return self._rendering_problem(segments, ids.tolist(), mask.tolist(), places)
+
+    def _rendering_problem(
+        self,
+        segments: Sequence[Segment],
+        ids: list[int],
+        mask: list[int],
+        images: list[tuple[int, int]],
+    ) -> str | None:
+        answers = self._answers(segments)
+        if isinstance(answers, Silence):
+            return self._silent(answers)
+        given = iter(answers)
+        expected = compose(lambda _: next(given), self._tokenizer.encode_special, segments)
+        limit = self._limit
+        if images != expected.images:
+            return f"its images are at {images}, rendered with tiktoken at {expected.images}"
+        if (ids, mask) != (expected.ids[:limit], expected.mask[:limit]):
+            silence = disagreement(self._tokenizer)
+            if silence is None:
+                return "rendered with tiktoken it has other ids or another mask"
+            return self._silent(silence)
+        self._count.encoded_again += 1
+        return None
+
+    def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | Silence:
+        """Give tiktoken's ids of each text, or why it has none of one of them."""
+        texts = [to_utf8(each.text).decode() for each in segments if not each.is_special]
+        if sum(map(len, texts)) > LONGEST_CONVERSATION:
+            return Silence(LONG_CONVERSATION)
+        answers: list[list[int]] = []
+        for text in texts:
+            answer = self._tables.opinion.ids(text)
+            if isinstance(answer, Silence):
+                return answer
+            answers.append(answer)
+        return answers
+
+    def _silent(self, silence: Silence) -> None:
+        self._count.not_encoded_again[silence.reason] += 1
+
+
+def _spelled(segments: Sequence[Segment]) -> bytes:
+    """Give what the ids of segments decode to."""
+    return b"".join(to_utf8(each.text) * each.count for each in segments)
