@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nanotok_ray import chat
-from nanotok_ray.dialects import customjson, gsm8k, messages, pairs, sharegpt
+from nanotok_ray.dialects import customjson, gsm8k, messages, pairs, sharegpt, vision_fields
 from nanotok_ray.dialects.json_value import value_of
 from nanotok_ray.dialects.model import Dialect
 from nanotok_ray.segments import Segment
@@ -39,6 +39,8 @@ def segments_of(document: Raw, dialect: Dialect) -> list[Segment]:
         AssertionError, LookupError, TypeError, ValueError, RecursionError: It is malformed, and
             how.
     """
+    if dialect.kind == "vision":
+        return vision_fields.segments_of(value_of(document), dialect)
     return list(chat.layout(conversation_of(document, dialect)))
 
 
