@@ -6,9 +6,10 @@ Checks that the tokenizer has the special tokens that documents of its kind are 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe, SourceRecipe
 from nanotok_ray.shards import ShardSettings
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.vision import GROUNDING, IMAGE_TOKENS
+
+_IMAGE_TOKENS = tuple(preset.image_token for preset in PRESETS.values())
 
 
 def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
@@ -53,11 +54,11 @@ def _image_token(source: SourceRecipe, tokenizer: Tokenizer) -> str:
     if source.image_token is not None:
         _check((source.image_token,), source, tokenizer)
         return source.image_token
-    known = [name for name in IMAGE_TOKENS if name in tokenizer.special_tokens]
+    known = [name for name in _IMAGE_TOKENS if name in tokenizer.special_tokens]
     if not known:
         raise RecipeError(
             f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
-            f'{", ".join(IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
+            f'{", ".join(_IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
             f"as source.{source.name}.image_token"
         )
     return known[0]
