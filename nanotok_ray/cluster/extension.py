@@ -32,8 +32,8 @@ def lacks_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> bo
 def replace_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> None:
     """Write what `with_extension` gave, and all that goes with it.
 
-    Its span table goes, as it names the tokenizer: what it is made of is not read again. Should this
-    run end in between, the next one finds no tokenizer of the record, and learns again.
+    Its span table goes, as it names the tokenizer: what it is made of is not read again. Should
+    this run end in between, the next one finds no tokenizer of the record, and learns again.
 
     Raises:
         CorruptOutputError: the report beside the tokenizer is damaged.
