@@ -58,9 +58,15 @@ def freeze(plan: Plan, out: Folder) -> str:
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
     """Give the tokenizer that is there: the recipe's, else the one in the output folder."""
-    use = recipe.tokenizer.uses_span_table
-    if recipe.tokenizer.path is not None:
-        return Tokenizer.load(recipe.tokenizer.path, span_table=use)
-    if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
-        return None
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
+    folder = recipe.tokenizer.path
+    if folder is None:
+        folder = out.join(TOKENIZER_FOLDER)
+        if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
+            return None
+    return tokenizer_in(folder, recipe)
+
+
+def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
+    """Load the tokenizer of a folder, with the special tokens that a recipe adds to it."""
+    own = recipe.tokenizer
+    return Tokenizer.load(folder, span_table=own.uses_span_table).extended(own.extend)

@@ -8,7 +8,7 @@ import time
 
 from nanotok_ray.cluster.changed import setting_changes
 from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted, ignore
-from nanotok_ray.cluster.existing import existing_tokenizer
+from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.stage_times import StageTimes
@@ -52,8 +52,7 @@ def prepare(
 def _prepare(job: "_Job") -> Summary:
     recipe = job.recipe
     if recipe.tokenizer.path is not None:
-        use = recipe.tokenizer.uses_span_table
-        return job.tokenize(job.adopt(Tokenizer.load(recipe.tokenizer.path, span_table=use)))
+        return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
     training = training_of(recipe, job.plan)
     tokenizer = finished_tokenizer(training, job.out)
     if tokenizer is not None:

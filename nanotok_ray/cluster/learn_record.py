@@ -65,6 +65,10 @@ def write_learn_record(
         "stage": "learn",
         "key": _key(training, report["skipped_slices"]),
         "tokenizer_sha256": tokenizer.sha256,
+        "special_tokens": {
+            "learned": list(training.recipe.tokenizer.learned_special_tokens),
+            "extended": list(training.recipe.tokenizer.extend),
+        },
         "also": list(also),
         "report": short_report(report),
         "files": [

@@ -10,12 +10,9 @@ from typing import Any
 
 from nanotok_ray.cluster.counting import CountedSlices
 from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
-from nanotok_ray.cluster.learn_record import write_learn_record
 from nanotok_ray.cluster.smaller import (
     notes_on_sizes,
-    reached_sizes,
-    remove_other_sizes,
-    write_smaller,
+    write_beside,
 )
 from nanotok_ray.cluster.span_table import add_span_table
 from nanotok_ray.cluster.summing import Summed, sum_counts
@@ -24,7 +21,7 @@ from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.merges import REACHED, Learned, Made, learn_reduced
 from nanotok_ray.span_totals import SpanTotals
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, make_model
+from nanotok_ray.tokenizer import Model, Tokenizer, make_model
 from nanotok_ray.training_report import (
     REPORT_NAME,
     Counted,
@@ -47,17 +44,14 @@ def learn_tokenizer(
     model = make_model(
         learned.merges.tolist(),
         pattern=training.settings.pattern,
-        special_tokens=own.special_tokens,
+        special_tokens=own.learned_special_tokens,
     )
-    tokenizer = Tokenizer(model)
+    tokenizer = Tokenizer(model.extended(own.extend))
     tokenizer.save(out.join(TOKENIZER_FOLDER))
     tokenizer = add_span_table(tokenizer, learned, out, max_spans=own.span_table, on_event=on_event)
-    report = _report(training, summed, learned, tokenizer)
+    report = _report(training, summed, learned, model)
     out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))
-    sizes = reached_sizes(training, tokenizer)
-    write_smaller(tokenizer, report, out, sizes=sizes)
-    remove_other_sizes(out, sizes=sizes)
-    write_learn_record(training, out, tokenizer=tokenizer, report=report, also=sizes)
+    write_beside(training, tokenizer, report, out)
     for text in (*_notes(report), *notes_on_sizes(training, tokenizer, out)):
         on_event(Note(text=text))
     return tokenizer
@@ -84,9 +78,7 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
     return learned
 
 
-def _report(
-    training: Training, summed: Summed, learned: Learned, tokenizer: Tokenizer
-) -> dict[str, Any]:
+def _report(training: Training, summed: Summed, learned: Learned, model: Model) -> dict[str, Any]:
     own, counted = training.recipe.tokenizer, summed.counted
     totals = summed.reduced.totals
     told = Counted(
@@ -110,7 +102,7 @@ def _report(
         skipped_slices=[ended.task.name for ended in counted.skipped],
     )
     return training_report(
-        tokenizer.model,
+        model,
         vocab_size=own.vocab_size,
         counts=learned.counts,
         applied=learned.applied,

@@ -123,7 +123,8 @@ def _untokenized(
     if tokenizer is not None:
         return [each.slice for each in tokenizing.todo], why
     slices = list(plan.slices())
-    could_stay = there.get_vocab_size() <= recipe.tokenizer.vocab_size
+    own = recipe.tokenizer
+    could_stay = there.get_vocab_size() <= own.vocab_size + len(own.extend)
     if could_stay and len(tokenizing.todo) < len(slices):
         why.append(
             f"the tokenizer is learned again: if it comes out as it is, {len(tokenizing.todo):,} "

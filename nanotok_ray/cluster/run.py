@@ -12,6 +12,7 @@ from typing import Any, Self
 from nanotok_ray.cluster.changed import plan_changes, published_settings
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.existing import frozen_bytes, plan_for
+from nanotok_ray.cluster.extension import lacks_extension, replace_extension
 from nanotok_ray.cluster.holding import Hold, OutdatedError
 from nanotok_ray.cluster.learn_record import finished_learning, learn_record
 from nanotok_ray.cluster.outlook_text import change_lines
@@ -112,12 +113,22 @@ class Run:
         return tokenizer
 
     def complete(self, training: Training, tokenizer: Tokenizer) -> None:
-        """Write what smaller tokenizers are missing of one that was learned before.
+        """Write what is missing of a tokenizer that was learned before.
 
-        The manifest says nothing of them and stays.
+        That is other special tokens added to it, and smaller tokenizers: of these the manifest says
+        nothing, and stays.
         """
         for text in notes_on_sizes(training, tokenizer, self.out):
             self.start.tell(text)
+        if lacks_extension(training, tokenizer, self.out):
+            with self.changing(on_ray=False):
+                self.begin_changes()
+                replace_extension(training, tokenizer, self.out)
+                self.has_changed = True
+            self.start.tell(
+                "the special tokens added to the tokenizer are others now: it was not learned "
+                "again, and is without a span table until it is"
+            )
         if lacks_smaller(training, tokenizer, self.out):
             with self.changing(on_ray=False):
                 self.has_changed = bool(add_smaller(training, tokenizer, self.out))

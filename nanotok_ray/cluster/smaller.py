@@ -1,7 +1,8 @@
 """The smaller tokenizers of `tokenizer.also`: cut from the learned one, each in its own folder.
 
 They enter no key: nothing is learned or tokenized again for their sake. A size that learning did
-not reach has no folder. Does not know how the tokenizer was learned.
+not reach has no folder. Special tokens that are added to the learned one are added to each of them.
+Does not know how the tokenizer was learned.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,18 +25,18 @@ from nanotok_ray.training_report import REPORT_FORMAT, REPORT_NAME, cut_report
 
 def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
     """Give the sizes asked for that the tokenizer holds, the smallest first."""
-    return sorted(
-        size for size in training.recipe.tokenizer.also if size <= tokenizer.get_vocab_size()
-    )
+    learned = _learned_size(training, tokenizer)
+    return sorted(size for size in training.recipe.tokenizer.also if size <= learned)
 
 
 def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Iterator[str]:
     """Say which sizes were asked for and not reached."""
+    learned = _learned_size(training, tokenizer)
     for size in sorted(set(training.recipe.tokenizer.also)):
-        if size > tokenizer.get_vocab_size():
+        if size > learned:
             yield (
                 f"tokenizer.also asks for {size:,} ids and learning ended at "
-                f"{tokenizer.get_vocab_size():,}: {out.join(smaller_folder(size))} is not written"
+                f"{learned:,}: {out.join(smaller_folder(size))} is not written"
             )
 
 
@@ -49,15 +50,35 @@ def missing_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> list
     ]
 
 
-def write_smaller(
-    tokenizer: Tokenizer, report: Mapping[str, Any], out: Folder, *, sizes: Sequence[int]
+def write_beside(
+    training: Training, tokenizer: Tokenizer, report: Mapping[str, Any], out: Folder
+) -> None:
+    """Write all that goes with a tokenizer that was just saved: smaller ones, and the record.
+
+    What smaller tokenizers a former run left and this one does not write again goes.
+    """
+    sizes = reached_sizes(training, tokenizer)
+    _write_smaller(training, tokenizer, report, out, sizes=sizes)
+    _remove_other_sizes(out, sizes=sizes)
+    write_learn_record(training, out, tokenizer=tokenizer, report=report, also=sizes)
+
+
+def _write_smaller(
+    training: Training,
+    tokenizer: Tokenizer,
+    report: Mapping[str, Any],
+    out: Folder,
+    *,
+    sizes: Sequence[int],
 ) -> None:
     """Write tokenizers of these sizes, with their reports, as if learned at these sizes."""
+    added = training.recipe.tokenizer.extend
+    learned = tokenizer.model.without(added)
     for size in sizes:
-        smaller = tokenizer.truncated(size)
+        smaller = learned.truncated(size)
         folder = smaller_folder(size)
-        smaller.save(out.join(folder))
-        out.write_whole(f"{folder}/{REPORT_NAME}", to_json(cut_report(report, smaller.model)))
+        Tokenizer(smaller.extended(added)).save(out.join(folder))
+        out.write_whole(f"{folder}/{REPORT_NAME}", to_json(cut_report(report, smaller)))
 
 
 def lacks_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> bool:
@@ -83,14 +104,28 @@ def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[i
     also = _sizes_to_record(training, tokenizer, out, record)
     if also == record.values["also"] and not sizes:
         return []
-    name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
-    report = from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
-    write_smaller(tokenizer, report, out, sizes=sizes)
+    report = read_report(out)
+    _write_smaller(training, tokenizer, report, out, sizes=sizes)
     write_learn_record(training, out, tokenizer=tokenizer, report=report, also=also)
     return sizes
 
 
-def remove_other_sizes(out: Folder, *, sizes: Sequence[int]) -> None:
+def read_report(out: Folder) -> dict[str, Any]:
+    """Give the report beside the learned tokenizer.
+
+    Raises:
+        CorruptOutputError: it is damaged.
+    """
+    name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
+    return from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
+
+
+def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
+    """Give the ids of a tokenizer without special tokens that were added to it."""
+    return tokenizer.get_vocab_size() - len(training.recipe.tokenizer.extend)
+
+
+def _remove_other_sizes(out: Folder, *, sizes: Sequence[int]) -> None:
     """Remove what a former run cut from another tokenizer, but for sizes written since."""
     for size in set(recorded_sizes(out)) - set(sizes):
         folder = smaller_folder(size)

@@ -5,6 +5,7 @@ A tokenizer whose record matches is not learned again. Does not know the second 
 
 from nanotok_ray.cluster.counting import CountedSlices, count
 from nanotok_ray.cluster.events import Note, OnEvent
+from nanotok_ray.cluster.extension import with_extension
 from nanotok_ray.cluster.fan_out import told_failure
 from nanotok_ray.cluster.learn_record import finished_learning
 from nanotok_ray.cluster.learner import learn_tokenizer
@@ -20,14 +21,19 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
-    """Give the tokenizer of the output folder if it is the one to be learned."""
+    """Give the tokenizer of the output folder if it is the one to be learned.
+
+    If the recipe adds other special tokens to it than were added, it is given with those.
+    """
     record = finished_learning(training, out)
     if record is None:
         return None
     use = training.recipe.tokenizer.uses_span_table
     tokenizer = Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
     # Another one may have been put there since, as by a recipe with tokenizer.path.
-    return tokenizer if tokenizer.sha256 == record.values.get("tokenizer_sha256") else None
+    if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
+        return None
+    return with_extension(tokenizer, record, training.recipe.tokenizer.extend)
 
 
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:

@@ -27,7 +27,7 @@ class Training:
 
     @property
     def key(self) -> str:
-        """Everything the tokenizer depends on."""
+        """Everything that is learned depends on; special tokens added to it are not among that."""
         own = self.recipe.tokenizer
         return key_of(
             {
@@ -35,7 +35,7 @@ class Training:
                 "counts": [self.settings.key(each) for each in self.slices],
                 "max_chars": self.recipe.limits.max_chars,
                 "vocab_size": own.vocab_size,
-                "special_tokens": list(own.special_tokens),
+                "special_tokens": list(own.learned_special_tokens),
                 "min_pair_count": own.min_pair_count,
                 "max_token_bytes": own.max_token_bytes,
                 "min_count": own.min_count,

@@ -11,6 +11,7 @@ from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_distinct, check_range
 from nanotok_ray.recipe.learner import LearnerRecipe
 from nanotok_ray.recipe.limits import LimitsRecipe
+from nanotok_ray.recipe.presets import expand_presets
 from nanotok_ray.recipe.source import SourceRecipe
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
@@ -36,6 +37,13 @@ class TokenizerRecipe:
     """The split pattern: a name or a regular expression."""
     special_tokens: tuple[str, ...] = SPECIAL_TOKENS
     """Names of the special tokens in the order of their ids, which come last."""
+    extra_special_tokens: tuple[str, ...] = ()
+    """More of them, after `special_tokens` and like these part of `vocab_size`: so there are fewer
+    merges, and every special token has another id than without. `preset:seed` stands for all tokens
+    of a preset; here and in `extend`."""
+    extend: tuple[str, ...] = ()
+    """Special tokens added to the tokenizer, learned or that of `path`: they get the ids after its
+    last, on top of `vocab_size`, and no id moves. Those that the one of `path` has stay."""
     gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
     min_pair_count: int = 1
@@ -51,8 +59,8 @@ class TokenizerRecipe:
     """How many of the most frequent spans get their ids written beside the tokenizer, for speed
     alone; 0: none, and one that is there is not used."""
     path: str | None = None
-    """Folder of an existing tokenizer: nothing is learned; of the keys above only gaps is used, and
-    of span_table whether it is 0."""
+    """Folder of an existing tokenizer: nothing is learned; of the keys above only extend and gaps
+    are used, and of span_table whether it is 0."""
 
     def __post_init__(self) -> None:
         check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
@@ -64,12 +72,12 @@ class TokenizerRecipe:
             raise RecipeError(
                 "tokenizer.path is empty; name a tokenizer folder, or leave it out to learn one"
             )
-        check_distinct("tokenizer.special_tokens", self.special_tokens)
-        smallest = _NUM_BYTES + len(self.special_tokens)
+        self._settle_special_tokens()
+        smallest = _NUM_BYTES + len(self.learned_special_tokens)
         if self.vocab_size < smallest:
             raise RecipeError(
                 f"tokenizer.vocab_size = {self.vocab_size} has no room for 256 bytes and "
-                f"{len(self.special_tokens)} special tokens; use at least {smallest}"
+                f"{len(self.learned_special_tokens)} special tokens; use at least {smallest}"
             )
         check_range("tokenizer.vocab_size", self.vocab_size, least=smallest, most=_MAX_VOCAB_SIZE)
         check_range("tokenizer.span_table", self.span_table, least=0, most=_MAX_TABLE_SPANS)
@@ -78,6 +86,24 @@ class TokenizerRecipe:
         if self.max_token_bytes is not None:
             check_range("tokenizer.max_token_bytes", self.max_token_bytes, least=2, most=2**63 - 1)
         self._check_also(smallest)
+
+    def _settle_special_tokens(self) -> None:
+        """Put the tokens of presets in their place; see that none is there twice."""
+        known = dict.fromkeys(self.special_tokens, "special_tokens")
+        check_distinct("tokenizer.special_tokens", self.special_tokens)
+        for key in ("extra_special_tokens", "extend"):
+            names = expand_presets(f"tokenizer.{key}", getattr(self, key))
+            check_distinct(f"tokenizer.{key}", names)
+            object.__setattr__(self, key, names)
+            if key == "extend" and self.path is not None:
+                return
+            for name in names:
+                if name in known:
+                    raise RecipeError(
+                        f"tokenizer.{key} holds {name!r}, which tokenizer.{known[name]} holds too; "
+                        "name it in one of them"
+                    )
+                known[name] = key
 
     def _check_also(self, smallest: int) -> None:
         for position, size in enumerate(self.also):
@@ -105,7 +131,17 @@ class TokenizerRecipe:
     @property
     def num_merges(self) -> int:
         """How many merges to learn."""
-        return self.vocab_size - _NUM_BYTES - len(self.special_tokens)
+        return self.vocab_size - _NUM_BYTES - len(self.learned_special_tokens)
+
+    @property
+    def learned_special_tokens(self) -> tuple[str, ...]:
+        """The special tokens that are part of `vocab_size`, in the order of their ids."""
+        return self.special_tokens + self.extra_special_tokens
+
+    @property
+    def all_special_tokens(self) -> tuple[str, ...]:
+        """The special tokens of a tokenizer that is learned, in the order of their ids."""
+        return self.learned_special_tokens + self.extend
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +205,7 @@ class Recipe:
             )
 
     def _check_special_tokens(self, source: SourceRecipe) -> None:
-        known = self.tokenizer.special_tokens
+        known = self.tokenizer.all_special_tokens
         for key, names in (("prepend", source.prepend), ("append", source.append)):
             for name in names:
                 if name not in known:

@@ -213,6 +213,8 @@ _TOKENIZER: dict[str, _Reader] = {
     "vocab_size": _size,
     "pattern": _string,
     "special_tokens": _strings,
+    "extra_special_tokens": _strings,
+    "extend": _strings,
     "gaps": _string,
     "min_pair_count": _size,
     "max_token_bytes": _optional(_size),

@@ -1,9 +1,9 @@
 """The tokenizer: pattern, merges and special tokens; encodes, decodes, renders; a folder on disk.
 
-model: the value. readable: its own file, which names it. nanochat_files, tiktoken_file,
-huggingface_file: the files of others. training: from texts. folder: all files together. expected:
-as a worker loads it. span_table: ids of frequent spans, worked out once for all who load it.
-frequent_spans: which those are.
+model: the value. rendering: conversations and documents with images. readable: its own file, which
+names it. nanochat_files, tiktoken_file, huggingface_file: the files of others. training: from
+texts. folder: all files together. expected: as a worker loads it. span_table: ids of frequent
+spans, worked out once for all who load it. frequent_spans: which those are.
 """
 
 from nanotok_ray.patterns import SPLIT_PATTERN

@@ -5,8 +5,8 @@ itself when it is made, so that everything else may rely on it. Knows no files a
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -104,6 +104,32 @@ class Model:
             merges=self.merges[:num_merges],
             special_tokens=number_special_tokens([*self.special_tokens], num_merges=num_merges),
         )
+
+    def extended(self, names: Sequence[str]) -> "Model":
+        r"""Give the model with more special tokens; no id moves.
+
+        Names that it lacks get the ids after the last, in their order.
+
+        >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
+        ...               special_tokens={"<|bos|>": 256})
+        >>> model.extended(["<image>", "<|bos|>"]).special_tokens
+        {'<|bos|>': 256, '<image>': 257}
+
+        Raises:
+            TokenizerError: `names` is one string, or holds a name that no special token can have.
+        """
+        if isinstance(names, str):
+            raise TokenizerError(f"names is one name, {names!r}: put it into a list")
+        missing = dict.fromkeys(name for name in names if name not in self.special_tokens)
+        if not missing:
+            return self
+        added = {name: number for number, name in enumerate(missing, self.num_ids)}
+        return replace(self, special_tokens={**self.special_tokens, **added})
+
+    def without(self, names: Collection[str]) -> "Model":
+        """Give the model without special tokens of these names; no id moves."""
+        kept = {name: own for name, own in self.special_tokens.items() if name not in names}
+        return replace(self, special_tokens=kept)
 
     def token(self, number: int) -> bytes:
         """Give the bytes of an id that is not a special token."""

@@ -1,8 +1,8 @@
 """The tokenizer that people use, with the methods of nanochat's RustBPETokenizer.
 
 Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
-rendering of conversations alone. Imports neither ray nor, before a method needs them, tiktoken or
-torch.
+rendering of documents alone, which is said in `rendering`. Imports neither ray nor, before a method
+needs them, tiktoken or torch.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray import _core, chat
+from nanotok_ray import _core
 from nanotok_ray.arrow_texts import ArrowTexts
 from nanotok_ray.documents import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.errors import TokenizerError
@@ -26,15 +26,13 @@ from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.readable import sha256_of
+from nanotok_ray.tokenizer.rendering import Rendering
 from nanotok_ray.tokenizer.span_table import MAX_SPANS, find_span_table, write_span_table
 from nanotok_ray.tokenizer.training import count_spans, learn_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import tiktoken
-
-MAX_TOKENS = 2048
-"""Where nanochat cuts a conversation unless told otherwise."""
 
 CACHE_BYTES = 32 * 1024 * 1024
 """Bytes in which each thread that encodes remembers spans, unless told otherwise."""
@@ -44,10 +42,8 @@ Gaps = Literal["spans", "error"]
 _MANY_IDS = 8
 """Fewer are spelled out sooner in Python than the core is called."""
 
-_GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 
-
-class Tokenizer:
+class Tokenizer(Rendering):
     """Encodes and decodes with one model. Pickles as its model: a span table is not carried along.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
@@ -167,6 +163,23 @@ class Tokenizer:
                 special tokens.
         """
         return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
+
+    def extended(self, names: Sequence[str]) -> Self:
+        """Give the tokenizer with more special tokens; no id moves, and texts keep their ids.
+
+        Names that it lacks get the ids after the last, in their order; those that it has stay as
+        they are. `nanotok_ray.vision.PRESETS` has names for images. As this is another tokenizer, a
+        span table is not carried along.
+
+        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+        >>> tokenizer.extended(["<image>", "<|bos|>"]).encode_special("<image>")
+        267
+
+        Raises:
+            TokenizerError: `names` is one string, or holds a name that no special token can have.
+        """
+        model = self.model.extended(names)
+        return self if model is self.model else type(self)(model, cache_bytes=self._cache_bytes)
 
     def write_span_table(
         self, folder: str | os.PathLike[str], texts: Iterable[str], *, max_spans: int = MAX_SPANS
@@ -446,38 +459,6 @@ class Tokenizer:
             KeyError: The id is not a token.
         """
         return self.decode([token_id])
-
-    def render_conversation(
-        self, conversation: chat.Conversation, max_tokens: int | None = MAX_TOKENS
-    ) -> tuple[list[int], list[int]]:
-        """Give the ids of a conversation and their mask: 1 where the assistant learns.
-
-        Raises:
-            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
-        """
-        return chat.render(self.encode, self.encode_special, conversation, max_tokens=max_tokens)
-
-    def render_for_completion(self, conversation: chat.Conversation) -> list[int]:
-        """Give the ids that ask for the last message, which must be the assistant's.
-
-        Raises:
-            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
-        """
-        return chat.render_for_completion(
-            self.encode, self.encode_special, conversation, max_tokens=MAX_TOKENS
-        )
-
-    def visualize_tokenization(
-        self, ids: Sequence[int], mask: Sequence[int], with_token_id: bool = False
-    ) -> str:
-        """Show ids on a terminal: green where the mask is 1, else red."""
-        shown = []
-        for number, flag in zip(ids, mask, strict=False):
-            colour = _GREEN if flag == 1 else _RED
-            shown.append(f"{colour}{self.decode([number])}{_RESET}")
-            if with_token_id:
-                shown.append(f"{_GRAY}({number}){_RESET}")
-        return "|".join(shown)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.model == other.model

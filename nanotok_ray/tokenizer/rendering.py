@@ -1,0 +1,187 @@
+"""What a tokenizer renders: conversations, documents with images, and ids for a terminal.
+
+Methods of nanochat's names, and of those its forks for vision have. Takes what the tokenizer gives,
+which encodes; how documents are laid out is said in `chat` and `vision`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
+
+from nanotok_ray import chat, vision
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.segments import Composed, Segment, compose
+
+MAX_TOKENS = 2048
+"""Where nanochat cuts a conversation unless told otherwise."""
+
+_GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
+
+_IMAGE_TOKENS = tuple(preset.image_token for preset in vision.PRESETS.values())
+"""The first of them that a tokenizer has stands for images."""
+
+ImageTokenCounts = Sequence[int] | int | None
+"""Tokens of each image; an int: of every image; None: one each."""
+
+Positions = list[tuple[int, int]]
+"""Where each image begins and ends in the ids."""
+
+
+class _VisionSettings(TypedDict):
+    """What the segments of a vision document depend on beside its texts."""
+
+    counts: ImageTokenCounts
+    image_token: str
+    image_tokens: int | None
+    grounding: Sequence[str]
+
+
+class Rendering(ABC):
+    """What is rendered with the ids of a tokenizer."""
+
+    @property
+    @abstractmethod
+    def special_tokens(self) -> dict[str, int]:
+        """Id of each special token by name."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Give the ids of a text."""
+
+    @abstractmethod
+    def encode_special(self, text: str) -> int:
+        """Give the id of a special token."""
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """Give the text of ids."""
+
+    def render_conversation(
+        self, conversation: chat.Conversation, max_tokens: int | None = MAX_TOKENS
+    ) -> tuple[list[int], list[int]]:
+        """Give the ids of a conversation and their mask: 1 where the assistant learns.
+
+        Raises:
+            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        """
+        return chat.render(self.encode, self.encode_special, conversation, max_tokens=max_tokens)
+
+    def render_for_completion(self, conversation: chat.Conversation) -> list[int]:
+        """Give the ids that ask for the last message, which must be the assistant's.
+
+        Raises:
+            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
+        """
+        return chat.render_for_completion(
+            self.encode, self.encode_special, conversation, max_tokens=MAX_TOKENS
+        )
+
+    def render_vision_pretraining(
+        self,
+        text: str,
+        max_tokens: int | None = MAX_TOKENS,
+        image_token_counts: ImageTokenCounts = None,
+        *,
+        grounding: bool = False,
+    ) -> tuple[list[int], Positions]:
+        """Give the ids of a text in which each `<image>` is an image, and where the images are.
+
+        `<|assistant_end|>` at its very end is the special token; what else is spelled out stays
+        text, but for the names of `grounding`. All of it is learned from, except the images.
+
+        Raises:
+            ValueError: The counts do not fit, an image is cut, or a special token is missing.
+            TypeError: `image_token_counts` is neither a list nor an int.
+        """
+        _check_texts(text)
+        settings = self._vision_settings(image_token_counts, grounding=grounding)
+        composed = self._composed(vision.text_segments(text, **settings), max_tokens)
+        return composed.ids, composed.images
+
+    def render_vision(
+        self,
+        prompt: str,
+        response: str,
+        max_tokens: int | None = MAX_TOKENS,
+        image_token_counts: ImageTokenCounts = None,
+        *,
+        grounding: bool = False,
+        train_prompt: bool = True,
+    ) -> tuple[list[int], list[int], Positions]:
+        """Give the ids of a question about images and its answer, their mask, and the images.
+
+        An `<image>` in the response is text. The mask is 0 for images, and for the prompt unless
+        `train_prompt`.
+
+        Raises:
+            ValueError: The counts do not fit, an image is cut, or a special token is missing.
+            TypeError: `image_token_counts` is neither a list nor an int.
+        """
+        _check_texts(prompt, response)
+        segments = vision.prompt_segments(
+            prompt,
+            response,
+            train_prompt=train_prompt,
+            **self._vision_settings(image_token_counts, grounding=grounding),
+        )
+        composed = self._composed(segments, max_tokens)
+        return composed.ids, composed.mask, composed.images
+
+    def render_vision_conversation(
+        self,
+        conversation: chat.Conversation,
+        max_tokens: int | None = MAX_TOKENS,
+        image_token_counts: ImageTokenCounts = None,
+        *,
+        grounding: bool = False,
+    ) -> tuple[list[int], list[int], Positions]:
+        """Give what `render_conversation` gives, with each `<image>` of the user as an image.
+
+        Raises:
+            AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how;
+                or, as `render_vision`.
+        """
+        settings = self._vision_settings(image_token_counts, grounding=grounding)
+        segments = vision.message_segments(conversation, **settings)
+        composed = self._composed(segments, max_tokens)
+        return composed.ids, composed.mask, composed.images
+
+    def visualize_tokenization(
+        self, ids: Sequence[int], mask: Sequence[int], with_token_id: bool = False
+    ) -> str:
+        """Show ids on a terminal: green where the mask is 1, else red."""
+        shown = []
+        for number, flag in zip(ids, mask, strict=False):
+            colour = _GREEN if flag == 1 else _RED
+            shown.append(f"{colour}{self.decode([number])}{_RESET}")
+            if with_token_id:
+                shown.append(f"{_GRAY}({number}){_RESET}")
+        return "|".join(shown)
+
+    def _composed(self, segments: Iterable[Segment], max_tokens: int | None) -> Composed:
+        return vision.cut(compose(self.encode, self.encode_special, segments), max_tokens)
+
+    def _vision_settings(self, counts: ImageTokenCounts, *, grounding: bool) -> _VisionSettings:
+        has = self.special_tokens
+        image_token = next((name for name in _IMAGE_TOKENS if name in has), None)
+        lacking = [name for name in vision.GROUNDING if grounding and name not in has]
+        if image_token is None or lacking:
+            missing = f"no {lacking[0]}" if lacking else f"neither {' nor '.join(_IMAGE_TOKENS)}"
+            raise TokenizerError(
+                f"the tokenizer has {missing}: give it those of a preset, as "
+                'tokenizer.extended(nanotok_ray.vision.PRESETS["seed"].special_tokens) or '
+                "`nanotok tokenizer extend` does"
+            )
+        one = counts if isinstance(counts, int) and not isinstance(counts, bool) else None
+        return _VisionSettings(
+            counts=counts if one is None else None,
+            image_token=image_token,
+            image_tokens=one,
+            grounding=vision.GROUNDING if grounding else (),
+        )
+
+
+def _check_texts(*texts: object) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - as `encode`
