@@ -58,31 +58,78 @@ impl Encoder {
         composition: &Composition,
         worker: &mut Worker,
     ) -> Result<Encoded<I>, Error> {
+        let Composition { data, parts, ends } = composition;
         let source = Source { span_ids: &self.span_ids, table: self.table.as_ref() };
-        let mut out = Out::with_room(composition.data.len() / 3 + composition.parts.len());
-        let mut labels = Vec::with_capacity(composition.data.len() / 3 + composition.parts.len());
-        let mut lengths = Vec::with_capacity(composition.ends.len());
-        let mut marks = Vec::new();
-        let mut first = 0;
-        for (document, &end) in composition.ends.iter().enumerate() {
-            let begin = out.len();
-            for part in &composition.parts[first..end] {
-                let start = out.len() - begin;
-                match part.stretch {
-                    Stretch::Text { start, end } => worker
-                        .encode(source, &composition.data, (start, end), &mut out)
-                        .map_err(|stuck| stuck.in_document(document))?,
-                    Stretch::Special { id, count } => out.push_copies(id, count as usize),
-                }
-                labels.resize(out.len(), part.label);
-                if part.is_marked {
-                    marks.push(Mark { document, start, end: out.len() - begin });
-                }
+        let room = data.len() / 3 + parts.len();
+        let mut out = Out::with_room(room);
+        let mut assembly = Assembly::with_room(composition, room);
+        assembly.go_on(&mut out);
+        let mut encoding = worker.encoding(source, data, &mut out, |out| {
+            assembly.end_part(out.len());
+            assembly.go_on(out);
+        });
+        for (number, part) in parts.iter().enumerate() {
+            if let Stretch::Text { start, end } = part.stretch {
+                encoding.add((start, end)).map_err(|stuck| {
+                    stuck.in_document(ends.partition_point(|&end| end <= number))
+                })?;
             }
-            lengths.push(out.len() - begin);
-            first = end;
         }
+        encoding.finish();
+        let Assembly { labels, lengths, marks, .. } = assembly;
         Ok(Encoded { ids: out.finish(), labels, lengths, marks })
+    }
+}
+
+/// Documents as far as their ids are there.
+struct Assembly<'c> {
+    composition: &'c Composition,
+    /// How many parts have their ids.
+    parts: usize,
+    /// Where the document begins among the ids.
+    begin: usize,
+    labels: Vec<u8>,
+    lengths: Vec<usize>,
+    marks: Vec<Mark>,
+}
+
+impl<'c> Assembly<'c> {
+    fn with_room(composition: &'c Composition, number: usize) -> Self {
+        Self {
+            composition,
+            parts: 0,
+            begin: 0,
+            labels: Vec::with_capacity(number),
+            lengths: Vec::with_capacity(composition.ends.len()),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Ends documents and appends special tokens, up to the next text.
+    fn go_on<I: TokenId>(&mut self, out: &mut Out<I>) {
+        loop {
+            while self.composition.ends.get(self.lengths.len()) == Some(&self.parts) {
+                self.lengths.push(out.len() - self.begin);
+                self.begin = out.len();
+            }
+            let part = self.composition.parts.get(self.parts);
+            let Some(Stretch::Special { id, count }) = part.map(|part| part.stretch) else {
+                return;
+            };
+            out.push_copies(id, count as usize);
+            self.end_part(out.len());
+        }
+    }
+
+    /// The ids of the next part are there; those so far are `number`.
+    fn end_part(&mut self, number: usize) {
+        let part = &self.composition.parts[self.parts];
+        if part.is_marked {
+            let (start, end) = (self.labels.len() - self.begin, number - self.begin);
+            self.marks.push(Mark { document: self.lengths.len(), start, end });
+        }
+        self.labels.resize(number, part.label);
+        self.parts += 1;
     }
 }
 
