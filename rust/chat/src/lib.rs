@@ -7,10 +7,24 @@
 
 #![forbid(unsafe_code)]
 
+mod compose;
+mod declined;
+mod grounding;
+mod gsm8k;
+mod images;
+mod json;
+mod layout;
+mod messages;
+mod pairs;
 mod render;
 mod settings;
+mod sharegpt;
 mod special_ids;
+mod tools;
+mod turns;
+mod vision;
 
-pub use render::{Composed, Rendered};
+pub use compose::Composed;
+pub use render::Rendered;
 pub use settings::{Dialect, Kind, Settings, UnknownDialect};
 pub use special_ids::SpecialIds;

@@ -1,19 +1,13 @@
-//! Batches of documents to compositions and to ids, in threads that end with the call. Knows no shape of
-//! any document.
+//! Batches of documents to ids, in threads that end with the call: a block of documents is composed, then
+//! encoded. Knows no shape of any document.
 
 use std::ops::Range;
 
-use crate::{Dialect, SpecialIds};
-use nanotok_bpe::{Composition, Documents};
+use nanotok_bpe::{
+    Composition, Documents, Encoded, Encoder, Error, Needles, Part, Stretch, TokenId, in_threads,
+};
 
-/// Documents that were composed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Composed {
-    /// The documents; those that were declined have no parts.
-    pub composition: Composition,
-    /// The numbers, in the batch, of those that were declined.
-    pub declined: Vec<usize>,
-}
+use crate::{Dialect, SpecialIds};
 
 /// The ids of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,16 +26,128 @@ pub struct Rendered<I> {
     pub sizes: Vec<[i64; 2]>,
 }
 
+/// Neighbouring documents, encoded.
+struct Block<I> {
+    /// The number of the first.
+    start: usize,
+    encoded: Encoded<I>,
+    declined: Vec<usize>,
+    sizes: Vec<[i64; 2]>,
+}
+
 impl Dialect {
-    /// Composes the documents `range`. `ids`: `None` if only the texts are wanted; special tokens then
-    /// have id 0 and need not exist.
-    pub fn compose(
+    /// The ids of all documents that are well formed.
+    ///
+    /// Each of `threads` renders a block of neighbouring documents; the result is the same for any
+    /// number of threads. `needles`: what special tokens look like as text.
+    ///
+    /// # Errors
+    ///
+    /// Ids, of the vocabulary or of special tokens that the dialect may use, that do not fit `I`; or a
+    /// text that cannot be split: the document is its number in the batch, the offset the one in the text.
+    pub fn render<I: TokenId>(
         &self,
-        _documents: Documents<'_>,
-        range: Range<usize>,
-        _ids: Option<&SpecialIds>,
-    ) -> Composed {
-        let composition = Composition { ends: vec![0; range.len()], ..Composition::default() };
-        Composed { composition, declined: range.collect() }
+        encoder: &Encoder,
+        ids: &SpecialIds,
+        needles: &Needles,
+        documents: Documents<'_>,
+        threads: usize,
+    ) -> Result<Rendered<I>, Error> {
+        let number = encoder.vocabulary().len().max(self.tokens(Some(ids)).num_ids());
+        if number > I::LIMIT {
+            return Err(Error::TooManyTokens { number, limit: I::LIMIT });
+        }
+        let render = |block| self.render_block(encoder, ids, needles, documents, block);
+        let blocks = in_threads(documents.blocks(threads), render);
+        let mut rendered = Rendered { offsets: vec![0], ..empty() };
+        for block in blocks {
+            rendered.append(block?);
+        }
+        Ok(rendered)
     }
+
+    fn render_block<I: TokenId>(
+        &self,
+        encoder: &Encoder,
+        ids: &SpecialIds,
+        needles: &Needles,
+        documents: Documents<'_>,
+        range: Range<usize>,
+    ) -> Result<Block<I>, Error> {
+        let start = range.start;
+        let composed = self.compose(documents, range, Some(ids));
+        let in_batch = |error| match error {
+            Error::Split { document, offset, reason } => {
+                Error::Split { document: start + document, offset, reason }
+            }
+            other => other,
+        };
+        let sizes = sizes(&composed.composition, needles);
+        let block = encoder.encode_composed(&composed.composition).map_err(in_batch)?;
+        Ok(Block { start, encoded: block, declined: composed.declined, sizes })
+    }
+}
+
+impl<I: TokenId> Rendered<I> {
+    fn append(&mut self, block: Block<I>) {
+        let Block { start, encoded, declined, sizes } = block;
+        let mut end = self.ids.len();
+        for length in encoded.lengths {
+            end += length;
+            self.offsets.push(number(end));
+        }
+        for mark in encoded.marks {
+            self.images.push([start + mark.document, mark.start, mark.end].map(number));
+        }
+        append(&mut self.ids, encoded.ids);
+        append(&mut self.labels, encoded.labels);
+        self.declined.extend(declined.into_iter().map(number));
+        self.sizes.extend(sizes);
+    }
+}
+
+fn empty<I>() -> Rendered<I> {
+    Rendered {
+        ids: Vec::new(),
+        labels: Vec::new(),
+        offsets: Vec::new(),
+        declined: Vec::new(),
+        images: Vec::new(),
+        sizes: Vec::new(),
+    }
+}
+
+/// Puts `more` behind `all`; nothing is copied for the first block.
+fn append<T: Copy>(all: &mut Vec<T>, more: Vec<T>) {
+    if all.is_empty() {
+        *all = more;
+    } else {
+        all.extend_from_slice(&more);
+    }
+}
+
+/// For each document: bytes of its texts, and occurrences of needles in them.
+fn sizes(composition: &Composition, needles: &Needles) -> Vec<[i64; 2]> {
+    let mut first = 0;
+    let ends = composition.ends.iter();
+    ends.map(|&end| {
+        let parts = &composition.parts[first..end];
+        first = end;
+        parts.iter().filter_map(|part| text_of(composition, part)).fold([0, 0], |sizes, text| {
+            let seen = i64::try_from(needles.count(text)).expect("memory is below 2**63 bytes");
+            [sizes[0] + number(text.len()), sizes[1] + seen]
+        })
+    })
+    .collect()
+}
+
+fn text_of<'c>(composition: &'c Composition, part: &Part) -> Option<&'c [u8]> {
+    match part.stretch {
+        Stretch::Text { start, end } => Some(&composition.data[start..end]),
+        Stretch::Special { .. } => None,
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).expect("memory is below 2**63 bytes")
 }

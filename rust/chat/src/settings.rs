@@ -3,6 +3,10 @@
 
 use std::fmt;
 
+use crate::grounding::Grounding;
+use crate::special_ids::{SpecialIds, Tokens};
+use crate::vision::Vision;
+
 /// What documents are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -53,25 +57,72 @@ impl std::error::Error for UnknownDialect {}
 /// Reads documents of one dialect. Can be shared between threads.
 #[derive(Debug, Clone)]
 pub struct Dialect {
-    #[expect(dead_code, reason = "a skeleton that declines everything")]
-    settings: Settings,
+    image_token: Option<String>,
+    grounding: Vec<String>,
+    shape: Shape,
+}
+
+/// What documents look like.
+#[derive(Debug, Clone)]
+pub(crate) enum Shape {
+    Messages,
+    CustomJson,
+    ShareGpt,
+    Gsm8k,
+    PromptResponse,
+    VisionMessages(Vision),
+    VisionPromptResponse(Vision),
+    VisionText(Vision),
+    /// Settings with which no document is read: the plain reading says why.
+    Unusable,
 }
 
 impl Dialect {
-    /// The dialect of these settings.
+    /// The dialect of these settings. Without an image token, or with an empty grounding token, every
+    /// document with images is declined.
     ///
     /// # Errors
     ///
     /// A name that is no dialect of its kind.
     pub fn new(settings: Settings) -> Result<Self, UnknownDialect> {
-        let names: &[&str] = match settings.kind {
-            Kind::Chat => &["messages", "customjson", "sharegpt", "gsm8k", "prompt-response"],
-            Kind::Vision => &["messages", "prompt-response", "text"],
+        let shape = match (settings.kind, settings.name.as_str()) {
+            (Kind::Chat, "messages") => Shape::Messages,
+            (Kind::Chat, "customjson") => Shape::CustomJson,
+            (Kind::Chat, "sharegpt") => Shape::ShareGpt,
+            (Kind::Chat, "gsm8k") => Shape::Gsm8k,
+            (Kind::Chat, "prompt-response") => Shape::PromptResponse,
+            (Kind::Vision, "messages") => with_images(&settings, Shape::VisionMessages),
+            (Kind::Vision, "prompt-response") => {
+                with_images(&settings, Shape::VisionPromptResponse)
+            }
+            (Kind::Vision, "text") => with_images(&settings, Shape::VisionText),
+            _ => return Err(UnknownDialect { kind: settings.kind, name: settings.name }),
         };
-        if names.contains(&settings.name.as_str()) {
-            Ok(Self { settings })
-        } else {
-            Err(UnknownDialect { kind: settings.kind, name: settings.name })
+        Ok(match settings.kind {
+            Kind::Chat => Self { image_token: None, grounding: Vec::new(), shape },
+            Kind::Vision => {
+                let Settings { image_token, grounding, .. } = settings;
+                Self { image_token, grounding, shape }
+            }
+        })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The special tokens that documents may need.
+    pub(crate) fn tokens(&self, ids: Option<&SpecialIds>) -> Tokens {
+        Tokens::new(ids, self.image_token.as_deref(), &self.grounding)
+    }
+}
+
+fn with_images(settings: &Settings, shape: fn(Vision) -> Shape) -> Shape {
+    match Grounding::new(&settings.grounding) {
+        Ok(grounding) if settings.image_token.is_some() => {
+            let Settings { image_tokens, train_prompt, .. } = *settings;
+            shape(Vision { image_tokens, grounding, train_prompt })
         }
+        _ => Shape::Unusable,
     }
 }
