@@ -13,6 +13,10 @@ use crate::token_id::{Packing, TokenId};
 use crate::worker::{Source, Worker};
 use crate::{Documents, Error, Merge, Splitter, Vocabulary};
 
+mod composed;
+
+pub use composed::{Encoded, Mark};
+
 /// Bytes in which a thread remembers spans, unless told otherwise.
 pub const CACHE_BYTES: usize = 32 << 20;
 

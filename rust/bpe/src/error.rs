@@ -45,6 +45,35 @@ pub enum Error {
         /// Position of the smaller one.
         index: usize,
     },
+    /// The parts of a composed document end before they begin, or where there are none.
+    PartsEnd {
+        /// Number of the document.
+        document: usize,
+        /// Where its parts end.
+        end: usize,
+        /// Where they begin.
+        before: usize,
+        /// How many parts there are.
+        number: usize,
+    },
+    /// Parts of a composition belong to no document.
+    PartsLeft {
+        /// Where those of the last document end.
+        before: usize,
+        /// How many parts there are.
+        number: usize,
+    },
+    /// A text of a composed document is not within the data.
+    TextOutOfRange {
+        /// Number of the document.
+        document: usize,
+        /// Where the text begins.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+        /// Bytes of the data.
+        length: usize,
+    },
     /// A document cannot be split.
     Split {
         /// Number of the document in its batch.
@@ -172,6 +201,9 @@ impl fmt::Display for Error {
             | Self::OffsetsFall { .. }
             | Self::LengthsDiffer { .. }
             | Self::RunUnsorted { .. } => self.fmt_batch(f),
+            Self::PartsEnd { .. } | Self::PartsLeft { .. } | Self::TextOutOfRange { .. } => {
+                self.fmt_composition(f)
+            }
             Self::SpanCountOverflow
             | Self::SpanSumOverflow { .. }
             | Self::PairCountOverflow { .. }
@@ -225,6 +257,23 @@ impl Error {
                 write!(f, "run {run} is not sorted by (hash64, span): row {row} is out of order")
             }
             _ => unreachable!("not an error about arrays"),
+        }
+    }
+
+    fn fmt_composition(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PartsEnd { document, end, before, number } => write!(
+                f,
+                "the parts of document {document} end at {end}: not within {before} and {number}"
+            ),
+            Self::PartsLeft { before, number } => {
+                write!(f, "there are {number} parts, but documents have only {before} of them")
+            }
+            Self::TextOutOfRange { document, start, end, length } => write!(
+                f,
+                "a text of document {document} is {start}..{end}: not within {length} bytes of data"
+            ),
+            _ => unreachable!("not an error about compositions"),
         }
     }
 

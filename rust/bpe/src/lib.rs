@@ -11,6 +11,7 @@
 //!   such runs up, [`RunSums`] with weights and range after range.
 //! * [`learn`] turns spans and their counts into merges.
 //! * [`Encoder`] turns documents into ids by those merges, [`Decoder`] ids into bytes or text.
+//! * A [`Composition`] is documents of texts and special tokens, for [`Encoder::encode_composed`].
 
 #![deny(unsafe_code)]
 
@@ -69,14 +70,15 @@ pub use counts::SpanCounts;
 pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
-pub use encode::{CACHE_BYTES, Encoder, Frame};
+pub use encode::{CACHE_BYTES, Encoded, Encoder, Frame, Mark};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
 pub use merges::{Goal, Learned, Merge, Progress, Stop, learn};
 pub use run_sums::{RunSums, SpanTotals, merge_runs};
 pub use runs::{RunView, SortedRun};
 pub use span_table::{Sha256, SpanTable};
-pub use special::count_occurrences;
+pub use special::{Needles, count_occurrences};
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
+pub use threads::in_threads;
 pub use token_id::TokenId;
 pub use vocabulary::Vocabulary;

@@ -47,6 +47,14 @@ impl<I: TokenId> Out<I> {
         self.length = end;
     }
 
+    /// Appends copies of `id`.
+    pub(crate) fn push_copies(&mut self, id: u32, number: usize) {
+        self.reserve(number);
+        let end = self.length + number;
+        self.ids[self.length..end].fill(I::narrow(id));
+        self.length = end;
+    }
+
     /// The ids; room that was not used is given back.
     pub(crate) fn finish(mut self) -> Vec<I> {
         self.ids.truncate(self.length);

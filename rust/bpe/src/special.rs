@@ -5,8 +5,33 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::{Documents, Error};
 
-/// Number of occurrences of any of `needles` in the documents: leftmost, the longest at a place,
-/// never overlapping, never across two documents. Linear in the bytes.
+/// Texts to look for, ready to be found.
+#[derive(Debug, Clone)]
+pub struct Needles(AhoCorasick);
+
+impl Needles {
+    /// Builds the searcher for `needles`, once for many texts.
+    ///
+    /// # Errors
+    ///
+    /// An empty needle, or more needles than one searcher takes.
+    pub fn new<N: AsRef<[u8]>>(needles: &[N]) -> Result<Self, Error> {
+        if needles.iter().any(|needle| needle.as_ref().is_empty()) {
+            return Err(Error::EmptyNeedle);
+        }
+        let searcher = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(needles);
+        searcher.map(Self).map_err(|error| Error::Needles { reason: error.to_string() })
+    }
+
+    /// Number of occurrences of any needle in `text`: leftmost, the longest at a place, never
+    /// overlapping. Linear in the bytes.
+    pub fn count(&self, text: &[u8]) -> u64 {
+        self.0.find_iter(text).count() as u64
+    }
+}
+
+/// Number of occurrences of any of `needles` in the documents, each by itself, as [`Needles::count`] has
+/// them.
 ///
 /// # Errors
 ///
@@ -15,15 +40,8 @@ pub fn count_occurrences<N: AsRef<[u8]>>(
     documents: Documents<'_>,
     needles: &[N],
 ) -> Result<u64, Error> {
-    if needles.iter().any(|needle| needle.as_ref().is_empty()) {
-        return Err(Error::EmptyNeedle);
-    }
-    let searcher = AhoCorasick::builder()
-        .match_kind(MatchKind::LeftmostLongest)
-        .build(needles)
-        .map_err(|error| Error::Needles { reason: error.to_string() })?;
-    let found = (0..documents.len()).map(|i| searcher.find_iter(documents.get(i)).count() as u64);
-    Ok(found.sum())
+    let needles = Needles::new(needles)?;
+    Ok((0..documents.len()).map(|document| needles.count(documents.get(document))).sum())
 }
 
 #[cfg(test)]

@@ -3,8 +3,13 @@
 
 use std::{panic, thread};
 
-/// The results of `work` on each part, the first done by the calling thread.
-pub(crate) fn in_threads<P: Send, T: Send>(
+/// The results of `work` on each part, in the order of the parts: each part has a thread of its own but
+/// the first, which is done by the calling one. All threads have ended when this returns.
+///
+/// # Panics
+///
+/// If `work` panics.
+pub fn in_threads<P: Send, T: Send>(
     parts: impl IntoIterator<Item = P>,
     work: impl Fn(P) -> T + Sync,
 ) -> Vec<T> {

@@ -27,9 +27,19 @@ const MAX_TABLE_LOOKUPS: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Worker {
     splitter: Splitter,
-    /// Where the spans of a window end.
-    ends: Vec<usize>,
+    window: Window,
     memory: Memory,
+}
+
+/// Neighbouring spans that were found and wait to be encoded.
+#[derive(Debug)]
+struct Window {
+    /// Where the first begins.
+    start: usize,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// For each text that ended among them, how many they were then.
+    texts: Vec<usize>,
 }
 
 /// Where the ids of spans come from that are not remembered.
@@ -59,7 +69,7 @@ impl Worker {
             scratch: Scratch::default(),
             table_lookups: 0,
         };
-        Self { splitter, ends: Vec::with_capacity(WINDOW), memory }
+        Self { splitter, window: Window::default(), memory }
     }
 
     /// Appends the ids of the document that is `data[start..end]`.
@@ -67,56 +77,148 @@ impl Worker {
         &mut self,
         source: Source<'_>,
         data: &[u8],
-        (start, end): (usize, usize),
+        place: (usize, usize),
         out: &mut Out<I>,
     ) -> Result<(), Stuck> {
-        let Self { splitter, ends, memory } = self;
-        let mut from = start;
-        ends.clear();
+        let mut encoding = self.encoding(source, data, out, |_| {});
+        encoding.add(place)?;
+        encoding.finish();
+        Ok(())
+    }
+
+    /// Encoding of texts of `data`, one after the other; `after_text` is called when the ids of a text were
+    /// appended to `out`, and may append more.
+    pub(crate) fn encoding<'w, I: TokenId, A: FnMut(&mut Out<I>)>(
+        &'w mut self,
+        source: Source<'w>,
+        data: &'w [u8],
+        out: &'w mut Out<I>,
+        after_text: A,
+    ) -> Encoding<'w, I, A> {
+        self.window.clear(0);
+        Encoding { worker: self, source, data, out, after_text }
+    }
+}
+
+/// Texts on their way to ids: those of several short ones are looked up together.
+pub(crate) struct Encoding<'w, I, A> {
+    worker: &'w mut Worker,
+    source: Source<'w>,
+    data: &'w [u8],
+    out: &'w mut Out<I>,
+    after_text: A,
+}
+
+impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
+    /// Finds the spans of the text `data[start..end]`; they are encoded now or later.
+    pub(crate) fn add(&mut self, (start, end): (usize, usize)) -> Result<(), Stuck> {
+        if self.worker.window.end() != start {
+            self.flush(start);
+        }
+        let Self { worker: Worker { splitter, window, memory }, source, data, out, after_text } =
+            self;
         splitter.visit_ends(&data[start..end], |end| {
-            ends.push(start + end);
-            if ends.len() == WINDOW {
-                let to = start + end;
-                memory.encode_window(source, data, mem::replace(&mut from, to), ends, out);
-                ends.clear();
+            window.ends.push(start + end);
+            if window.ends.len() == WINDOW {
+                memory.encode_window(*source, data, window, out, after_text);
+                window.clear(start + end);
             }
         })?;
-        memory.encode_window(source, data, from, ends, out);
+        window.texts.push(window.ends.len());
+        if window.texts.len() == WINDOW {
+            self.flush(end);
+        }
         Ok(())
+    }
+
+    /// Encodes what is left.
+    pub(crate) fn finish(mut self) {
+        self.flush(0);
+    }
+
+    /// Encodes what was found. What comes next begins at `start`.
+    fn flush(&mut self, start: usize) {
+        let Worker { window, memory, .. } = &mut *self.worker;
+        memory.encode_window(self.source, self.data, window, self.out, &mut self.after_text);
+        window.clear(start);
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { start: 0, ends: Vec::with_capacity(WINDOW), texts: Vec::new() }
+    }
+}
+
+impl Window {
+    /// Where the last span ends.
+    fn end(&self) -> usize {
+        self.ends.last().copied().unwrap_or(self.start)
+    }
+
+    fn clear(&mut self, start: usize) {
+        self.start = start;
+        self.ends.clear();
+        self.texts.clear();
     }
 }
 
 impl Memory {
-    /// Appends the ids of the spans of `data` that begin at `start` and end at each of `ends`.
+    /// Appends the ids of the spans of `window`, and calls `after_text` where a text ended.
     #[inline(never)]
     fn encode_window<I: TokenId>(
         &mut self,
         source: Source<'_>,
         data: &[u8],
-        mut start: usize,
-        ends: &[usize],
+        window: &Window,
         out: &mut Out<I>,
+        after_text: &mut impl FnMut(&mut Out<I>),
     ) {
-        let Some(last) = ends.last() else { return };
-        out.reserve(last - start);
+        let Window { ends, .. } = window;
+        let mut start = window.start;
+        let mut texts = window.texts.as_slice();
+        let mut end_texts = |done, start, out: &mut Out<I>| {
+            while let Some((_, rest)) = texts.split_first().filter(|&(&text, _)| text == done) {
+                texts = rest;
+                after_text(out);
+            }
+            out.reserve(window.end() - start);
+            texts.first().copied().unwrap_or(usize::MAX)
+        };
+        let mut text = end_texts(0, start, out);
         let mut keys = Keys::default();
         let mut asked = start;
-        for at in 0..ends.len() + AHEAD {
+        let steps = if ends.is_empty() { 0 } else { ends.len() + AHEAD };
+        for at in 0..steps {
             let key = (keys.shorts[at % AHEAD], keys.places[at % AHEAD]);
             if let Some(&end) = ends.get(at) {
                 self.ask(&mut keys, at, data, mem::replace(&mut asked, end), end);
             }
-            let Some(&end) = at.checked_sub(AHEAD).and_then(|at| ends.get(at)) else { continue };
-            let from = mem::replace(&mut start, end);
-            let (short, place) = key;
-            if short == Short::default() {
-                self.encode_long(source, &data[from..end], place as u64, out);
-                continue;
+            let Some(now) = at.checked_sub(AHEAD) else { continue };
+            let Some(&end) = ends.get(now) else { continue };
+            self.encode_span(source, data, (mem::replace(&mut start, end), end), key, out);
+            if now + 1 == text {
+                text = end_texts(now + 1, start, out);
             }
-            match self.short.get(place, short) {
-                0 => self.encode_new(source, &data[from..end], short, out),
-                packed => out.push_packed(self.packing, packed),
-            }
+        }
+    }
+
+    /// Appends the ids of the span `data[start..end]`, which is looked up by `key`.
+    #[inline]
+    fn encode_span<I: TokenId>(
+        &mut self,
+        source: Source<'_>,
+        data: &[u8],
+        (start, end): (usize, usize),
+        (short, place): (Short, usize),
+        out: &mut Out<I>,
+    ) {
+        if short == Short::default() {
+            return self.encode_long(source, &data[start..end], place as u64, out);
+        }
+        match self.short.get(place, short) {
+            0 => self.encode_new(source, &data[start..end], short, out),
+            packed => out.push_packed(self.packing, packed),
         }
     }
 

@@ -1,0 +1,169 @@
+//! Composed documents to ids: each text encoded on its own, special tokens between them, and for every
+//! token its part's label. Knows neither roles nor images, and starts no thread.
+
+use super::{Encoder, Source};
+use crate::out::Out;
+use crate::token_id::TokenId;
+use crate::worker::Worker;
+use crate::{Composition, Error, Part, Stretch};
+
+/// The ids of composed documents, and what each of them is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encoded<I> {
+    /// The ids of all documents back to back.
+    pub ids: Vec<I>,
+    /// The label of each id.
+    pub labels: Vec<u8>,
+    /// How many ids each document has.
+    pub lengths: Vec<usize>,
+    /// Where the tokens of marked parts are, in the order of the parts.
+    pub marks: Vec<Mark>,
+}
+
+/// Where the tokens of a part are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The number of the document.
+    pub document: usize,
+    /// Its first token, by its position in the document.
+    pub start: usize,
+    /// The one after its last.
+    pub end: usize,
+}
+
+impl Encoder {
+    /// The ids of composed documents, in the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// Ids that do not fit `I`, a composition whose numbers do not fit together, or a text that cannot be
+    /// split: the offset is the one in the text.
+    pub fn encode_composed<I: TokenId>(
+        &self,
+        composition: &Composition,
+    ) -> Result<Encoded<I>, Error> {
+        check(composition)?;
+        let number = self.vocabulary().len().max(num_ids(&composition.parts));
+        if number > I::LIMIT {
+            return Err(Error::TooManyTokens { number, limit: I::LIMIT });
+        }
+        let mut worker = self.take_worker();
+        let encoded = self.encode_parts(composition, &mut worker);
+        self.put_back(worker);
+        encoded
+    }
+
+    fn encode_parts<I: TokenId>(
+        &self,
+        composition: &Composition,
+        worker: &mut Worker,
+    ) -> Result<Encoded<I>, Error> {
+        let Composition { data, parts, ends } = composition;
+        let source = Source { span_ids: &self.span_ids, table: self.table.as_ref() };
+        let room = data.len() / 3 + parts.len();
+        let mut out = Out::with_room(room);
+        let mut assembly = Assembly::with_room(composition, room);
+        assembly.go_on(&mut out);
+        let mut encoding = worker.encoding(source, data, &mut out, |out| {
+            assembly.end_part(out.len());
+            assembly.go_on(out);
+        });
+        for (number, part) in parts.iter().enumerate() {
+            if let Stretch::Text { start, end } = part.stretch {
+                encoding.add((start, end)).map_err(|stuck| {
+                    stuck.in_document(ends.partition_point(|&end| end <= number))
+                })?;
+            }
+        }
+        encoding.finish();
+        let Assembly { labels, lengths, marks, .. } = assembly;
+        Ok(Encoded { ids: out.finish(), labels, lengths, marks })
+    }
+}
+
+/// Documents as far as their ids are there.
+struct Assembly<'c> {
+    composition: &'c Composition,
+    /// How many parts have their ids.
+    parts: usize,
+    /// Where the document begins among the ids.
+    begin: usize,
+    labels: Vec<u8>,
+    lengths: Vec<usize>,
+    marks: Vec<Mark>,
+}
+
+impl<'c> Assembly<'c> {
+    fn with_room(composition: &'c Composition, number: usize) -> Self {
+        Self {
+            composition,
+            parts: 0,
+            begin: 0,
+            labels: Vec::with_capacity(number),
+            lengths: Vec::with_capacity(composition.ends.len()),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Ends documents and appends special tokens, up to the next text.
+    fn go_on<I: TokenId>(&mut self, out: &mut Out<I>) {
+        loop {
+            while self.composition.ends.get(self.lengths.len()) == Some(&self.parts) {
+                self.lengths.push(out.len() - self.begin);
+                self.begin = out.len();
+            }
+            let part = self.composition.parts.get(self.parts);
+            let Some(Stretch::Special { id, count }) = part.map(|part| part.stretch) else {
+                return;
+            };
+            out.push_copies(id, count as usize);
+            self.end_part(out.len());
+        }
+    }
+
+    /// The ids of the next part are there; those so far are `number`.
+    fn end_part(&mut self, number: usize) {
+        let part = &self.composition.parts[self.parts];
+        if part.is_marked {
+            let (start, end) = (self.labels.len() - self.begin, number - self.begin);
+            self.marks.push(Mark { document: self.lengths.len(), start, end });
+        }
+        self.labels.resize(number, part.label);
+        self.parts += 1;
+    }
+}
+
+/// That documents end among the parts, one after the other, and texts are within the data.
+fn check(composition: &Composition) -> Result<(), Error> {
+    let (number, length) = (composition.parts.len(), composition.data.len());
+    let mut before = 0;
+    for (document, &end) in composition.ends.iter().enumerate() {
+        if end < before || end > number {
+            return Err(Error::PartsEnd { document, end, before, number });
+        }
+        for part in &composition.parts[before..end] {
+            if let Stretch::Text { start, end } = part.stretch
+                && (start > end || end > length)
+            {
+                return Err(Error::TextOutOfRange { document, start, end, length });
+            }
+        }
+        before = end;
+    }
+    if before < number {
+        return Err(Error::PartsLeft { before, number });
+    }
+    Ok(())
+}
+
+/// The highest id of a special token and one.
+fn num_ids(parts: &[Part]) -> usize {
+    let ids = parts.iter().map(|part| match part.stretch {
+        Stretch::Special { id, .. } => id as usize + 1,
+        Stretch::Text { .. } => 0,
+    });
+    ids.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! How many tokens the images of a document have, one image after the other. Takes the counts that a
+//! document gives, or one for all; does not know where images are.
+
+use crate::declined::Declined;
+use crate::json::Value;
+
+/// Tokens of all images of a document: a line of JSON could ask for more than any memory holds.
+const MAX_TOKENS: u32 = 1 << 24;
+
+/// The counts of the images that are still to come.
+#[derive(Debug)]
+pub(crate) struct Images {
+    counts: Counts,
+    /// How many tokens these may have together.
+    room: u32,
+}
+
+#[derive(Debug)]
+enum Counts {
+    Each(u32),
+    Listed(std::vec::IntoIter<u32>),
+}
+
+impl Images {
+    /// Images of these counts; `None`: of `each` tokens, or one.
+    pub(crate) fn new(counts: Option<Value<'_>>, each: Option<u32>) -> Result<Self, Declined> {
+        let counts = match counts {
+            None => Counts::Each(at_least_one(each.unwrap_or(1))?),
+            Some(counts) => {
+                let counts: Result<Vec<u32>, _> = counts.list()?.iter().map(count_of).collect();
+                Counts::Listed(counts?.into_iter())
+            }
+        };
+        Ok(Self { counts, room: MAX_TOKENS })
+    }
+
+    /// The tokens of the next image.
+    pub(crate) fn next(&mut self) -> Result<u32, Declined> {
+        let count = match &mut self.counts {
+            Counts::Each(count) => *count,
+            Counts::Listed(counts) => counts.next().ok_or(Declined)?,
+        };
+        self.room = self.room.checked_sub(count).ok_or(Declined)?;
+        Ok(count)
+    }
+
+    /// Declines counts that are left.
+    pub(crate) fn finish(&self) -> Result<(), Declined> {
+        match &self.counts {
+            Counts::Listed(counts) if counts.len() > 0 => Err(Declined),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn count_of(value: &Value<'_>) -> Result<u32, Declined> {
+    match *value {
+        Value::Integer(count) => at_least_one(u32::try_from(count).map_err(|_| Declined)?),
+        _ => Err(Declined),
+    }
+}
+
+fn at_least_one(count: u32) -> Result<u32, Declined> {
+    if count > 0 { Ok(count) } else { Err(Declined) }
+}

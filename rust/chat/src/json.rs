@@ -1,0 +1,197 @@
+//! JSON as a tree that borrows from the document. Takes bytes, declines what is not JSON to Python too or
+//! what Python may read differently; does not know what any key means.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::declined::Declined;
+
+/// A string, of the document itself where nothing in it is escaped.
+pub(crate) type Text<'d> = Cow<'d, str>;
+
+/// A piece of a string.
+pub(crate) fn slice<'d>(text: &Text<'d>, range: Range<usize>) -> Text<'d> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[range]),
+        Cow::Owned(text) => Cow::Owned(text[range].to_owned()),
+    }
+}
+
+/// A value, as far as any document needs it.
+#[derive(Debug)]
+pub(crate) enum Value<'d> {
+    Null,
+    /// Not negative, and written as an integer.
+    Integer(u64),
+    Text(Text<'d>),
+    List(Vec<Self>),
+    Object(Object<'d>),
+    /// Another number, true or false.
+    Other,
+}
+
+/// Members of an object, in the order of the document.
+#[derive(Debug)]
+pub(crate) struct Object<'d> {
+    members: Vec<(Text<'d>, Value<'d>)>,
+}
+
+impl<'d> Value<'d> {
+    /// Reads the JSON of a whole document.
+    ///
+    /// Nesting over 128, numbers beyond a double and escapes of lone surrogates are declined anywhere.
+    pub(crate) fn read(document: &'d [u8]) -> Result<Self, Declined> {
+        let text = std::str::from_utf8(document).map_err(|_| Declined)?;
+        serde_json::from_str(text).map_err(|_| Declined)
+    }
+
+    pub(crate) fn text(self) -> Result<Text<'d>, Declined> {
+        if let Self::Text(text) = self { Ok(text) } else { Err(Declined) }
+    }
+
+    pub(crate) fn list(self) -> Result<Vec<Self>, Declined> {
+        if let Self::List(list) = self { Ok(list) } else { Err(Declined) }
+    }
+
+    pub(crate) fn object(self) -> Result<Object<'d>, Declined> {
+        if let Self::Object(object) = self { Ok(object) } else { Err(Declined) }
+    }
+}
+
+impl<'d> Object<'d> {
+    /// Takes out the member `key`, if it is there and not null. There must not be two: Python takes the
+    /// last one.
+    pub(crate) fn take(&mut self, key: &str) -> Result<Option<Value<'d>>, Declined> {
+        let mut places = (0..self.members.len()).filter(|&place| self.members[place].0 == key);
+        let Some(place) = places.next() else { return Ok(None) };
+        if places.next().is_some() {
+            return Err(Declined);
+        }
+        let value = std::mem::replace(&mut self.members[place].1, Value::Null);
+        Ok(if matches!(value, Value::Null) { None } else { Some(value) })
+    }
+
+    /// Takes out the string `key`, which must be there.
+    pub(crate) fn text(&mut self, key: &str) -> Result<Text<'d>, Declined> {
+        self.take(key)?.ok_or(Declined)?.text()
+    }
+
+    /// Takes out the string of the first of these keys that is there and not null.
+    pub(crate) fn text_of_any(&mut self, keys: &[&str]) -> Result<Text<'d>, Declined> {
+        for key in keys {
+            if let Some(text) = self.optional_text(key)? {
+                return Ok(text);
+            }
+        }
+        Err(Declined)
+    }
+
+    /// Takes out the string `key`, if it is there and not null.
+    pub(crate) fn optional_text(&mut self, key: &str) -> Result<Option<Text<'d>>, Declined> {
+        self.take(key)?.map(Value::text).transpose()
+    }
+
+    /// The string `key`, which stays; of two the last.
+    pub(crate) fn peek_text(&self, key: &str) -> Result<&str, Declined> {
+        match self.members.iter().rfind(|(name, _)| name == key) {
+            Some((_, Value::Text(text))) => Ok(text),
+            _ => Err(Declined),
+        }
+    }
+
+    /// How many members there are.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+}
+
+impl<'de> Deserialize<'de> for Value<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+/// Makes a tree of whatever comes.
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Value::Integer(number))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(Value::List(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some((Key(key), value)) = object.next_entry()? {
+            members.push((key, value));
+        }
+        Ok(Value::Object(Object { members }))
+    }
+}
+
+/// The name of a member.
+struct Key<'d>(Text<'d>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(AnyKey).map(Self)
+    }
+}
+
+struct AnyKey;
+
+impl<'de> Visitor<'de> for AnyKey {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}

@@ -1,0 +1,128 @@
+//! What must be known to read the documents of one file. Takes names and settings, refuses names of
+//! dialects that do not exist; reads no document.
+
+use std::fmt;
+
+use crate::grounding::Grounding;
+use crate::special_ids::{SpecialIds, Tokens};
+use crate::vision::Vision;
+
+/// What documents are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Conversations.
+    Chat,
+    /// Documents with images.
+    Vision,
+}
+
+/// How the documents of one file are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What the documents are.
+    pub kind: Kind,
+    /// The name of the dialect.
+    pub name: String,
+    /// Vision: the special token that stands for a part of an image.
+    pub image_token: Option<String>,
+    /// Vision: tokens of every image; `None`: as each document says.
+    pub image_tokens: Option<u32>,
+    /// Vision: special tokens that are recognised where texts spell them out.
+    pub grounding: Vec<String>,
+    /// Vision: whether the prompt's text is trained on too.
+    pub train_prompt: bool,
+}
+
+/// A name that is no dialect of its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownDialect {
+    /// The kind.
+    pub kind: Kind,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownDialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, names) = match self.kind {
+            Kind::Chat => ("chat", "messages, customjson, sharegpt, gsm8k, prompt-response"),
+            Kind::Vision => ("vision", "messages, prompt-response, text"),
+        };
+        write!(f, "{:?} is no dialect of kind {kind}: there are {names}", self.name)
+    }
+}
+
+impl std::error::Error for UnknownDialect {}
+
+/// Reads documents of one dialect. Can be shared between threads.
+#[derive(Debug, Clone)]
+pub struct Dialect {
+    image_token: Option<String>,
+    grounding: Vec<String>,
+    shape: Shape,
+}
+
+/// What documents look like.
+#[derive(Debug, Clone)]
+pub(crate) enum Shape {
+    Messages,
+    CustomJson,
+    ShareGpt,
+    Gsm8k,
+    PromptResponse,
+    VisionMessages(Vision),
+    VisionPromptResponse(Vision),
+    VisionText(Vision),
+    /// Settings with which no document is read: the plain reading says why.
+    Unusable,
+}
+
+impl Dialect {
+    /// The dialect of these settings. Without an image token, or with an empty grounding token, every
+    /// document with images is declined.
+    ///
+    /// # Errors
+    ///
+    /// A name that is no dialect of its kind.
+    pub fn new(settings: Settings) -> Result<Self, UnknownDialect> {
+        let shape = match (settings.kind, settings.name.as_str()) {
+            (Kind::Chat, "messages") => Shape::Messages,
+            (Kind::Chat, "customjson") => Shape::CustomJson,
+            (Kind::Chat, "sharegpt") => Shape::ShareGpt,
+            (Kind::Chat, "gsm8k") => Shape::Gsm8k,
+            (Kind::Chat, "prompt-response") => Shape::PromptResponse,
+            (Kind::Vision, "messages") => with_images(&settings, Shape::VisionMessages),
+            (Kind::Vision, "prompt-response") => {
+                with_images(&settings, Shape::VisionPromptResponse)
+            }
+            (Kind::Vision, "text") => with_images(&settings, Shape::VisionText),
+            _ => return Err(UnknownDialect { kind: settings.kind, name: settings.name }),
+        };
+        Ok(match settings.kind {
+            Kind::Chat => Self { image_token: None, grounding: Vec::new(), shape },
+            Kind::Vision => {
+                let Settings { image_token, grounding, .. } = settings;
+                Self { image_token, grounding, shape }
+            }
+        })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The special tokens that documents may need.
+    pub(crate) fn tokens(&self, ids: Option<&SpecialIds>) -> Tokens {
+        Tokens::new(ids, self.image_token.as_deref(), &self.grounding)
+    }
+}
+
+fn with_images(settings: &Settings, shape: fn(Vision) -> Shape) -> Shape {
+    match Grounding::new(&settings.grounding) {
+        Ok(grounding) if settings.image_token.is_some() => {
+            let Settings { image_tokens, train_prompt, .. } = *settings;
+            shape(Vision { image_tokens, grounding, train_prompt })
+        }
+        _ => Shape::Unusable,
+    }
+}
