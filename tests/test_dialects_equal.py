@@ -1,4 +1,5 @@
 import json
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from nanotok_ray.dialects import (
     message_texts,
     segments_of,
 )
+from nanotok_ray.dialects.gsm8k import parts_of
 from tests.dialect_documents import (
     GSM8K,
     MESSAGES,
@@ -101,6 +103,26 @@ def test_an_answer_of_gsm8k_is_its_texts_and_calls(question, calls, last):
     document = document_of({"question": question, "answer": written + last})
     messages = [user(question), assistant(expected)]
     assert conversation_of(document, GSM8K) == {"messages": messages}
+
+
+@given(st.text(alphabet="<>=1a", max_size=30))
+def test_answers_of_gsm8k_are_cut_where_upstreams_pattern_cuts_them(answer):
+    expected = []
+    for piece in re.split(r"(<<[^>]+>>)", answer):
+        if piece.startswith("<<") and piece.endswith(">>"):
+            expression, *result = piece[2:-2].rsplit("=", 1)
+            expected.append({"type": "python", "text": expression})
+            expected.append({"type": "python_output", "text": "".join(result)})
+        else:
+            expected.append({"type": "text", "text": piece})
+    assert parts_of(answer) == expected
+
+
+def test_answers_of_gsm8k_are_cut_in_linear_time():
+    hostile = "<" * 1_000_000  # upstream's pattern looks at the rest of it a million times
+    assert parts_of(hostile) == [{"type": "text", "text": hostile}]
+    call = {"type": "python", "text": hostile[2:]}
+    assert parts_of(hostile + ">>")[1:2] == [call]
 
 
 turns_with_calls = st.lists(
