@@ -4,11 +4,12 @@ Takes a JSON value, or an answer; gives the messages or parts that nanochat make
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from nanotok_ray.dialects.fields import object_of, string_of
 
-_CALL = re.compile(r"(<<[^>]+>>)")
+_RUN = re.compile(r"([^>]++)(>>)?")
 _ANSWER = re.compile(r"#### (\-?[0-9\.\,]+)")
 
 
@@ -32,7 +33,7 @@ def parts_of(answer: str) -> list[dict[str, str]]:
     [('text', '5 pens: '), ('python', '2+3'), ('python_output', '5'), ('text', '5.')]
     """
     parts: list[dict[str, str]] = []
-    for piece in _CALL.split(answer):
+    for piece in _pieces_of(answer):
         if piece.startswith("<<") and piece.endswith(">>"):  # `<<>>` alone too, as in nanochat
             expression, result = _call_of(piece[2:-2])
             parts.append({"type": "python", "text": expression})
@@ -50,6 +51,22 @@ def extract_answer(text: str) -> str | None:
     """
     found = _ANSWER.search(text)
     return found and found[1].replace(",", "")
+
+
+def _pieces_of(answer: str) -> Iterator[str]:
+    """Give what `re.split("(<<[^>]+>>)", answer)` gives, in time linear in the answer.
+
+    >>> list(_pieces_of("<<<1>><<2>>>"))
+    ['', '<<<1>>', '', '<<2>>', '>']
+    """
+    end = 0
+    for run in _RUN.finditer(answer):
+        start = answer.find("<<", run.start(), run.end(1)) if run[2] else -1
+        if start >= 0 and start + len("<<") < run.end(1):
+            yield answer[end:start]
+            yield answer[start : run.end()]
+            end = run.end()
+    yield answer[end:]
 
 
 def _call_of(inner: str) -> tuple[str, str]:
