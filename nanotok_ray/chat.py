@@ -2,20 +2,15 @@
 
 A conversation is {"messages": [{"role", "content"}, ...]}: at most one system message, then user
 and assistant in turn. `layout` turns it into segments (a special token, or a text that is encoded
-on its own), each with its mask; everything else here follows from that one list. Malformed
-conversations raise the very errors that nanochat raises (`MALFORMED`). Takes the encoder as a
-function and knows no tokenizer; never changes its input.
+on its own), each with its mask and role; everything else here follows from that one list. Malformed
+conversations raise the very errors that nanochat raises. Takes the encoder as a function and knows
+no tokenizer; never changes its input.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nanotok_ray.errors import SourceError
 from nanotok_ray.segments import Segment, compose
-
-MALFORMED = (AssertionError, LookupError, TypeError, ValueError)
-"""What a malformed conversation raises; `reason_of` words it."""
 
 _PARTS: dict[str, tuple[str, str, int] | None] = {
     "text": None,
@@ -26,33 +21,6 @@ _PARTS: dict[str, tuple[str, str, int] | None] = {
 tool puts out was not written by the assistant, so nothing is learned from it."""
 
 Conversation = Mapping[str, Any]
-
-
-def parse_conversation(line: bytes) -> dict[str, Any]:
-    """Read one JSON line: an array of messages, or an object with the array as "messages".
-
-    >>> parse_conversation(b'[{"role": "user", "content": "hi"}]')
-    {'messages': [{'role': 'user', 'content': 'hi'}]}
-
-    Raises:
-        SourceError: The line is not JSON, or not of that shape.
-    """
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise SourceError(f"invalid UTF-8 at byte {error.start}") from error
-    except RecursionError as error:
-        raise SourceError("invalid JSON: nested too deeply") from error
-    except ValueError as error:
-        raise SourceError(f"invalid JSON: {error}") from error
-    messages = value.get("messages") if isinstance(value, dict) else value
-    if not isinstance(messages, list):
-        raise SourceError(
-            "expected an array of messages or an object with the array as 'messages', "
-            f"got {_kind(value)}"
-        )
-    _check_messages(messages)
-    return {"messages": messages}
 
 
 def layout(conversation: Conversation) -> Iterator[Segment]:
@@ -85,7 +53,7 @@ def render(
     """Give the ids and the mask of a conversation, both cut to the first `max_tokens`.
 
     The cut repairs nothing: it may fall inside a tool call or lose the last `<|assistant_end|>`.
-    `encode` is called once for each of `message_texts`, in that order.
+    `encode` is called once for each text of `layout`, in that order.
 
     Raises:
         AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
@@ -115,47 +83,6 @@ def render_for_completion(
     prompt = {"messages": messages[:-1]}
     ids, _ = render(encode, special_id, prompt, max_tokens=max_tokens)
     return [*ids, special_id("<|assistant_start|>")]
-
-
-def message_texts(conversation: Conversation) -> list[str]:
-    """Give every text that is encoded on its own, in the order of their ids.
-
-    Raises:
-        AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
-    """
-    return [segment.text for segment in layout(conversation) if not segment.is_special]
-
-
-def expected_text(conversation: Conversation) -> str:
-    """Give what the ids of a conversation decode to: its texts, and special tokens by name.
-
-    >>> expected_text({"messages": [{"role": "user", "content": "hi"}]})
-    '<|bos|><|user_start|>hi<|user_end|>'
-
-    Raises:
-        AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
-    """
-    return "".join(segment.text for segment in layout(conversation))
-
-
-def expected_trained_text(conversation: Conversation) -> str:
-    """Give what the ids with mask 1 decode to.
-
-    Raises:
-        AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
-    """
-    return "".join(segment.text for segment in layout(conversation) if segment.mask)
-
-
-def reason_of(error: BaseException) -> str:
-    """Word an error of a malformed conversation for a reader who does not see the conversation.
-
-    >>> reason_of(KeyError("text"))
-    "KeyError: 'text'"
-    """
-    if isinstance(error, SourceError) or type(error) in (AssertionError, ValueError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
 
 
 def _merge_system(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -213,23 +140,3 @@ def _special(name: str, *, role: str, mask: int = 0) -> Segment:
 
 def _text(text: str, *, role: str, mask: int) -> Segment:
     return Segment(text=text, is_special=False, mask=mask, role=role)
-
-
-def _check_messages(messages: list[Any]) -> None:
-    if not messages:
-        raise SourceError("the conversation has no messages")
-    for number, message in enumerate(messages):
-        if not isinstance(message, dict):
-            raise SourceError(f"message {number} is {_kind(message)}, not an object")
-        for key in ("role", "content"):
-            if key not in message:
-                raise SourceError(f"message {number} has no {key!r}")
-
-
-def _kind(value: object) -> str:
-    """Say what a JSON value is without repeating it: it may be long, or nested deeply."""
-    if isinstance(value, dict):
-        keys = [repr(name[:40]) for name in list(value)[:5]]
-        return f"an object with the keys {', '.join(keys) or '(none)'}"
-    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import chat
+from nanotok_ray.dialects import MALFORMED, reason_of
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 texts = st.text(max_size=8)
@@ -36,6 +37,14 @@ def special_id(name):
     return 256 + SPECIAL_TOKENS.index(name)
 
 
+def texts_of(conversation):
+    return [each.text for each in chat.layout(conversation) if not each.is_special]
+
+
+def spelled(segments):
+    return "".join(each.text for each in segments)
+
+
 def decode(ids):
     names = [bytes([value]) for value in range(256)] + [name.encode() for name in SPECIAL_TOKENS]
     return b"".join(names[number] for number in ids).decode()
@@ -44,9 +53,9 @@ def decode(ids):
 @given(conversations())
 def test_ids_decode_to_the_expected_text_and_the_masked_ones_to_what_is_trained(conversation):
     ids, mask = chat.render(encode, special_id, conversation, max_tokens=None)
-    assert decode(ids) == chat.expected_text(conversation)
+    assert decode(ids) == spelled(chat.layout(conversation))
     trained = [number for number, flag in zip(ids, mask, strict=True) if flag]
-    assert decode(trained) == chat.expected_trained_text(conversation)
+    assert decode(trained) == spelled(each for each in chat.layout(conversation) if each.mask)
 
 
 @given(conversations(), st.integers(0, 60))
@@ -60,12 +69,12 @@ def test_a_cut_keeps_the_first_ids_and_their_mask(conversation, limit):
 def test_rendering_changes_nothing_in_its_input(conversation):
     before = copy.deepcopy(conversation)
     chat.render(encode, special_id, conversation, max_tokens=10)
-    chat.message_texts(conversation)
+    texts_of(conversation)
     assert conversation == before
 
 
 @given(conversations())
-def test_texts_are_encoded_one_by_one_in_the_order_of_message_texts(conversation):
+def test_texts_are_encoded_one_by_one_in_the_order_of_the_layout(conversation):
     asked = []
 
     def remember(text):
@@ -73,7 +82,7 @@ def test_texts_are_encoded_one_by_one_in_the_order_of_message_texts(conversation
         return encode(text)
 
     chat.render(remember, special_id, conversation, max_tokens=3)
-    assert asked == chat.message_texts(conversation)
+    assert asked == texts_of(conversation)
 
 
 @given(conversations())
@@ -117,6 +126,6 @@ USER = {"role": "user", "content": "hi"}
 )
 def test_a_malformed_answer_has_a_reason(answer, reason):
     conversation = {"messages": [USER, {"role": "assistant", "content": answer}]}
-    with pytest.raises(chat.MALFORMED) as caught:
-        chat.message_texts(conversation)
-    assert chat.reason_of(caught.value) == reason
+    with pytest.raises(MALFORMED) as caught:
+        texts_of(conversation)
+    assert reason_of(caught.value) == reason
