@@ -1,5 +1,4 @@
 import copy
-import json
 from itertools import pairwise
 
 import pytest
@@ -7,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import chat
-from nanotok_ray.errors import SourceError
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 texts = st.text(max_size=8)
@@ -98,43 +96,6 @@ def test_a_completion_prompt_ends_where_the_assistant_starts():
     ids = chat.render_for_completion(encode, special_id, conversation, max_tokens=None)
     assert decode(ids) == "<|bos|><|user_start|>hi<|user_end|><|assistant_start|>"
     assert conversation == before
-
-
-@pytest.mark.parametrize("shape", ["array", "object"])
-@given(conversation=conversations())
-def test_a_line_is_an_array_of_messages_or_an_object_that_holds_it(shape, conversation):
-    value = conversation["messages"] if shape == "array" else {**conversation, "id": 7}
-    assert chat.parse_conversation(json.dumps(value).encode()) == conversation
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"", "invalid JSON: Expecting value"),
-        (b"not json", "invalid JSON: Expecting value: line 1 column 1"),
-        (b'["\xff"]', "invalid UTF-8 at byte 2"),
-        (b'"hello"', "got a string"),
-        (b"null", "got null"),
-        (b"true", "got a boolean"),
-        (b"1.5", "got a number"),
-        (b'{"text": "x", "id": 1}', "got an object with the keys 'text', 'id'"),
-        (b'{"messages": "x"}', "got an object with the keys 'messages'"),
-        (b"{}", r"got an object with the keys \(none\)"),
-        (b"[]", "the conversation has no messages"),
-        (b'{"messages": []}', "the conversation has no messages"),
-        (b'[{"role": "user", "content": "a"}, "x"]', "message 1 is a string, not an object"),
-        (b"[[1]]", "message 0 is an array, not an object"),
-        (b'[{"content": "a"}]', "message 0 has no 'role'"),
-        (b'[{"role": "user"}]', "message 0 has no 'content'"),
-        (b"[" * 100_000, "invalid JSON: nested too deeply"),
-        (b"9" * 5000, "invalid JSON: Exceeds the limit"),
-    ],
-    ids=str,
-)
-def test_a_line_that_is_no_conversation_is_refused_with_a_reason(line, message):
-    with pytest.raises(SourceError, match=message) as caught:
-        chat.parse_conversation(line)
-    assert chat.reason_of(caught.value) == str(caught.value)
 
 
 USER = {"role": "user", "content": "hi"}

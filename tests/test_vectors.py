@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray import _core
+from nanotok_ray.dialects import (
+    Dialect,
+    conversation_of,
+    expected_text,
+    extract_answer,
+    segments_of,
+)
 from nanotok_ray.documents import Documents
+from nanotok_ray.errors import SourceError
 from nanotok_ray.patterns import PATTERNS, split
+from nanotok_ray.segments import compose
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
@@ -228,3 +237,52 @@ def test_tokens_are_shown_as_upstream_shows_them(tokenizer):
     assert tokenizer.visualize_tokenization(ids, mask) == case["plain"]
     shown = tokenizer.visualize_tokenization(ids, mask, with_token_id=True)
     assert shown == case["with_token_id"]
+
+
+def document_of(value):
+    return json.dumps(value).encode()
+
+
+def composed(tokenizer, document, name):
+    segments = segments_of(document, Dialect(kind="chat", name=name))
+    found = compose(tokenizer.encode, tokenizer.encode_special, segments)
+    return found.ids, "".join(map(str, found.mask))
+
+
+@pytest.mark.parametrize("case", named(CHAT["render"]))
+def test_documents_of_messages_render_as_upstream_renders_them(tokenizer, case):
+    ids, mask = composed(tokenizer, document_of(case["messages"]), "messages")
+    limit = case.get("max_tokens")
+    assert (ids[:limit], mask[:limit]) == (case["ids"], case["mask"])
+
+
+def test_answers_of_gsm8k_are_cut_as_upstream_cuts_them(tokenizer):
+    dialect = Dialect(kind="chat", name="gsm8k")
+    for case in CHAT["gsm8k"]["cases"]:
+        document = document_of({"question": "q", "answer": case["answer"]})
+        question, answer = conversation_of(document, dialect)["messages"]
+        assert question == {"role": "user", "content": "q"}
+        assert answer == {"role": "assistant", "content": case["parts"]}, case["answer"]
+    first = document_of({"question": "q", "answer": CHAT["gsm8k"]["cases"][0]["answer"]})
+    rendered = CHAT["gsm8k"]["rendered_first"]
+    assert composed(tokenizer, first, "gsm8k") == (rendered["ids"], rendered["mask"])
+
+
+def test_final_answers_of_gsm8k_are_upstreams():
+    for case in CHAT["gsm8k"]["extract_answer"]:
+        assert extract_answer(case["text"]) == case["answer"], case["text"]
+
+
+@pytest.mark.parametrize("case", CHAT["customjson"], ids=lambda case: case["line"])
+def test_lines_of_customjson_are_read_as_upstream_reads_them(case):
+    dialect = Dialect(kind="chat", name="customjson")
+    line = case["line"].encode()
+    if "returns" in case:
+        assert [conversation_of(line, dialect)] == case["returns"]
+    elif case["raises"] == "AssertionError":
+        with pytest.raises(AssertionError) as caught:
+            expected_text(line, dialect)
+        assert str(caught.value) == case["message"]
+    else:  # worded as for every other document
+        with pytest.raises(SourceError, match=r"^invalid JSON: Expecting value \(char 0\)$"):
+            expected_text(line, dialect)
