@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 __all__ = [
     "UNICODE_VERSION",
     "Decoder",
+    "Dialect",
     "Encoder",
     "RunSums",
     "SpanCounts",
@@ -314,6 +315,46 @@ class Encoder:
             SplitError: A document cannot be split (names its number and the byte offset).
         """
 
+    def render(
+        self,
+        dialect: Dialect,
+        special_tokens: Sequence[tuple[str, int]],
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        *,
+        threads: int = 1,
+        wide: bool = False,
+    ) -> tuple[
+        NDArray[np.uint16] | NDArray[np.uint32],
+        NDArray[np.uint8],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+    ]:
+        """Return the ids of n documents of a dialect, and what each of them is.
+
+        Args:
+            dialect: how the documents are read.
+            special_tokens: all of the model, (name, id).
+            data: the bytes of all documents, back to back.
+            offsets: [n + 1] positions in `data`.
+            threads: use so many at most; the result does not depend on it.
+            wide: whether ids are uint32 instead of uint16.
+
+        Returns:
+            All t ids back to back; [t] their labels, role number << 1 | mask; [n + 1] where each
+            document begins among them and the last ends; the numbers of declined documents,
+            rising, which have no ids; (m, 3) images: number of the document, first position and
+            end of its tokens in the document; (n, 2) sizes: bytes of the document's texts, how
+            often special-token text occurs in them.
+
+        Raises:
+            TokenizerError: `wide` is False and there are more than 65,536 ids; offsets fall or leave
+                the data, or there are none; a special token has no name.
+            SplitError: A text cannot be split (names its document and the byte offset in the text).
+        """
+
     def num_tokens(self) -> int:
         """Return 256 + the number of merges."""
 
@@ -324,6 +365,44 @@ class Encoder:
         """Return (lowest id, other id) wherever two ids stand for the same bytes.
 
         Such a tokenizer cannot be written as a file keyed by token bytes.
+        """
+
+@final
+class Dialect:
+    """How documents of one kind and dialect become texts and special tokens.
+
+    A document that is not surely well formed is declined, which is no error: the plain Python of
+    `nanotok_ray.dialects` says what is wrong with it, or that nothing is.
+    """
+
+    def __new__(
+        cls,
+        kind: Literal["chat", "vision"],
+        name: str,
+        *,
+        image_token: str | None = None,
+        image_tokens: int | None = None,
+        grounding: Sequence[str] = ...,
+        train_prompt: bool = True,
+    ) -> Self:
+        """Take the settings; they are those of `nanotok_ray.dialects.Dialect`.
+
+        Raises:
+            TokenizerError: There is no such kind, or no dialect of that name in it.
+        """
+
+    def texts(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the texts of all documents: what of them is encoded, each on its own.
+
+        Returns:
+            All n texts back to back; [n + 1] where each begins and the last ends; [d + 1] the
+            number of the first text of each of the d documents, and n; the numbers of declined
+            documents, rising, which have no texts.
+
+        Raises:
+            TokenizerError: Offsets fall or leave the data, or there are none.
         """
 
 @final

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
 use crate::arrays::{Array, documents, merges, splitter};
+use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::to_python;
 use crate::span_table::{SpanTable, sha256};
 
@@ -95,6 +96,23 @@ impl Encoder {
         let encode = if wide { Self::batch::<u32> } else { Self::batch::<u16> };
         let frame = Frame { before: &before, after: &after };
         encode(self, py, &data, &offsets, frame, threads)
+    }
+
+    /// Return ids, labels, offsets, declined documents, images and sizes of a dialect's documents.
+    #[pyo3(signature = (dialect, special_tokens, data, offsets, *, threads = 1, wide = false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn render<'py>(
+        &self,
+        py: Python<'py>,
+        dialect: &Dialect,
+        special_tokens: Vec<(String, u32)>,
+        data: PyReadonlyArray1<'py, u8>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        threads: usize,
+        wide: bool,
+    ) -> PyResult<RenderedArrays<'py>> {
+        let render = if wide { render::<u32> } else { render::<u16> };
+        render(py, &self.0, dialect, special_tokens, (&data, &offsets), threads)
     }
 
     /// Return 256 + the number of merges.

@@ -11,6 +11,7 @@ mod arrays;
 mod counts;
 mod cpu;
 mod decoder;
+mod dialect;
 mod encoder;
 mod errors;
 mod hash;
@@ -29,6 +30,8 @@ mod _core {
     use super::cpu::{cpu_level, cpu_levels};
     #[pymodule_export]
     use super::decoder::Decoder;
+    #[pymodule_export]
+    use super::dialect::Dialect;
     #[pymodule_export]
     use super::encoder::Encoder;
     #[pymodule_export]
