@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from nanotok_ray.recipe import (
 )
 from nanotok_ray.recipe.parse import build_recipe
 from nanotok_ray.recipe.sizes import parse_size
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
 
 SMALL = """
 [[source]]
@@ -491,3 +492,71 @@ def test_a_learner_in_a_task_says_its_memory():
     check_refused(SMALL, "learner.label", "learner.memory", overrides=("learner.label=a=b",))
     check_refused(SMALL, "KEY=VALUE", overrides=("learner.memory=1GiB", "learner.label=big"))
     check_refused(SMALL, "learner.memory = 5", overrides=("learner.memory=5",))
+
+
+def tokenizer_recipe(text, *overrides):
+    return parse_recipe(f"{SMALL}\n[tokenizer]\n{text}\n", overrides=overrides).tokenizer
+
+
+def test_extra_special_tokens_are_part_of_the_vocabulary_and_added_ones_come_on_top():
+    plain = tokenizer_recipe("vocab_size = 300")
+    assert (plain.extra_special_tokens, plain.extend) == ((), ())
+    extra = tokenizer_recipe('vocab_size = 300\nextra_special_tokens = ["<a>", "<b>"]')
+    assert extra.learned_special_tokens == (*SPECIAL_TOKENS, "<a>", "<b>")
+    assert extra.num_merges == plain.num_merges - 2
+    added = tokenizer_recipe('vocab_size = 300\nextend = ["<a>", "<b>"]')
+    assert added.learned_special_tokens == SPECIAL_TOKENS
+    assert added.all_special_tokens == extra.learned_special_tokens
+    assert added.num_merges == plain.num_merges
+
+
+def test_a_preset_stands_for_its_tokens():
+    seed = PRESETS["seed"].special_tokens
+    own = tokenizer_recipe('extend = ["<a>", "preset:seed", "<b>"]')
+    assert own.extend == ("<a>", *seed, "<b>")
+    own = tokenizer_recipe('extra_special_tokens = "preset:nano-deepseek-ocr"')
+    assert own.learned_special_tokens == (*SPECIAL_TOKENS, "<|image|>")
+    recipe = parse_recipe(SMALL, overrides=['tokenizer.extend=["preset:seed"]'])
+    assert recipe.to_dict()["tokenizer"]["extend"] == list(seed)
+    assert build_recipe(recipe.to_dict(), environment={}) == recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('extend = ["preset:sead"]', "'preset:sead'; the presets are preset:seed, preset:nano"),
+        ('extend = ["<a>", "<a>"]', "tokenizer.extend holds '<a>' twice"),
+        ('extend = [""]', "tokenizer.extend holds an empty name"),
+        ('extend = ["<image>", "preset:seed"]', "tokenizer.extend holds '<image>' twice"),
+        ('extend = ["<|bos|>"]', "extend holds '<|bos|>', which tokenizer.special_tokens holds"),
+        (
+            'extra_special_tokens = ["<a>"]\nextend = ["<a>"]',
+            "extend holds '<a>', which tokenizer.extra_special_tokens holds",
+        ),
+        (
+            'extra_special_tokens = ["<|bos|>"]',
+            "extra_special_tokens holds '<|bos|>', which tokenizer.special_tokens holds",
+        ),
+        (
+            'vocab_size = 266\nextra_special_tokens = ["<a>", "<b>"]',
+            "no room for 256 bytes and 11 special tokens; use at least 267",
+        ),
+    ],
+    ids=str,
+)
+def test_names_that_cannot_be_added_are_refused(text, words):
+    with pytest.raises(RecipeError, match=re.escape(words)):
+        tokenizer_recipe(text)
+
+
+def test_to_an_existing_tokenizer_any_names_may_be_added():
+    own = tokenizer_recipe('path = "/data/tokenizer"\nextend = ["<|bos|>", "<a>"]')
+    assert own.extend == ("<|bos|>", "<a>")
+
+
+@pytest.mark.parametrize("key", ["extend", "extra_special_tokens"])
+def test_added_tokens_may_be_around_documents(key):
+    text = SMALL.replace('kind = "text"', 'kind = "text"\nappend = ["<a>"]')
+    with pytest.raises(RecipeError, match=r"source\.web\.append has '<a>'"):
+        parse_recipe(text)
+    assert parse_recipe(text, overrides=[f'tokenizer.{key}=["<a>"]']).sources[0].append == ("<a>",)
