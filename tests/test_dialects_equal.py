@@ -60,9 +60,10 @@ def test_messages_without_tools_are_what_chat_lays_out(talk):
     assert segments_of(document, MESSAGES) == expected
     assert segments_of(document_of({"messages": messages, "x": None}), MESSAGES) == expected
     assert conversation_of(document, MESSAGES) == {"messages": messages}
-    assert message_texts(document, MESSAGES) == chat.message_texts({"messages": messages})
-    assert expected_text(document, MESSAGES) == chat.expected_text({"messages": messages})
-    trained = chat.expected_trained_text({"messages": messages})
+    texts_of = [each.text for each in expected if not each.is_special]
+    assert message_texts(document, MESSAGES) == texts_of
+    assert expected_text(document, MESSAGES) == "".join(each.text for each in expected)
+    trained = "".join(each.text for each in expected if each.mask)
     assert expected_trained_text(document, MESSAGES) == trained
 
 

@@ -327,7 +327,7 @@ def documents(draw):
         messages = [{"role": roles[at % 2], "content": turn} for at, turn in enumerate(turns)]
         own = settings("\0".join(turns[::2]))
         segments = message_segments({"messages": messages}, **own)
-        whole = chat.expected_text({"messages": messages})
+        whole = "".join(each.text for each in chat.layout({"messages": messages}))
     elif kind == "prompt":
         prompt, response, trained = draw(texts), draw(texts), draw(st.booleans())
         own = settings(prompt)

@@ -43,12 +43,15 @@ class Keeping:
         """Apply the rules to a batch."""
         reasons = dict(rendered.problems)
         lengths = np.diff(rendered.offsets)
-        is_long = _too_long(lengths, settings.max_tokens, reasons)
-        if settings.too_long == "drop":
-            _drop_long(lengths, is_long, settings.max_tokens, reasons)
-        elif settings.too_long == "cut":
-            _drop_cut_images(rendered, is_long, settings.max_tokens, reasons)
-            lengths = np.where(is_long, settings.max_tokens, lengths)
+        limit = settings.max_tokens
+        is_long = np.zeros(len(lengths), dtype=bool)
+        if limit is not None:
+            is_long = (lengths > limit) & _is_in(lengths, reasons)
+            if settings.too_long == "drop":
+                _drop_long(lengths, is_long, limit, reasons)
+            elif settings.too_long == "cut":
+                _drop_cut_images(rendered, is_long, limit, reasons)
+                lengths = np.where(is_long, limit, lengths)
         _refuse_longest(lengths, reasons)
         trained = _trained(rendered, lengths)
         is_bare = (trained == 0) & _is_in(lengths, reasons)
@@ -77,18 +80,10 @@ def _is_in(lengths: npt.NDArray[np.int64], reasons: Mapping[int, str]) -> npt.ND
     return is_in
 
 
-def _too_long(
-    lengths: npt.NDArray[np.int64], limit: int | None, reasons: Mapping[int, str]
-) -> npt.NDArray[np.bool_]:
-    if limit is None:
-        return np.zeros(len(lengths), dtype=bool)
-    return (lengths > limit) & _is_in(lengths, reasons)
-
-
 def _drop_long(
     lengths: npt.NDArray[np.int64],
     is_long: npt.NDArray[np.bool_],
-    limit: int | None,
+    limit: int,
     reasons: dict[int, str],
 ) -> None:
     for number in np.flatnonzero(is_long).tolist():
@@ -98,12 +93,10 @@ def _drop_long(
 def _drop_cut_images(
     rendered: RenderedBatch,
     is_long: npt.NDArray[np.bool_],
-    limit: int | None,
+    limit: int,
     reasons: dict[int, str],
 ) -> None:
     """Leave out documents of which a cut would take an image, whole or in part."""
-    if limit is None:
-        return
     is_lost = is_long[rendered.images[:, 0]] & (rendered.images[:, 2] > limit)
     for number in np.unique(rendered.images[is_lost, 0]).tolist():
         reasons[number] = f"{DROPPED}: max_tokens={limit} cuts an image span"

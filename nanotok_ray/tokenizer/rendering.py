@@ -9,7 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from nanotok_ray import chat, vision
+from nanotok_ray.dialects import Dialect
+from nanotok_ray.documents import Documents, as_documents
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.rendering import BatchRenderer, RenderedBatch
 from nanotok_ray.segments import Composed, Segment, compose
 
 MAX_TOKENS = 2048
@@ -53,6 +56,10 @@ class Rendering(ABC):
         """Give the id of a special token."""
 
     @abstractmethod
+    def batch_renderer(self, dialect: Dialect) -> BatchRenderer:
+        """Give what renders batches of documents."""
+
+    @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
         """Give the text of ids."""
 
@@ -75,6 +82,32 @@ class Rendering(ABC):
         return chat.render_for_completion(
             self.encode, self.encode_special, conversation, max_tokens=MAX_TOKENS
         )
+
+    def render_batch(
+        self,
+        documents: Sequence[str] | Sequence[bytes] | Documents,
+        dialect: Dialect | str = "messages",
+        *,
+        threads: int = 1,
+    ) -> RenderedBatch:
+        """Render many documents at once: ids, mask, offsets, images, and what was wrong with which.
+
+        `documents` are JSON, each what a line of a file holds; `dialect` is the name of one of
+        conversations, or says all of how they are read. Nothing is cut.
+
+        >>> from nanotok_ray.tokenizer import Tokenizer
+        >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
+        >>> batch = tokenizer.render_batch(['[{"role": "user", "content": "hi"}]', "[]"])
+        >>> batch.ids.tolist(), batch.offsets.tolist(), batch.problems
+        ([256, 257, 104, 105, 258], [0, 5, 5], {1: 'the conversation has no messages'})
+
+        Raises:
+            TokenizerError: there is no such dialect.
+            TypeError: one of the documents is not a str, or not bytes as the first is.
+        """
+        if isinstance(dialect, str):
+            dialect = Dialect(kind="chat", name=dialect)
+        return self.batch_renderer(dialect).render(as_documents(documents), threads=threads)
 
     def render_vision_pretraining(
         self,

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.arrow_texts import ArrowTexts
+from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.rendering import BatchRenderer
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
@@ -242,6 +244,11 @@ class Tokenizer(Rendering):
         """The name of this tokenizer: sha256 of its readable file, in hex."""
         return sha256_of(self.model)
 
+    @property
+    def num_text_ids(self) -> int:
+        """How many ids texts are made of, 256 bytes and the merges; special tokens follow."""
+        return 256 + len(self.model.merges)
+
     def get_vocab_size(self) -> int:
         """Give the highest id + 1, special tokens included."""
         return self.model.num_ids
@@ -382,6 +389,19 @@ class Tokenizer(Rendering):
             after=after,
             threads=threads,
             wide=wide,
+        )
+
+    def batch_renderer(self, dialect: Dialect, *, gaps: Gaps = "spans") -> BatchRenderer:
+        """Give what renders batches of documents of a dialect.
+
+        Raises:
+            TokenizerError: there is no such dialect.
+        """
+        return BatchRenderer(
+            self._encoder if gaps == "spans" else self._strict_encoder,
+            self.model.special_tokens,
+            dialect,
+            wide=self.model.id_bytes > np.dtype(np.uint16).itemsize,
         )
 
     def encode_special(self, text: str) -> int:
