@@ -5,7 +5,7 @@ strings. What is no UTF-8 stays as it is. Does not know files, rows or what the 
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,21 +16,15 @@ from nanotok_ray.documents import offsets_of
 
 _TEXT = pa.large_string()
 _EMPTY = pa.scalar("", _TEXT)
-_LONG_ESCAPE = rb"\u001f"
-_SHORT_ESCAPES = {'"': '"', "\\": "\\", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_QUOTE, _BACKSLASH = b'"\\'
 _LOWEST_PRINTABLE = 32
-
+_ESCAPES = {_BACKSLASH: rb"\\", _QUOTE: rb"\""} | {
+    byte: json.dumps(chr(byte))[1:-1].encode() for byte in range(_LOWEST_PRINTABLE)
+}
+"""What stands for a byte that a JSON string may not hold; the backslash comes first, since what
+stands for others holds one."""
 _EXTRA = np.zeros(256, dtype=np.int64)
-"""How many bytes an escape puts before the last one, for each byte."""
-_LAST = np.arange(256, dtype=np.uint8)
-"""The last byte of what stands for each byte."""
-for _byte in range(_LOWEST_PRINTABLE):
-    _EXTRA[_byte] = len(_LONG_ESCAPE) - 1
-    _LAST[_byte] = ord(f"{_byte % 16:x}")
-for _character, _letter in _SHORT_ESCAPES.items():
-    _EXTRA[ord(_character)] = 1
-    _LAST[ord(_character)] = ord(_letter)
-_IS_ESCAPED = _EXTRA > 0
+_EXTRA[list(_ESCAPES)] = [len(escape) - 1 for escape in _ESCAPES.values()]
 
 _Checks = Sequence[Callable[[pa.DataType], bool]]
 _t = pa.types
@@ -97,6 +91,11 @@ def unfit(kind: pa.DataType) -> pa.DataType | None:
     return None if fits else kind
 
 
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether values are lists of any kind."""
+    return _is(kind, _LISTS)
+
+
 def _is(kind: pa.DataType, checks: _Checks) -> bool:
     return any(check(kind) for check in checks)
 
@@ -149,29 +148,16 @@ def _escaped(
     data: NDArray[np.uint8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Give texts, back to back, with what JSON does not allow in a string escaped."""
-    places = np.flatnonzero(_IS_ESCAPED[data])
+    places = np.flatnonzero((data < _LOWEST_PRINTABLE) | (data == _QUOTE) | (data == _BACKSLASH))
     if not len(places):
         return data, offsets
-    extra = _EXTRA[data[places]]
-    before = offsets_of(extra)
-    starts = places + before[:-1]
-    result = np.empty(len(data) + before[-1], dtype=np.uint8)
-    is_own = np.ones(len(result), dtype=bool)
-    for index, start in _inserted(starts, extra):
-        is_own[start] = False
-        result[start] = _LONG_ESCAPE[index]
-    is_long = extra > 1
-    result[starts[is_long] + len(_LONG_ESCAPE) - 2] = ord("0") + (data[places[is_long]] >> 4)
-    result[is_own] = _LAST[data]
-    return result, offsets + before[np.searchsorted(places, offsets)]
-
-
-def _inserted(
-    starts: NDArray[np.int64], extra: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Give where byte 0, 1, ... of the escapes stands, the last byte left out."""
-    for index in range(int(extra.max())):
-        yield index, starts[extra > index] + index
+    special = data[places]
+    there, raw = set(np.unique(special).tolist()), data.tobytes()
+    for byte, escape in _ESCAPES.items():
+        if byte in there:
+            raw = raw.replace(bytes([byte]), escape)
+    longer = offsets_of(_EXTRA[special])
+    return np.frombuffer(raw, dtype=np.uint8), offsets + longer[np.searchsorted(places, offsets)]
 
 
 def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
