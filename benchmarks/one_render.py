@@ -37,7 +37,9 @@ def main() -> None:
     lines = [line for file in files for line in Path(file).read_bytes().split(b"\n") if line]
     text_bytes = texts_of(MESSAGES, Documents.from_bytes(lines)).texts.num_bytes
     work = ENGINES[engine](tokenizer, lines)
-    seconds, ids, mask = [], [], []
+    seconds: list[float] = []
+    ids: list[Any] = []
+    mask: list[Any] = []
     for _ in range(3):
         ids, mask = [], []
         start = time.perf_counter()

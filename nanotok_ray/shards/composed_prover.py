@@ -41,7 +41,7 @@ class ComposedProver:
         dialect: Dialect,
         ids: Ids,
         mask: npt.NDArray[np.uint8] | None,
-        images: npt.NDArray[np.int64] | None,
+        images: npt.NDArray[np.integer] | None,
     ) -> str | None:
         """Say in what ids, mask and images are not those of a document; None: they are.
 
@@ -76,7 +76,8 @@ class ComposedProver:
     ) -> str | None:
         answers = self._answers(segments)
         if isinstance(answers, Silence):
-            return self._silent(answers)
+            self._silent(answers)
+            return None
         given = iter(answers)
         expected = compose(lambda _: next(given), self._tokenizer.encode_special, segments)
         limit = self._limit
@@ -86,7 +87,8 @@ class ComposedProver:
             silence = disagreement(self._tokenizer)
             if silence is None:
                 return "rendered with tiktoken it has other ids or another mask"
-            return self._silent(silence)
+            self._silent(silence)
+            return None
         self._count.encoded_again += 1
         return None
 
@@ -104,6 +106,7 @@ class ComposedProver:
         return answers
 
     def _silent(self, silence: Silence) -> None:
+        """Count why there is no second opinion, which is no problem."""
         self._count.not_encoded_again[silence.reason] += 1
 
 

@@ -4,15 +4,12 @@ Takes batches and what was made of them. Does not know how documents are chosen,
 compared.
 """
 
-import numpy as np
-
 from nanotok_ray.errors import ProofError
 from nanotok_ray.plan import Slice
-from nanotok_ray.shards.composed_prover import ComposedProver
 from nanotok_ray.shards.proof_count import ProofCount
+from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sample import Sample
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.text_prover import TextProver
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import Batch
 from nanotok_ray.tokenizer import Tokenizer
@@ -23,13 +20,15 @@ class Proof:
 
     def __init__(self, each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
         """Begin with nothing; the same slice gives the same sample."""
-        self._slice, self._settings = each, settings
+        self._slice = each
         # Not of its key, which holds times of files: copies of them have the same sample.
         self._sample = Sample(f"{each.source}/{each.split}/{each.stem}-{each.number}")
-        self.count = ProofCount()
+        self._prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
+
+    @property
+    def count(self) -> ProofCount:
         """What was looked at so far."""
-        self._texts = TextProver(settings=settings, tokenizer=tokenizer, count=self.count)
-        self._composed = ComposedProver(settings=settings, tokenizer=tokenizer, count=self.count)
+        return self._prover.count
 
     def look(self, batch: Batch, rendered: Rendered) -> None:
         """Compare the sample's documents of a batch with their ids.
@@ -51,15 +50,11 @@ class Proof:
         start = int(rendered.lengths[:number].sum())
         own = slice(start, start + int(rendered.lengths[number]))
         documents, at = batch.documents, int(rendered.kept[number])
-        data = documents.data[documents.offsets[at] : documents.offsets[at + 1]]
-        name = self._slice.pieces[rendered.piece].dialect
-        if name is None:
-            return self._texts.problem(data, rendered.ids[own])
         images = rendered.images
-        return self._composed.problem(
-            np.asarray(data).tobytes(),
-            self._settings.dialect(self._slice.kind, name),
+        return self._prover.problem(
+            documents.data[documents.offsets[at] : documents.offsets[at + 1]],
             rendered.ids[own],
             None if rendered.mask is None else rendered.mask[own],
             None if images is None else images[images[:, 0] == number, 1:],
+            dialect=self._slice.pieces[rendered.piece].dialect,
         )
