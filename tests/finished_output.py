@@ -53,6 +53,8 @@ def read_all(out):
         for document in range(len(shards)):
             ids, mask = shards[document], shards.mask(document)
             assert mask is None or len(mask) == len(ids)
+            images = shards.images(document)
+            assert images is None or (images[:, 1] <= len(ids)).all()
             shards.shard_of(document)
 
 

@@ -23,9 +23,7 @@ from nanotok_ray.output import (
     read_record,
 )
 from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
-from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import QUARANTINE
-from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.verify.inputs import Inputs, fingerprint_problems, read_inputs, read_manifest
@@ -33,12 +31,12 @@ from nanotok_ray.verify.record import listed_problems, record_problems
 from nanotok_ray.verify.result import Verification
 from nanotok_ray.verify.sample import choose
 from nanotok_ray.verify.work import (
-    Level,
     Result,
     SliceWork,
     Unchecked,
     check_here,
     in_order,
+    level_of,
 )
 
 Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
@@ -227,18 +225,10 @@ def _works(
             item_bytes=inputs.model.id_bytes,
             num_ids=inputs.model.num_ids,
             special_tokens=inputs.model.special_tokens,
-            level=_level(each.slice, deep=deep, masks=masks, sampled=each.key in sampled),
+            level=level_of(each.slice, deep=deep, masks=masks, sampled=each.key in sampled),
         )
         for each, read in sound
     ]
-
-
-def _level(each: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
-    if deep:
-        return "deep"
-    if masks:
-        return "masks" if each.kind in MASKED else "files"
-    return "sample" if sampled else "files"
 
 
 def _check_slices(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:

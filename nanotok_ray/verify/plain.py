@@ -17,6 +17,7 @@ from nanotok_ray.dialects import MALFORMED, Dialect, reason_of, segments_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.id_array import Ids
 from nanotok_ray.verify.texts import unequal
 from nanotok_ray.verify.written import Run
 
@@ -35,6 +36,7 @@ class PlainReading:
     tokenizer: Tokenizer
     lowest: int
     """The ids from here on are special tokens."""
+    special_ids: tuple[int, ...]
     lengths: npt.NDArray[np.int32]
     """Bytes that each id decodes to."""
     cut_at: int | None
@@ -49,6 +51,7 @@ class PlainReading:
         return cls(
             tokenizer=tokenizer,
             lowest=len(tokenizer.model.tokens),
+            special_ids=tuple(tokenizer.special_tokens.values()),
             lengths=lengths,
             cut_at=settings.max_tokens if settings.too_long == "cut" else None,
         )
@@ -58,15 +61,19 @@ class PlainReading:
     ) -> Iterator[tuple[int, str]]:
         """Give the number in the run of each document that is not the one of its row, and why."""
         bounds = offsets_of(run.lengths)
-        decoded = Documents.from_arrow(self.tokenizer.decode_batch(run.ids, bounds, as_bytes=True))
+        ids, unknown = self._known(run)
+        decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, bounds, as_bytes=True))
+        # One byte more than there is tells that a text goes on, unless it was cut there.
+        most = np.diff(decoded.offsets) + (run.lengths != self.cut_at)
         expected = _Expected()
-        for number, length in enumerate(run.lengths.tolist()):
-            is_cut = length == self.cut_at
-            most = int(np.diff(decoded.offsets[number : number + 2])[0]) if is_cut else None
-            expected.add(documents[number], dialect, most=most)
+        for number, limit in enumerate(most.tolist()):
+            expected.add(documents[number], dialect, most=limit)
         texts = Documents.from_bytes(expected.texts)
         wrong_text = unequal(decoded, texts)
-        wrong_mask = _differing(self._flags(run), decoded.offsets, expected.flags, texts.offsets)
+        wrong_text[np.searchsorted(bounds, unknown, side="right") - 1] = True
+        wrong_mask = _differing(
+            self._flags(ids, run.mask), decoded.offsets, expected.flags, texts.offsets
+        )
         wrong_images = _other_images(run, expected.images)
         for number in range(len(run.lengths)):
             if number in expected.malformed:
@@ -78,42 +85,52 @@ class PlainReading:
             elif wrong_images[number]:
                 yield number, OTHER_IMAGES
 
-    def _flags(self, run: Run) -> Flags:
-        """Give the flags of all bytes that a run decodes to."""
-        special = (run.ids >= self.lowest).astype(np.uint8) << np.uint8(1)
-        own = special if run.mask is None else special | run.mask
-        return np.repeat(own, self.lengths[run.ids])
+    def _known(self, run: Run) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """Give ids that can be decoded, and the places where others stood: a gap between names."""
+        high = np.flatnonzero(run.ids >= self.lowest)
+        unknown = high[~np.isin(run.ids[high], self.special_ids)]
+        if not len(unknown):
+            return run.ids, unknown
+        ids = run.ids.copy()
+        ids[unknown] = 0
+        return ids, unknown
+
+    def _flags(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Flags:
+        """Give the flags of all bytes that ids decode to."""
+        special = (ids >= self.lowest).astype(np.uint8) << np.uint8(1)
+        own = special if mask is None else special | mask
+        return np.repeat(own, self.lengths[ids])
 
 
 @dataclass(slots=True)
 class _Expected:
     """What documents must decode to, by their segments; grows document by document."""
 
-    texts: list[bytes] = field(default_factory=list)
+    texts: list[bytes | bytearray] = field(default_factory=list)
     images: list[list[int]] = field(default_factory=list)
     """Of each document: the tokens of each image."""
     malformed: dict[int, str] = field(default_factory=dict)
     _sizes: list[int] = field(default_factory=list)
     _flags: list[int] = field(default_factory=list)
 
-    def add(self, document: bytes, dialect: Dialect, *, most: int | None) -> None:
-        """Append a document, of which the first `most` bytes are expected; None: all."""
+    def add(self, document: bytes, dialect: Dialect, *, most: int) -> None:
+        """Append a document, of which the first `most` bytes are wanted."""
         try:
             segments = segments_of(document, dialect)
         except MALFORMED as error:
             self.malformed[len(self.texts)] = reason_of(error)
             segments = []
-        # Each by itself: surrogates that end one text and begin the next are no pair.
-        spelled = [to_utf8(each.text) * each.count for each in segments]
-        text = b"".join(spelled)
-        left = len(text) if most is None else min(most, len(text))
-        self.texts.append(text[:left])
         self.images.append([each.count for each in segments if each.role == "image"])
-        for each, own in zip(segments, spelled, strict=True):
-            size = min(len(own), left)
-            left -= size
-            self._sizes.append(size)
+        text = bytearray()
+        for each in segments:
+            # Each by itself: surrogates that end one text and begin the next are no pair.
+            own = to_utf8(each.text)
+            copies = min(each.count, (most - len(text)) // max(len(own), 1) + 1)
+            part = (own * copies)[: most - len(text)]
+            text += part
+            self._sizes.append(len(part))
             self._flags.append(each.mask | each.is_special << 1)
+        self.texts.append(text)
 
     @property
     def flags(self) -> Flags:

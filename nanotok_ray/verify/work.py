@@ -17,6 +17,7 @@ from nanotok_ray.output import Expected
 from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import expected_tokenizer
 from nanotok_ray.verify.deep import compare_all
@@ -32,6 +33,18 @@ _COMPARE = {"sample": compare_some, "masks": compare_masks, "deep": compare_all}
 
 MOST_PROBLEMS = 50
 """Told of one slice."""
+
+
+def level_of(each: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
+    """Give how far a slice is checked: by what was asked for, its kind, and whether it is sampled.
+
+    What has no masks is checked as far as its files go where masks are asked for.
+    """
+    if deep:
+        return "deep"
+    if masks:
+        return "masks" if each.kind in MASKED else "files"
+    return "sample" if sampled else "files"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
