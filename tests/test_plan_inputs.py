@@ -17,9 +17,7 @@ from nanotok_ray.sources.first_bytes import is_compressed
 from nanotok_ray.storage import Folder, read_start
 from tests.small_corpus import recipe, texts, write_corpus, write_parquet
 
-RESOLVE = importlib.import_module(
-    "nanotok_ray.sources.resolve"
-)  # its package has a function so called
+LOOK = importlib.import_module("nanotok_ray.sources.look")  # it has a function so called
 
 
 @pytest.fixture
@@ -77,7 +75,7 @@ def test_a_job_refuses_a_file_without_permission_before_it_starts(
 ):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     refused = PermissionError(13, "Permission denied")
-    monkeypatch.setattr(RESOLVE, "read_start", refusing(refused))
+    monkeypatch.setattr(LOOK, "read_start", refusing(refused))
     with pytest.raises(SourceError, match=r"cannot read .*/refused\.jsonl: Permission denied"):
         prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
@@ -87,7 +85,7 @@ def test_a_job_refuses_a_file_without_permission_before_it_starts(
 def test_a_store_that_fails_for_now_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     failing = refusing(TransientIOError("cannot read refused.jsonl for now"))
-    monkeypatch.setattr(RESOLVE, "read_start", failing)
+    monkeypatch.setattr(LOOK, "read_start", failing)
     with pytest.raises(TransientIOError, match="for now"):
         make_plan(recipe(corpus, tmp_path / "out"))
 
@@ -143,6 +141,6 @@ def test_a_file_that_goes_away_while_the_plan_is_made_is_named(corpus, tmp_path,
             gone.unlink()
         return read_start(url, length)
 
-    monkeypatch.setattr(RESOLVE, "read_start", read)
+    monkeypatch.setattr(LOOK, "read_start", read)
     with pytest.raises(SourceError, match=r"cannot read .*/chats/1\.jsonl: No such file"):
         make_plan(recipe(corpus, tmp_path / "out"))

@@ -237,7 +237,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"name": ""}, ["source.name = ''"]),
         ({"name": "x" * 101}, ["1 to 100"]),
         ({"name": 3}, ["source.name = 3 is not a string"]),
-        ({"kind": "vision"}, ["source.web.kind = 'vision'", "'text', 'chat'"]),
+        ({"kind": "image"}, ["source.web.kind = 'image'", "'text', 'chat', 'vision'"]),
         ({"format": "csv"}, ["source.web.format = 'csv'", "'parquet'"]),
         ({"paths": []}, ["source.web.paths is empty"]),
         ({"paths": [""]}, ["source.web.paths is empty"]),
@@ -255,7 +255,18 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"kind": "chat", "count": True, "prepend": ["<|bos|>"]}, ["source.web.prepend", "chat"]),
         ({"kind": "chat", "count": True, "append": ["<|bos|>"]}, ["source.web.append", "chat"]),
         ({"kind": "chat", "count": True, "column": "messages"}, ["source.web.column", "chat"]),
-        ({"kind": "chat", "count": True, "format": "parquet"}, ["source.web.format", "jsonl"]),
+        ({"kind": "chat", "format": "lines"}, ["source.web.format", "jsonl", "parquet"]),
+        ({"kind": "vision", "format": "document"}, ["source.web.format", "a vision source"]),
+        ({"kind": "vision", "column": "text"}, ["source.web.column", "a vision source"]),
+        ({"kind": "chat", "dialect": "text"}, ["source.web.dialect = 'text'", "'sharegpt'"]),
+        ({"kind": "vision", "dialect": "gsm8k"}, ["source.web.dialect", "'prompt-response'"]),
+        ({"dialect": "messages"}, ["source.web.dialect = 'messages'", "text source", "leave it"]),
+        ({"kind": "chat", "grounding": True}, ["source.web.grounding = True", "chat source"]),
+        ({"train_prompt": False}, ["source.web.train_prompt = False", "text source"]),
+        ({"kind": "chat", "image_token": "<image>"}, ["source.web.image_token", 'kind = "vision"']),
+        ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "leave it out"]),
+        ({"kind": "vision", "image_token": ""}, ["source.web.image_token is empty"]),
+        ({"kind": "vision", "image_tokens": 0}, ["source.web.image_tokens = 0", "1 to"]),
         ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),
         ({"append": ["<s>"]}, ["source.web.append", "'<s>'"]),
         ({"count": False}, ["count = true", "tokenizer.path"]),
@@ -491,3 +502,57 @@ def test_a_learner_in_a_task_says_its_memory():
     check_refused(SMALL, "learner.label", "learner.memory", overrides=("learner.label=a=b",))
     check_refused(SMALL, "KEY=VALUE", overrides=("learner.memory=1GiB", "learner.label=big"))
     check_refused(SMALL, "learner.memory = 5", overrides=("learner.memory=5",))
+
+
+VISION = """
+[[source]]
+name = "ocr"
+kind = "vision"
+paths = "/data/ocr.parquet"
+dialect = "prompt-response"
+image_token = "<|image|>"
+image_tokens = 273
+grounding = true
+train_prompt = false
+
+[tokenizer]
+path = "/tokenizer"
+
+[output]
+path = "/out"
+
+[limits]
+max_tokens = 2048
+too_long = "drop"
+untrainable = "drop"
+"""
+
+
+def test_a_vision_source_says_how_its_images_are_read():
+    recipe = parse_recipe(VISION)
+    (ocr,) = recipe.sources
+    assert (ocr.kind, ocr.dialect, ocr.split, ocr.count) == (
+        "vision",
+        "prompt-response",
+        "train",
+        False,
+    )
+    assert (ocr.image_token, ocr.image_tokens) == ("<|image|>", 273)
+    assert (ocr.grounding, ocr.train_prompt) == (True, False)
+    assert (ocr.column, ocr.prepend, ocr.append) == ("", (), ())
+    assert (recipe.limits.too_long, recipe.limits.untrainable) == ("drop", "drop")
+    assert build_recipe(recipe.to_dict(), environment={}) == recipe
+    unsaid = ("source.ocr.dialect=none", "source.ocr.image_token=none")
+    (ocr,) = parse_recipe(VISION, overrides=unsaid).sources
+    assert (ocr.dialect, ocr.image_token) == (None, None)
+
+
+def test_what_becomes_of_a_document_that_is_too_long_needs_to_know_what_that_is():
+    limits = parse_recipe(SMALL).limits
+    assert (limits.too_long, limits.untrainable) == ("keep", "keep")
+    drop = "limits.too_long=drop"
+    check_refused(SMALL, "too_long = 'drop'", "max_tokens = 2048", overrides=(drop,))
+    with_limit = (drop, "limits.max_tokens=9")
+    assert parse_recipe(SMALL, overrides=with_limit).limits.too_long == "drop"
+    check_refused(SMALL, "'keep', 'cut', 'drop'", overrides=("limits.too_long=shorten",))
+    check_refused(SMALL, "limits.untrainable = 'cut'", overrides=("limits.untrainable=cut",))

@@ -107,7 +107,7 @@ def test_a_suffix_that_tells_no_format_asks_for_one(folder, name):
         resolve_in(folder, name)
     for part in [name, "set format", '"lines" (one document a line)', '"document" (one a file)']:
         assert part in str(caught.value)
-    with pytest.raises(SourceError, match="one conversation a line"):
+    with pytest.raises(SourceError, match=r'"jsonl" \(one document a line\) or "parquet"'):
         resolve_in(folder, name, kind="chat")
     compression = "gzip" if name.endswith(".gz") else None
     for form in ("lines", "document", "jsonl"):
@@ -167,7 +167,7 @@ def test_a_parquet_file_brings_its_row_groups_and_the_hash_of_its_footer(folder)
         ("a.parquet", b"PAR1 but not really", {}, r"a\.parquet is not a readable parquet file"),
         ("a.parquet", parquet(["a"]), {"column": "body"}, r"no column 'body'; .* 'text'"),
         ("a.parquet.gz", b"", {}, r"a\.parquet\.gz is a compressed parquet file"),
-        ("a.parquet", parquet(["a"]), {"kind": "chat"}, r"chats are read from JSON lines"),
+        ("a.parquet", parquet(["a"]), {"kind": "chat"}, r"no dialect of chat .* 'text'; set"),
         ("b.jsonl", b"", {}, r"a\.parquet matches no file"),
     ],
     ids=range(6),

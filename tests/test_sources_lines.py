@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import Piece, read_piece
+from nanotok_ray.sources import Piece, line_blocks, read_piece
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.retries import Retries
@@ -148,11 +148,21 @@ def test_a_bad_line_is_set_aside_with_a_reason_and_the_next_is_read(tmp_path, li
     assert not is_tail(bad)
 
 
-def test_a_conversation_is_its_line_as_it_is(tmp_path):
+@pytest.mark.parametrize("kind", ["chat", "vision"])
+def test_a_conversation_is_its_line_as_it_is(tmp_path, kind):
+    lines = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode(), b"{", b"3"]
+    (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*lines, b" \t", b'["\xff"]', b'"a"']))
+    result = Result(piece_of(tmp_path / "a"), kind=kind, column="")
+    assert result.documents == [*lines, b'"a"']
+    assert [each.reason for each in result.bad] == ["invalid UTF-8: at byte 2"]
+    assert (result.numbers, result.blank) == ([0, 1, 2, 3, 4, 5, 7], 1)
+
+
+def test_a_conversation_with_an_id_is_parsed_for_it(tmp_path):
     good = [b'{"messages": [ ]}', b'[{"role":"user"}]', b"  {}", '["é"]'.encode()]
     bad = [b"{", b"3", b'"a"', b'["\xff"]']
     (tmp_path / "a").write_bytes(BOM + b"\r\n".join([*good, *bad]))
-    result = Result(piece_of(tmp_path / "a"), kind="chat", column="")
+    result = Result(piece_of(tmp_path / "a"), kind="chat", column="", id_column="id")
     assert result.documents == good
     assert [each.reason.partition(":")[0] for each in result.bad] == [
         "invalid JSON",
@@ -160,6 +170,35 @@ def test_a_conversation_is_its_line_as_it_is(tmp_path):
         "not an object or array",
         "invalid UTF-8",
     ]
+
+
+chat_lines = st.lists(
+    st.sampled_from(
+        [b"", b"\r", b" ", b"\t \r", b"\x0b", b"[]", b"{}", '["é"]'.encode(), b"  [1]", b"[" * 40]
+    ).flatmap(lambda line: st.sampled_from([line, line + b"\r", b'{"messages": []}', b'"\xff"'])),
+    max_size=14,
+)
+
+
+@given(lines=chat_lines, ending=st.sampled_from([b"", b"\n", b"\r\n"]), most=st.integers(9, 60))
+def test_conversations_read_in_whole_blocks_are_those_parsed_one_by_one(
+    tmp_path_factory, lines, ending, most
+):
+    """What is parsed for its id gives the same documents, but for what is no JSON."""
+    path = tmp_path_factory.mktemp("chat") / "a"
+    path.write_bytes(b"\n".join(lines) + ending)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_blocks, "BLOCK_BYTES", 8)  # nearly all lines lie in later blocks
+        options = {"kind": "chat", "column": "", "max_document_bytes": most}
+        fast = Result(piece_of(path), **options)
+        slow = Result(piece_of(path), id_column="id", **options)
+    no_json = [bad for bad in slow.bad if bad.reason.startswith("invalid JSON")]
+    kept = dict(zip(slow.numbers, zip(slow.positions, slow.documents, strict=True), strict=True))
+    found = dict(zip(fast.numbers, zip(fast.positions, fast.documents, strict=True), strict=True))
+    assert {number: found.pop(number) for number in kept} == kept
+    assert {n: at for n, (at, _) in found.items()} == {bad.number: bad.position for bad in no_json}
+    assert fast.bad == [bad for bad in slow.bad if bad not in no_json]
+    assert (fast.blank, fast.sha256) == (slow.blank, slow.sha256)
 
 
 def test_a_plain_line_is_a_document_and_only_an_empty_one_is_blank(tmp_path):

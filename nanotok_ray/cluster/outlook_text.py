@@ -42,7 +42,8 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
         f"source      {source['name']}: {source['files']:,} files, {_size(source['stored_bytes'])} "
         f"stored, about {_size(source['bytes'])} of text, {told}"
     )
-    yield f"{_INDENT}{source['format']} in {source['root']}, split {source['split']}"
+    told = f"{source['format']}{_dialects(source['dialects'])}"
+    yield f"{_INDENT}{told} in {source['root']}, split {source['split']}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
     groups = source["groups"]
     word = "group" if groups["groups"] == 1 else "groups"
@@ -51,6 +52,18 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
     if source["val"]["files"]:
         yield f"{_INDENT}val: {_names(source['val']['first'], source['val']['files'])}"
+
+
+def _dialects(files: Mapping[str, int]) -> str:
+    """Name the dialects, and how many files each has if there are several.
+
+    >>> _dialects({}), _dialects({"messages": 3}), _dialects({"gsm8k": 1, "messages": 3})
+    ('', ' of messages', ' of gsm8k (1 file) and messages (3 files)')
+    """
+    if len(files) < 2:  # noqa: PLR2004 - one needs no number
+        return "".join(f" of {name}" for name in files)
+    counted = [f"{name} ({n:,} file{'s' if n != 1 else ''})" for name, n in files.items()]
+    return f" of {', '.join(counted[:-1])} and {counted[-1]}"
 
 
 def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:

@@ -72,6 +72,8 @@ def _reason(old: SourceFile, new: SourceFile) -> str:
             return f"{field} {getattr(old, field)} -> {getattr(new, field)}"
     if old.footer_sha256 != new.footer_sha256:
         return "footer"
+    if old.mtime_ns == new.mtime_ns and old.etag == new.etag:
+        return f"dialect {old.dialect or 'none'} -> {new.dialect or 'none'}"
     return "etag" if old.etag != new.etag else "modification time"
 
 

@@ -21,7 +21,7 @@ class Slice:
 
     source: str
     kind: str
-    """text or chat."""
+    """text, chat or vision."""
     column: str
     split: str
     """train or val."""
@@ -119,9 +119,10 @@ def estimated_bytes(file: SourceFile, piece: Piece) -> int:
 
 
 def file_key(file: SourceFile) -> list[Any]:
-    """Give what identifies the content of a file without reading it."""
+    """Give what identifies the content of a file without reading it, and how that is understood."""
     version = file.etag if file.etag is not None else file.mtime_ns
-    return [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
+    own = [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
+    return own if file.dialect is None else [*own, file.dialect]
 
 
 def clean_stem(path: str) -> str:

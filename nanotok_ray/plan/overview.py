@@ -3,6 +3,7 @@
 Says what the plan knows and nothing that was done; null where it knows nothing.
 """
 
+from collections import Counter
 from typing import Any
 
 from nanotok_ray.plan.model import Plan, PlannedSource, estimated_bytes
@@ -26,6 +27,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         "kind": source.kind,
         "root": source.root,
         "format": source.format,
+        "dialects": _dialects(source),
         "split": source.rule,
         "files": len(source.files),
         "stored_bytes": sum(file.size for file in source.files),
@@ -39,6 +41,12 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         },
         "val": {"files": len(val), "first": val[:SHOWN_FILES]},
     }
+
+
+def _dialects(source: PlannedSource) -> dict[str, int]:
+    """Count the files of each dialect, sorted by name; text has none."""
+    found = Counter(file.dialect for file in source.files if file.dialect is not None)
+    return dict(sorted(found.items()))
 
 
 def _decoded(source: PlannedSource) -> int:

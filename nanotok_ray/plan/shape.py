@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from nanotok_ray.dialects.model import CHAT_DIALECTS, VISION_DIALECTS
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.shape import Shape, check_shape, number, one_of, optional, text
+from nanotok_ray.shape import Check, Shape, check_shape, number, one_of, optional, text
+
+_DIALECTS: dict[str, tuple[str, ...]] = {
+    "text": (),
+    "chat": CHAT_DIALECTS,
+    "vision": VISION_DIALECTS,
+}
 
 _FILE: Shape = {
     "path": text,
@@ -36,7 +43,7 @@ _PLAN: Shape = {
     "sources": [
         {
             "name": text,
-            "kind": one_of("text", "chat"),
+            "kind": one_of("text", "chat", "vision"),
             "format": text,
             "column": text,
             "root": text,
@@ -66,9 +73,9 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
     files = source["files"]
     if not optional(text)(source.get("id_column")):
         raise CorruptOutputError(f"{name} has an id_column that is no text")
+    dialects = one_of(None, *_DIALECTS[source["kind"]])
     for file in files:
-        if any(len(group) != 2 for group in file["layout"]):  # noqa: PLR2004 - rows and bytes
-            raise CorruptOutputError(f"{name}: a row group of {file['path']!r} is no pair")
+        _check_file(file, dialects=dialects, name=name)
     for each in source["slices"]:
         told = f"{name}, slice {each['stem']!r} {each['number']}"
         if not each["pieces"] or "/" in each["stem"] or "\0" in each["stem"]:
@@ -77,6 +84,13 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
             if len(piece) != 3 or piece[0] >= len(files) or piece[1] > piece[2]:  # noqa: PLR2004
                 raise CorruptOutputError(f"{told}: {piece[:3]} is no range of one of its files")
         _check_share(each["share"], name=told)
+
+
+def _check_file(file: Mapping[str, Any], *, dialects: Check, name: str) -> None:
+    if not dialects(file.get("dialect")):
+        raise CorruptOutputError(f"{name}: {file['path']!r} has a dialect that its kind has not")
+    if any(len(group) != 2 for group in file["layout"]):  # noqa: PLR2004 - rows and bytes
+        raise CorruptOutputError(f"{name}: a row group of {file['path']!r} is no pair")
 
 
 def _check_share(share: str | None, *, name: str) -> None:

@@ -52,6 +52,7 @@ def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
         "rule": source.rule,
         "files": [
             {field: getattr(file, field) for field in _FILE_FIELDS}
+            | ({} if file.dialect is None else {"dialect": file.dialect})
             | {"layout": [[group.rows, group.num_bytes] for group in file.layout], "split": split}
             for file, split in zip(source.files, source.splits, strict=True)
         ],
@@ -89,7 +90,8 @@ def _source_from_dict(values: dict[str, Any]) -> PlannedSource:
 
 def _file_from_dict(values: dict[str, Any]) -> SourceFile:
     layout = tuple(RowGroup(rows=rows, num_bytes=size) for rows, size in values["layout"])
-    return SourceFile(**{field: values[field] for field in _FILE_FIELDS}, layout=layout)
+    own = {field: values[field] for field in _FILE_FIELDS}
+    return SourceFile(**own, layout=layout, dialect=values.get("dialect"))
 
 
 def _slice_from_dict(

@@ -39,7 +39,7 @@ class Batch:
     """Documents that follow each other in one piece."""
 
     documents: Documents
-    """Texts as UTF-8; of a chat source: the JSON lines as they are."""
+    """Texts as UTF-8; of chat and vision sources: JSON, lines as they are, rows as objects."""
     positions: NDArray[np.int64]
     """Parquet: row in the file. Lines: byte of the line in the decoded file. A document: 0."""
     numbers: NDArray[np.int64]

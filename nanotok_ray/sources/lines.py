@@ -1,6 +1,7 @@
 r"""Pieces of line files: JSON lines and plain lines, whole when compressed, else byte ranges.
 
-Takes a piece; gives batches. A line ends at \n and belongs to the piece in which its first byte
+Takes a piece; gives batches. Lines of conversations are documents as they are, and parsed only for
+their ids. A line ends at \n and belongs to the piece in which its first byte
 lies, so that neighbouring pieces give every line once wherever they are cut. Does not know what a
 field or a conversation means.
 """
@@ -55,12 +56,15 @@ def read_lines(
         SourceError: the file is not as it was when the plan was made.
     """
     builder = BatchBuilder(batch_documents=batch_documents, with_document_ids=id_column is not None)
-    parse = _parser(piece, kind=kind, column=column, id_column=id_column)
-    is_blank = _is_blank_json if piece.format == "jsonl" else _is_empty
+    is_json = piece.format == "jsonl"
+    is_whole = not is_json or (kind != "text" and id_column is None)
+    parse = _whole_line if is_whole else _parser(kind=kind, column=column, id_column=id_column)
+    is_blank = _is_blank_json if is_json else _is_empty
     read = _read_range if piece.compression is None else _read_stream
     for position, line in _lines(
         read(piece, builder, account, max_document_bytes),
-        plain=max_document_bytes if piece.format == "lines" else None,
+        plain=max_document_bytes if is_whole else None,
+        is_json=is_json,
     ):
         if isinstance(line, PlainLines):
             builder.skip_blank(line.blank)
@@ -97,10 +101,13 @@ def _add(
         builder.add(document, position=position, id_text=own)
 
 
-def _parser(piece: Piece, *, kind: str, column: str, id_column: str | None) -> _Parser:
-    if piece.format == "lines":
-        return lambda line: (check_text(line), b"")
-    if kind == "chat":
+def _whole_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
+    """Take a line as it is: a text, or JSON that whoever uses it parses."""
+    return check_text(line), b""
+
+
+def _parser(*, kind: str, column: str, id_column: str | None) -> _Parser:
+    if kind != "text":
         return lambda line: conversation_and_id(line, id_field=id_column)
     return lambda line: text_and_id(line, field=column, id_field=id_column)
 
@@ -113,16 +120,18 @@ def _is_empty(line: Raw | LongLine) -> bool:
     return not line
 
 
-def _lines(blocks: _Blocks, *, plain: int | None) -> _Lines:
+def _lines(blocks: _Blocks, *, plain: int | None, is_json: bool) -> _Lines:
     """Give position and content of each line; of plain ones, up to so many bytes, many at once."""
     for start, block in blocks:
         if isinstance(block, LongLine | bytearray):
             only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
             yield start, only.pop()
             continue
-        if plain is not None and start > 0 and (lines := split_plain(block, most=plain)):
-            yield start, lines
-            continue
+        if plain is not None and start > 0:
+            lines = split_plain(block, most=plain, is_json=is_json)
+            if lines is not None:
+                yield start, lines
+                continue
         position = start
         for line in block.split(b"\n"):
             if position - start < len(block):  # there is nothing behind the last line break

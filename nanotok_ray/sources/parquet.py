@@ -1,10 +1,10 @@
-"""Pieces of parquet files: one string column of a run of row groups.
+"""Pieces of parquet files: the documents of a run of row groups.
 
-Takes a piece and the exact path of a column; gives batches. Does not know how row groups are
-chosen or what the texts are for.
+Takes a piece and what is to be read of it; gives batches. Does not know how row groups are chosen,
+how columns become documents or what these are for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -20,8 +20,9 @@ from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash6
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import Rejected, invalid_utf8, too_large
-from nanotok_ray.sources.parquet_column import chunk_range, id_number, open_parquet, values_at
-from nanotok_ray.sources.parquet_texts import id_texts, is_utf8, plain_texts
+from nanotok_ray.sources.parquet_column import Selection, chunk_range, open_parquet, values_at
+from nanotok_ray.sources.parquet_pages import PageHeaders
+from nanotok_ray.sources.parquet_texts import id_texts, is_utf8
 from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, is_damage
 from nanotok_ray.sources.utf8 import invalid_at
 
@@ -29,13 +30,12 @@ from nanotok_ray.sources.utf8 import invalid_at
 def read_row_groups(
     piece: Piece,
     *,
-    column: str,
-    id_column: str | None,
+    select: Callable[[pq.ParquetFile], Selection],
     batch_documents: int,
     account: ReadAccount,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Give the texts of a run of row groups; no batch has rows of two of them.
+    """Give the documents of a run of row groups; no batch has rows of two of them.
 
     A row group ends at damage, with a `tail`; the next is read. The account is of all chunks.
 
@@ -44,31 +44,28 @@ def read_row_groups(
     """
     with closing(ChunkFile(piece.url)) as file:
         check_unchanged(piece, file.version())
-        parquet, number = open_parquet(file, url=piece.url, column=column)
+        parquet = open_parquet(file, url=piece.url)
+        selection = select(parquet)
         check_unchanged(piece, file.version(), footer_sha256=file.footer_sha256())
-        ids = [] if id_column is None else [id_number(parquet, url=piece.url, column=id_column)]
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
         for group in range(piece.start, piece.stop):
-            num_rows = metadata.row_group(group).num_rows
-            chunks = [metadata.row_group(group).column(each) for each in (*ids, number)]
             place = _Place(
                 group=group,
-                column=column,
-                id_column=id_column,
+                selection=selection,
+                metadata=metadata,
                 max_document_bytes=max_document_bytes,
             )
-            rows, problem = place.load(file, chunks, account=account, most=batch_documents)
+            rows, problem = place.load(file, account=account, most=batch_documents)
             arrays = (
-                _all_rows(place.arrays(parquet, batch_rows=rows), num_rows)
+                _all_rows(place.arrays(parquet, batch_rows=rows), place.num_rows)
                 if problem is None
                 else iter([Rejected(problem)])
             )
-            own = (first_row, first_row + num_rows)
-            yield from place.batches(arrays, rows=own, chunk=chunks[-1])
-            first_row += num_rows
+            yield from place.batches(arrays, first_row=first_row)
+            first_row += place.num_rows
         check_unchanged(piece, file.version(again=True))
 
 
@@ -102,56 +99,67 @@ class _Place:
     """One row group, from arrays to batches."""
 
     group: int
-    column: str
-    id_column: str | None
+    selection: Selection
+    metadata: pq.FileMetaData
     max_document_bytes: int
 
-    def load(
-        self,
-        file: ChunkFile,
-        chunks: Sequence[pq.ColumnChunkMetaData],
-        *,
-        account: ReadAccount,
-        most: int,
-    ) -> tuple[int, str | None]:
-        """Read the stored bytes of chunks; the last, the texts, is held until it is decoded.
+    @property
+    def num_rows(self) -> int:
+        """Rows of the row group."""
+        return int(self.metadata.row_group(self.group).num_rows)
+
+    def load(self, file: ChunkFile, *, account: ReadAccount, most: int) -> tuple[int, str | None]:
+        """Read the stored bytes of the chunks, ids first; what fits is held until it is decoded.
 
         Gives how many rows a batch may have, and why the chunks must not be decoded.
         """
-        rows, problem = _batch_rows(chunks[-1], most=most), None
-        for chunk in chunks:
+        own = self.metadata.row_group(self.group)
+        rows, problem = self._batch_rows(most=most), None
+        file.release()
+        for number in (*self.selection.id_chunks, *self.selection.chunks):
+            chunk = own.column(number)
             headers = file.load(*chunk_range(chunk), account=account)
-            rows = headers.batch_rows(most=rows)
-            problem = problem or headers.problem(
-                chunk.compression, max_document_bytes=self.max_document_bytes
-            )
+            is_in_lists = self.metadata.schema.column(number).max_repetition_level > 0
+            rows = headers.batch_rows(most=rows, in_lists=self.num_rows if is_in_lists else None)
+            problem = problem or self._problem(headers, chunk)
         return rows, problem
 
-    def batches(
-        self,
-        arrays: Iterator[_Arrays | Rejected],
-        *,
-        rows: tuple[int, int],
-        chunk: pq.ColumnChunkMetaData,
-    ) -> Iterator[Batch]:
+    def _problem(self, headers: PageHeaders, chunk: pq.ColumnChunkMetaData) -> str | None:
+        found = headers.problem(chunk.compression, max_document_bytes=self.max_document_bytes)
+        if found is None and self.selection.is_aligned and headers.num_values != chunk.num_values:
+            return f"the pages of a column hold {headers.num_values} of {chunk.num_values} values"
+        return found
+
+    def _batch_rows(self, *, most: int) -> int:
+        """Give how many rows of average length a batch may hold."""
+        own = self.metadata.row_group(self.group)
+        total = sum(own.column(each).total_uncompressed_size for each in self.selection.chunks)
+        average = total / max(1, self.num_rows)
+        return max(1, min(most, int(MAX_BATCH_BYTES / max(1.0, average))))
+
+    def batches(self, arrays: Iterator[_Arrays | Rejected], *, first_row: int) -> Iterator[Batch]:
         """Give the rows of a row group, and a tail for those that cannot be read."""
-        row, end = rows
+        row, end = first_row, first_row + self.num_rows
         for found in arrays:
             if isinstance(found, Rejected):
-                yield self._tail(found, row=row, end=end, num_bytes=chunk.total_compressed_size)
+                yield self._tail(found, row=row, end=end)
             else:
                 yield self._batch(*found, first_row=row)
                 row += len(found[0])
 
     def arrays(self, parquet: pq.ParquetFile, *, batch_rows: int) -> Iterator[_Arrays]:
-        """Give the texts of the row group as plain string arrays, and their ids."""
-        columns = [self.column] if self.id_column is None else [self.column, self.id_column]
+        """Give the documents of the row group as plain string arrays, and their ids."""
+        id_column = self.selection.id_column
+        ids = () if id_column is None else (id_column,)
         batches = parquet.iter_batches(
-            batch_size=batch_rows, row_groups=[self.group], columns=columns, use_threads=False
+            batch_size=batch_rows,
+            row_groups=[self.group],
+            columns=list(dict.fromkeys((*self.selection.columns, *ids))),
+            use_threads=False,
         )
         for batch in batches:
-            ids = None if self.id_column is None else id_texts(values_at(batch, self.id_column))
-            yield plain_texts(values_at(batch, self.column)), ids
+            own = None if id_column is None else id_texts(values_at(batch, id_column))
+            yield self.selection.documents(batch), own
 
     def _batch(self, array: pa.Array, ids: pa.Array | None, *, first_row: int) -> Batch:
         rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
@@ -203,7 +211,7 @@ class _Place:
     def _checked(self, value: pa.Scalar) -> tuple[str, int | None, int] | None:
         """Give reason, hash64 and bytes of a bad text, None of a good one."""
         if not value.is_valid:
-            return f"field is null: {self.column!r}", None, 0
+            return f"field is null: {self.selection.columns[0]!r}", None, 0
         raw = value.as_buffer()
         if raw.size > self.max_document_bytes:
             reason = too_large(f"{raw.size} bytes", limit=self.max_document_bytes)
@@ -211,7 +219,9 @@ class _Place:
         place = invalid_at(raw)
         return None if place is None else (invalid_utf8(place), hash64_of(raw), raw.size)
 
-    def _tail(self, damage: Rejected, *, row: int, end: int, num_bytes: int) -> Batch:
+    def _tail(self, damage: Rejected, *, row: int, end: int) -> Batch:
+        own = self.metadata.row_group(self.group)
+        num_bytes = sum(own.column(each).total_compressed_size for each in self.selection.chunks)
         reason = f"{TAIL}: rows {row} to {end} cannot be read ({damage.reason})"
         bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
         nothing = np.empty(0, dtype=np.int64)
@@ -221,11 +231,5 @@ class _Place:
             numbers=nothing,
             group=self.group,
             bad=(bad,),
-            document_ids=None if self.id_column is None else Documents.from_bytes([]),
+            document_ids=None if self.selection.id_column is None else Documents.from_bytes([]),
         )
-
-
-def _batch_rows(chunk: pq.ColumnChunkMetaData, *, most: int) -> int:
-    """Give how many rows of average length a batch may hold."""
-    average = chunk.total_uncompressed_size / max(1, chunk.num_values)
-    return max(1, min(most, int(MAX_BATCH_BYTES / max(1.0, average))))

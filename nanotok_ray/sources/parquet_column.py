@@ -4,6 +4,7 @@ Takes a file and the exact path of a column; gives row groups, hashes and byte r
 a single page.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from nanotok_ray.errors import SourceError
 from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import RowGroup
+from nanotok_ray.sources.parquet_texts import plain_texts
 from nanotok_ray.sources.stored import is_damage
 
 _PAGE_BUFFER_BYTES = 1 << 20
@@ -27,6 +29,24 @@ class Footer:
     """Hex sha256 of the footer's bytes."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """What is read of each row group, and how it becomes documents."""
+
+    columns: tuple[str, ...]
+    """What Arrow is asked for, the ids left out."""
+    chunks: tuple[int, ...]
+    """The numbers of the columns in the footer that these are."""
+    documents: Callable[[pa.RecordBatch], pa.Array]
+    """Gives a batch's documents as an array of strings."""
+    id_column: str | None = None
+    id_chunks: tuple[int, ...] = ()
+    """None or one."""
+    is_aligned: bool = False
+    """Whether documents are put together from values in different places, so that a page that is
+    not read would mix them up."""
+
+
 def read_footer(url: str, *, column: str, id_column: str | None = None) -> Footer:
     """Give row groups and hash of a parquet file's footer, and see that the columns can be read.
 
@@ -35,27 +55,31 @@ def read_footer(url: str, *, column: str, id_column: str | None = None) -> Foote
             column of ids.
     """
     with closing(ChunkFile(url)) as file:
-        parquet, number = open_parquet(file, url=url, column=column)
-        if id_column is not None:
-            id_number(parquet, url=url, column=id_column)
-        metadata = parquet.metadata
-        groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
-        return Footer(
-            layout=tuple(
-                RowGroup(
-                    rows=group.num_rows, num_bytes=group.column(number).total_uncompressed_size
-                )
-                for group in groups
-            ),
-            sha256=file.footer_sha256(),
-        )
+        parquet = open_parquet(file, url=url)
+        selection = text_selection(parquet, url=url, column=column, id_column=id_column)
+        return footer_of(file, parquet.metadata, chunks=selection.chunks)
 
 
-def open_parquet(file: ChunkFile, *, url: str, column: str) -> tuple[pq.ParquetFile, int]:
-    """Give the opened file and the number of the column, which is a string column.
+def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[int]) -> Footer:
+    """Give what the footer says of the columns with these numbers."""
+    groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
+    return Footer(
+        layout=tuple(
+            RowGroup(
+                rows=group.num_rows,
+                num_bytes=sum(group.column(each).total_uncompressed_size for each in chunks),
+            )
+            for group in groups
+        ),
+        sha256=file.footer_sha256(),
+    )
+
+
+def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
+    """Give the opened file.
 
     Raises:
-        SourceError: the file is no parquet file, or has no string column of that very path.
+        SourceError: the file is no parquet file.
     """
     try:
         parquet = pq.ParquetFile(
@@ -64,19 +88,38 @@ def open_parquet(file: ChunkFile, *, url: str, column: str) -> tuple[pq.ParquetF
             pre_buffer=False,  # the whole chunk at once
             page_checksum_verification=True,
         )
-        schema = parquet.schema_arrow
+        _ = parquet.schema_arrow
     except (OSError, pa.ArrowException) as error:
         if not is_damage(error):
             raise
         raise SourceError(f"{url} is not a readable parquet file: {error}") from error
-    number, kind = _find_column(parquet.metadata, schema, column=column, key="column", url=url)
-    if kind is None or not _is_text(kind):
+    return parquet
+
+
+def text_selection(
+    parquet: pq.ParquetFile, *, url: str, column: str, id_column: str | None
+) -> Selection:
+    """Select one column, which must be a string column, and that of the ids.
+
+    Raises:
+        SourceError: there is no string column of that very path, or no column of ids.
+    """
+    number, kind = _find_column(
+        parquet.metadata, parquet.schema_arrow, column=column, key="column", url=url
+    )
+    if kind is None or not is_text(kind):
         found = "inside a list" if kind is None else f"of type {kind}"
         raise SourceError(
             f"{url}: column {column!r} is {found}, not a string; name a string column, or rewrite "
             "the file with it cast to string"
         )
-    return parquet, number
+    return Selection(
+        columns=(column,),
+        chunks=(number,),
+        documents=lambda batch: plain_texts(values_at(batch, column)),
+        id_column=id_column,
+        id_chunks=() if id_column is None else (id_number(parquet, url=url, column=id_column),),
+    )
 
 
 def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
@@ -88,7 +131,7 @@ def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
     number, kind = _find_column(
         parquet.metadata, parquet.schema_arrow, column=column, key="id_column", url=url
     )
-    if kind is None or not (_is_text(kind) or pa.types.is_integer(kind)):
+    if kind is None or not (is_text(kind) or pa.types.is_integer(kind)):
         found = "inside a list" if kind is None else f"of type {kind}"
         raise SourceError(
             f"{url}: column {column!r} is {found}, neither a string nor an integer; name another "
@@ -142,7 +185,7 @@ def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:
     return kind
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     """Tell whether values are strings, or all null, which writers make a type of its own."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

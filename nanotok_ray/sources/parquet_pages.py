@@ -19,7 +19,9 @@ _BATCH_BYTES = 256 << 20
 # Types of Thrift's compact protocol
 _STOP, _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 6, 7, 8, 12
 _DICTIONARY_PAGE = 2
-_VALUE_HEADERS = ("5", "7", "8")  # of data pages, dictionary pages, and data pages of version 2
+_VALUES = {0: "5.1", _DICTIONARY_PAGE: "7.1", 3: "8.1"}
+"""Where the header of a page says how many values it has: a data page, also of version 2."""
+_ROWS = "8.3"  # data pages of version 2 alone say it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +33,9 @@ class Page:
     num_bytes: int
     """Uncompressed."""
     stored_bytes: int
+    rows: int = 1
+    """Rows that begin in it, of a column inside lists as far as its header says; else at least one.
+    """
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
         """Tell why the page must not be decoded, None if it may be."""
@@ -80,20 +85,32 @@ class PageHeaders:
             place += max(0, page.stored_bytes)
         self._skip = place - len(data)
 
+    @property
+    def num_values(self) -> int:
+        """How many values the pages hold together, as they say."""
+        return sum(page.values for page in self.pages if not page.is_dictionary)
+
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
         """Tell why the chunk must not be decoded, None if it may be."""
         found = (page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages)
         return next((problem for problem in found if problem is not None), None)
 
-    def batch_rows(self, *, most: int) -> int:
+    def batch_rows(self, *, most: int, in_lists: int | None = None) -> int:
         """Give how many rows may be decoded at a time, so that none of the batches is too large.
 
-        Each row can be the largest value of the dictionary, of which only the sum is known; other
-        rows are together no more than their pages.
+        Each value can be the largest of the dictionary, of which only the sum is known; others are
+        together no more than their pages. Of a column inside lists `in_lists` is how many rows it
+        has; a page may hold many values of one row.
         """
         dictionary = max((page.num_bytes for page in self.pages if page.is_dictionary), default=0)
+        if in_lists:
+            dictionary = dictionary * max(1, self.num_values // in_lists)
         rows = max(1, min(most, _BATCH_BYTES // max(1, dictionary)))
-        data = [(page.values, page.num_bytes) for page in self.pages if not page.is_dictionary]
+        data = [
+            (page.values if in_lists is None else page.rows, page.num_bytes)
+            for page in self.pages
+            if not page.is_dictionary
+        ]
         while rows > 1 and _largest_window(data, rows) > _BATCH_BYTES:
             rows //= 2
         return rows
@@ -121,12 +138,13 @@ def _parse_page(data: bytes | memoryview, place: int) -> tuple[Page, int]:
         KeyError, ValueError: it is no header.
     """
     fields, end = _read_struct(data, place, path="", depth=0)
-    values = next((fields[f"{name}.1"] for name in _VALUE_HEADERS if f"{name}.1" in fields), 0)
+    values = fields.get(_VALUES.get(fields["1"], ""), 0)  # Arrow skips a page of another type
     page = Page(
         is_dictionary=fields["1"] == _DICTIONARY_PAGE,
         values=values,
         num_bytes=fields["2"],
         stored_bytes=fields["3"],
+        rows=max(1, min(values, fields.get(_ROWS, 1))),
     )
     return page, end
 

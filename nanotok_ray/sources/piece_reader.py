@@ -3,7 +3,9 @@
 Takes a piece; gives a `PieceReader`. Does not know how each format is read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import pyarrow.parquet as pq
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
@@ -12,6 +14,8 @@ from nanotok_ray.sources.document import read_document
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.lines import read_lines
 from nanotok_ray.sources.parquet import read_row_groups
+from nanotok_ray.sources.parquet_column import Selection, text_selection
+from nanotok_ray.sources.parquet_rows import row_selection
 from nanotok_ray.sources.stored import ReadAccount
 from nanotok_ray.storage import unreadable
 
@@ -40,7 +44,7 @@ class PieceReader:
         """Hex sha256 of the stored bytes behind the piece.
 
         Those of the whole file where it is compressed or one document, of the piece's own lines,
-        or of the column's chunks in the row groups.
+        or of the columns' chunks in the row groups.
         """
         assert self._is_over, "the piece was not read to its end"
         return self._account.sha256
@@ -76,8 +80,7 @@ def read_piece(
     if piece.format == "parquet":
         batches = read_row_groups(
             piece,
-            column=column,
-            id_column=id_column,
+            select=_selecting(piece, kind=kind, column=column, id_column=id_column),
             batch_documents=batch_documents,
             account=account,
             max_document_bytes=max_document_bytes,
@@ -93,3 +96,16 @@ def read_piece(
             max_document_bytes=max_document_bytes,
         )
     return PieceReader(batches, piece=piece, account=account)
+
+
+def _selecting(
+    piece: Piece, *, kind: str, column: str, id_column: str | None
+) -> Callable[[pq.ParquetFile], Selection]:
+    if piece.dialect is None:
+        return lambda parquet: text_selection(
+            parquet, url=piece.url, column=column, id_column=id_column
+        )
+    dialect = piece.dialect
+    return lambda parquet: row_selection(
+        parquet, url=piece.url, kind=kind, dialect=dialect, id_column=id_column
+    )

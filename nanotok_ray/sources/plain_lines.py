@@ -1,4 +1,4 @@
-"""Whole lines of plain text to documents, all at once.
+"""Whole lines of plain text, or of JSON that nobody parses here, to documents, all at once.
 
 Takes a block of lines and gives what the path of one line after the other gives, or None where a
 line needs a closer look. Does not know files.
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents, offsets_of
 
-_LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
+_LINE_FEED, _CARRIAGE_RETURN, _SPACE = b"\n\r "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PlainLines:
-    """The lines of a block that are not empty."""
+    """The lines of a block that are not blank."""
 
     documents: Documents
     places: NDArray[np.int64]
@@ -26,10 +26,11 @@ class PlainLines:
     """How many others there are."""
 
 
-def split_plain(block: bytes, *, most: int) -> PlainLines | None:
+def split_plain(block: bytes, *, most: int, is_json: bool = False) -> PlainLines | None:
     r"""Give the lines of a block that ends with a line break.
 
-    None: one of them has more than `most` bytes or is not UTF-8.
+    Blank is what is empty; of JSON also what holds nothing but white space. None: a line has more
+    than `most` bytes or is not UTF-8.
 
     >>> lines = split_plain(b"one\r\n\n2\n", most=3)
     >>> list(lines.documents), lines.places.tolist(), lines.blank
@@ -46,10 +47,27 @@ def split_plain(block: bytes, *, most: int) -> PlainLines | None:
     is_text[ends] = False
     is_text[ends[has_return] - 1] = False
     filled = lengths > 0
-    documents = Documents(data=data[is_text], offsets=offsets_of(lengths[filled]))
+    if is_json:
+        for number in _white(block, data, starts, filled):
+            filled[number] = False
+            is_text[starts[number] : ends[number]] = False
+    lengths = lengths[filled]
+    documents = Documents(data=data[is_text], offsets=offsets_of(lengths))
     try:
         documents.to_arrow().validate(full=True)
     except pa.ArrowInvalid:
         return None
-    blank = len(lengths) - int(np.count_nonzero(filled))
+    blank = len(filled) - len(lengths)
     return PlainLines(documents=documents, places=starts[filled], blank=blank)
+
+
+def _white(
+    block: bytes, data: NDArray[np.uint8], starts: NDArray[np.int64], filled: NDArray[np.bool_]
+) -> list[int]:
+    """Give the numbers of filled lines of white space alone; few begin with it."""
+    may_be = np.flatnonzero(filled & (data[starts] <= _SPACE))
+    return [number for number in may_be.tolist() if _is_white(block, int(starts[number]))]
+
+
+def _is_white(block: bytes, start: int) -> bool:
+    return block[start : block.index(b"\n", start)].isspace()

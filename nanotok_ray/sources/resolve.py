@@ -1,20 +1,18 @@
 """From the paths of a source recipe to its files, in order.
 
-Takes a source of the recipe; gives its files with their formats, and the row groups of parquet
-files. Every file is opened, so that one that cannot be read is found now and not hours later: of
-parquet the footer is read, of others the first bytes. Does not know splits, slices or documents.
+Takes a source of the recipe; gives its files with their formats and dialects, and the row groups of
+parquet files. Every file is looked into, so that one that cannot be read is found now and not hours
+later. Does not know splits or slices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 
-from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
-from nanotok_ray.sources.first_bytes import FIRST_BYTES, is_compressed
-from nanotok_ray.sources.parquet_column import read_footer
-from nanotok_ray.storage import FoundFiles, InputFile, find_files, read_start, unreadable
+from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
+from nanotok_ray.storage import FoundFiles, InputFile, find_files
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -30,7 +28,8 @@ def resolve(source: SourceRecipe) -> ResolvedSource:
 
     Raises:
         SourceError: a path matches nothing, a file is not what the recipe says, or files cannot be
-            read or, of parquet, have no string column of that name; names the first five.
+            read, have not the columns that they need or are of no known dialect; names the first
+            five.
         TransientIOError: a remote store failed in a way that may pass.
     """
     found = {path: find_files(path) for path in source.paths}
@@ -85,18 +84,13 @@ def _format_of(path: str, *, source: SourceRecipe) -> str:
     format_name = source.format or _suffix_format(path)
     if format_name is None:
         choices = (
-            '"jsonl" (one conversation a line)'
-            if source.kind == "chat"
+            '"jsonl" (one document a line) or "parquet" (one a row)'
+            if source.kind != "text"
             else '"lines" (one document a line), "document" (one a file), "jsonl" or "parquet"'
         )
         raise SourceError(
             f"source {source.name!r}: the name of {path} does not tell its format; set format to "
             f"{choices}"
-        )
-    if source.kind == "chat" and format_name != "jsonl":
-        raise SourceError(
-            f"source {source.name!r}: {path} is {format_name}, but chats are read from JSON lines; "
-            "write one conversation a line to a .jsonl file"
         )
     if format_name == "parquet" and _compression_of(path) is not None:
         raise SourceError(
@@ -147,15 +141,6 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Look:
-    """One file after a look into it: what the file says of itself, or why it cannot be used."""
-
-    file: SourceFile
-    problem: str | None = None
-    oddity: str | None = None
-
-
 def _look_into(
     files: Sequence[SourceFile], *, source: SourceRecipe
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
@@ -166,32 +151,14 @@ def _look_into(
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
-            looks = list(pool.map(lambda file: _look(file, source=source), files))
+            looks = list(pool.map(lambda file: look(file, source=source), files))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    problems = [look.problem for look in looks if look.problem is not None]
+    problems = [each.problem for each in looks if each.problem is not None]
     if problems:
         raise SourceError(_told(problems, source=source, total=len(files)))
-    odd = [look.oddity for look in looks if look.oddity is not None]
-    return tuple(look.file for look in looks), (_note(odd, source=source),) if odd else ()
-
-
-def _look(file: SourceFile, *, source: SourceRecipe) -> _Look:
-    try:
-        if file.format == "parquet":
-            footer = read_footer(file.url, column=source.column, id_column=source.id_column)
-            return _Look(file=replace(file, layout=footer.layout, footer_sha256=footer.sha256))
-        first = read_start(file.url, FIRST_BYTES) if file.size else b""
-    except TransientIOError:
-        raise
-    except SourceError as error:
-        return _Look(file=file, problem=str(error))
-    except OSError as error:
-        return _Look(file=file, problem=unreadable(file.url, error))
-    if file.compression is None or not file.size or is_compressed(first, file.compression):
-        return _Look(file=file)
-    return _Look(file=file, oddity=f"{file.path} is not {file.compression} (it begins {first!r})")
+    return tuple(each.file for each in looks), tuple(_notes(looks, source=source))
 
 
 def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
@@ -205,9 +172,19 @@ def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
     return "\n".join(lines)
 
 
-def _note(odd: Sequence[str], *, source: SourceRecipe) -> str:
-    more = f" and {len(odd) - SHOWN_FILES:,} more" if len(odd) > SHOWN_FILES else ""
-    return (
-        f"source {source.name!r}: {', '.join(odd[:SHOWN_FILES])}{more}; such a file is set aside "
-        "whole, a tail in quarantine: compress it, or give it another name"
-    )
+def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
+    if odd := [each.oddity for each in looks if each.oddity is not None]:
+        yield (
+            f"source {source.name!r}: {_first_few(odd)}; such a file is set aside whole, a tail in "
+            "quarantine: compress it, or give it another name"
+        )
+    if guessed := [each.file.path for each in looks if each.is_guessed]:
+        yield (
+            f"source {source.name!r}: nothing at the start of {_first_few(guessed)} is JSON, so "
+            f"its dialect is taken to be {FALLBACK_DIALECT!r}; set dialect if it is another"
+        )
+
+
+def _first_few(told: Sequence[str]) -> str:
+    more = f" and {len(told) - SHOWN_FILES:,} more" if len(told) > SHOWN_FILES else ""
+    return f"{', '.join(told[:SHOWN_FILES])}{more}"

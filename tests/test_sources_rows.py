@@ -1,0 +1,277 @@
+"""Parquet rows as conversations: the JSON lines that the same rows would be."""
+
+import hashlib
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import SourceError
+from nanotok_ray.sources import Piece, chunk_file, read_piece
+from nanotok_ray.sources.parquet_rows import read_rows_footer
+
+MESSAGE = pa.struct({"content": pa.string(), "role": pa.string()})
+TURNS = pa.list_(MESSAGE)
+ROWS = {
+    ("chat", "messages"): [{"messages": [{"content": "hi", "role": "user"}, None]}] * 3,
+    ("chat", "sharegpt"): [
+        {"conversations": [{"from": "human", "value": 'a"b'}], "system": "s"},
+        {"conversations": [], "system": None},
+    ],
+    ("chat", "gsm8k"): [{"question": "1\n+ 1", "answer": "<<1+1=2>>#### 2"}],
+    ("chat", "prompt-response"): [{"prompt": "a", "completion": "b"}],
+    ("vision", "messages"): [{"messages": [], "image_token_counts": [1, 2]}],
+    ("vision", "prompt-response"): [
+        {"text": "<image>", "response": "", "image_token_counts": [7]},
+        {"text": None, "response": "é", "image_token_counts": None},
+    ],
+    ("vision", "text"): [{"text": "<image>", "image_token_counts": [3]}],
+}
+
+
+class Result:
+    """All batches of a piece, joined."""
+
+    def __init__(self, path, *, kind="chat", dialect="messages", start=0, stop=None, **options):
+        stop = pq.read_metadata(path).num_row_groups if stop is None else stop
+        piece = Piece(
+            url=str(path),
+            path="a",
+            format="parquet",
+            compression=None,
+            start=start,
+            stop=stop,
+            dialect=dialect,
+        )
+        reader = read_piece(piece, kind=kind, column="", **options)
+        self.batches = list(reader)
+        self.documents = [each for batch in self.batches for each in batch.documents]
+        self.numbers = [int(n) for batch in self.batches for n in batch.numbers]
+        self.bad = [bad for batch in self.batches for bad in batch.bad]
+        self.sha256, self.num_bytes = reader.sha256, reader.num_bytes
+
+    @property
+    def values(self) -> list:
+        return [json.loads(document) for document in self.documents]
+
+
+def write(path, conversations, *, kind=TURNS, **options):
+    """Write conversations between two other columns, as SmolTalk has them."""
+    names = [f"set {number % 3}" for number in range(len(conversations))]
+    columns = {"id": range(len(names)), "messages": pa.array(conversations, kind), "source": names}
+    pq.write_table(pa.table(columns), path, **{"row_group_size": 10, **options})
+    return path
+
+
+def talk(number: int) -> list[dict[str, str]]:
+    return [
+        {"content": f'question "{number}"\n', "role": "user"},
+        {"content": f"answer \\ {number}" * (number % 5), "role": "assistant"},
+    ]
+
+
+def dialect_of(path, *, kind="chat", dialect=None) -> str:
+    return read_rows_footer(str(path), kind=kind, dialect=dialect)[1]
+
+
+@pytest.mark.parametrize(("kind", "dialect"), ROWS, ids=str)
+def test_a_row_is_the_line_that_says_the_same(tmp_path, kind, dialect):
+    rows = ROWS[kind, dialect]
+    extra = pa.array([b"\xff"] * len(rows), pa.binary())
+    pq.write_table(pa.Table.from_pylist(rows).append_column("image", extra), tmp_path / "a")
+    assert dialect_of(tmp_path / "a", kind=kind) == dialect
+    from_rows = Result(tmp_path / "a", kind=kind, dialect=dialect)
+    assert from_rows.values == rows
+    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    (tmp_path / "b").write_bytes(lines)
+    piece = Piece(
+        url=str(tmp_path / "b"),
+        path="b",
+        format="jsonl",
+        compression=None,
+        start=0,
+        stop=len(lines),
+        dialect=dialect,
+    )
+    read = [each for batch in read_piece(piece, kind=kind, column="") for each in batch.documents]
+    assert [json.loads(document) for document in read] == from_rows.values
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("group", [1, 7, 100])
+def test_conversations_of_every_row_group_are_read_and_accounted_for(tmp_path, group, version):
+    talks = [talk(number) for number in range(25)]
+    path = write(
+        tmp_path / "a", talks, row_group_size=group, data_page_version=version, data_page_size=64
+    )
+    result = Result(path, id_column="id", batch_documents=4)
+    assert result.values == [{"messages": each} for each in talks]
+    assert result.documents[0] == (
+        b'{"messages":[{"content":"question \\"0\\"\\n","role":"user"},'
+        b'{"content":"","role":"assistant"}]}'
+    )
+    assert result.numbers == list(range(25))
+    assert [own for batch in result.batches for own in batch.document_ids] == [
+        b"%d" % number for number in range(25)
+    ]
+    assert all(len(batch.documents) <= 4 for batch in result.batches)
+    assert [batch.group for batch in result.batches] == sorted(b.group for b in result.batches)
+    metadata, stored = pq.read_metadata(path), path.read_bytes()
+    read = b""
+    for row_group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(row_group.column, (0, 1, 2)):
+            start = chunk.dictionary_page_offset or chunk.data_page_offset
+            read += stored[start : start + chunk.total_compressed_size]
+    assert (result.num_bytes, result.sha256) == (len(read), hashlib.sha256(read).hexdigest())
+    footer, _ = read_rows_footer(str(path), kind="chat", dialect=None)
+    first = metadata.row_group(0)
+    assert footer.layout[0].num_bytes == sum(
+        first.column(n).total_uncompressed_size for n in (1, 2)
+    )
+
+
+def test_chunks_are_fetched_once_if_they_fit_and_are_the_same_if_they_do_not(tmp_path, monkeypatch):
+    path = write(tmp_path / "a", [talk(number) for number in range(30)])
+    fetched = []
+    read = chunk_file.ChunkFile.read
+
+    def counted(self, size=-1):
+        fetched.append(self._from_kept(size) is None)
+        return read(self, size)
+
+    monkeypatch.setattr(chunk_file.ChunkFile, "read", counted)
+    kept = Result(path, id_column="id")
+    in_footer = 2  # the length of the footer, and the footer
+    assert sum(fetched) <= in_footer
+    monkeypatch.setattr(chunk_file, "_MAX_WINDOW_BYTES", 300)
+    monkeypatch.setattr(chunk_file, "_BLOCK_BYTES", 7)
+    fetched.clear()
+    again = Result(path, id_column="id")
+    assert sum(fetched) > in_footer
+    assert again.documents == kept.documents
+    assert (again.sha256, again.num_bytes) == (kept.sha256, kept.num_bytes)
+
+
+conversations = st.lists(
+    st.none()
+    | st.lists(
+        st.none()
+        | st.fixed_dictionaries(
+            {"content": st.none() | st.text(max_size=5), "role": st.none() | st.text(max_size=3)}
+        ),
+        max_size=4,
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(talks=conversations, group=st.integers(1, 12), batch=st.integers(1, 9))
+def test_nulls_and_empty_lists_at_every_level_are_written_as_they_are(
+    tmp_path_factory, talks, group, batch
+):
+    path = write(tmp_path_factory.mktemp("rows") / "a", talks, row_group_size=group)
+    result = Result(path, batch_documents=batch)
+    assert result.values == [{"messages": each} for each in talks]
+    assert (result.numbers, result.bad) == (list(range(len(talks))), [])
+
+
+def test_a_dictionary_encoded_role_and_large_types_are_read(tmp_path):
+    role = pa.dictionary(pa.int8(), pa.string())
+    message = pa.struct({"role": role, "content": pa.large_string(), "turn": pa.int32()})
+    talks = [[{**turn, "turn": None} for turn in talk(number)] for number in range(12)]
+    for kind in (pa.list_(message), pa.large_list(message)):
+        path = write(tmp_path / "a", talks, kind=kind)
+        assert Result(path).values == [{"messages": each} for each in talks]
+
+
+def test_a_row_that_is_no_utf8_or_too_large_is_set_aside(tmp_path):
+    contents = pa.array([b"a", b"\xff", b"b" * 99, b"c"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 4, contents.buffers())
+    turns = pa.StructArray.from_arrays([texts], ["content"])
+    column = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), turns)
+    pq.write_table(pa.table({"messages": column, "id": ["x", "y", "z", "w"]}), tmp_path / "a")
+    result = Result(tmp_path / "a", max_document_bytes=60, id_column="id")
+    assert result.numbers == [0, 3]
+    assert [(bad.number, bad.id, bad.reason) for bad in result.bad] == [
+        (1, "y", "invalid UTF-8: at byte 25"),
+        (2, "z", "too large: 128 bytes, limits.max_document_bytes = 60"),
+    ]
+
+
+@pytest.mark.parametrize("column", range(1, 3))
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_a_damaged_page_ends_its_row_group_and_nothing_is_mixed_up(tmp_path, column, version):
+    talks = [talk(number) for number in range(9)]
+    path = write(
+        tmp_path / "a",
+        talks,
+        row_group_size=3,
+        write_page_checksum=True,
+        compression="none",
+        use_dictionary=False,
+        data_page_version=version,
+        data_page_size=40,
+        write_batch_size=2,
+    )
+    chunk = pq.read_metadata(path).row_group(1).column(column)
+    stored = bytearray(path.read_bytes())
+    expected = [{"messages": each} for each in talks]
+    first = chunk.data_page_offset
+    for place in range(first, first + chunk.total_compressed_size, 3):
+        hurt = stored.copy()
+        hurt[place] ^= 0x20
+        path.write_bytes(hurt)
+        result = Result(path)
+        assert result.values == [expected[number] for number in result.numbers]
+        for bad in result.bad:
+            assert bad.reason.startswith(f"tail: rows {bad.number} to 6 cannot be read")
+            assert 3 <= bad.number < 6
+            assert 0 < bad.num_bytes < len(stored)
+        lost = range(result.bad[0].number, 6) if result.bad else ()
+        assert result.numbers == [number for number in range(9) if number not in lost]
+
+
+@pytest.mark.parametrize(
+    ("columns", "fields", "told"),
+    [
+        ({"messages": ["[]"]}, {}, r"'messages' is of type string, .*'messages' needs a list"),
+        ({"prompt": [["a"]], "response": ["b"]}, {}, r"'prompt' is of type list<.*needs a string"),
+        ({"messages": [[{"role": "a", "image": b"x"}]]}, {}, r"'messages' holds .* type binary"),
+        ({"a": [1], "b": [2]}, {}, r"no dialect of chat is known for its columns, 'a', 'b'; set"),
+        ({"a": [1]}, {"dialect": "gsm8k"}, r"'gsm8k' need the columns 'question', 'answer'"),
+        ({"messages": [[]], "messages.b": [1]}, {}, r"'messages', 'messages\.b', which cannot"),
+        ({"messages": [[]]}, {"id_column": "id"}, r"no column 'id'.*set id_column"),
+    ],
+    ids=range(7),
+)
+def test_columns_that_a_dialect_cannot_use_are_refused_by_name(tmp_path, columns, fields, told):
+    pq.write_table(pa.table(columns), tmp_path / "a")
+    with pytest.raises(SourceError, match=told):
+        read_rows_footer(str(tmp_path / "a"), **{"kind": "chat", "dialect": None} | fields)
+
+
+def test_columns_without_a_single_value_are_read(tmp_path):
+    path = write(tmp_path / "a", [None] * 3, kind=pa.null())
+    assert dialect_of(path) == "messages"
+    assert Result(path).values == [{"messages": None}] * 3
+    write(tmp_path / "b", [])
+    assert Result(tmp_path / "b").documents == []
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()])
+def test_strings_of_every_kind_are_read(tmp_path, kind):
+    columns = {"prompt": pa.array(["a", None], kind), "response": pa.array(["", "b"], kind)}
+    pq.write_table(pa.table(columns), tmp_path / "a")
+    result = Result(tmp_path / "a", dialect="prompt-response")
+    assert result.values == [{"prompt": "a", "response": ""}, {"prompt": None, "response": "b"}]
+
+
+def test_an_id_may_be_a_column_that_the_document_has_too(tmp_path):
+    pq.write_table(pa.table({"prompt": ["a"], "response": ["b"]}), tmp_path / "a")
+    result = Result(tmp_path / "a", dialect="prompt-response", id_column="prompt")
+    assert result.values == [{"prompt": "a", "response": "b"}]
+    assert list(result.batches[0].document_ids) == [b"a"]
