@@ -20,6 +20,7 @@ from tests.finished_output import (
     read_all,
     with_index,
 )
+from tests.vision_shards import VisionShards, documents_with_images
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +100,43 @@ def test_a_link_inside_of_the_folder_and_a_linked_output_are_fine(out, tmp_path)
         ("bin_bytes", (1 << 64) - 2),
         ("idx_bytes", 1),
         ("mask_bytes", 1),
+        ("images_bytes", 1),
+        ("images_bytes", 1 << 60),
         ("first_document", 1 << 60),
     ],
 )
 def test_a_row_that_contradicts_itself_is_refused(out, field, value):
     with_index(out, lambda rows, _: rows[field].__setitem__(0, value))
     with pytest.raises(CorruptOutputError, match="row 0 has"):
+        read_all(out)
+
+
+@pytest.mark.parametrize("count", [1 << 60, (1 << 64) - 1, 0])
+def test_images_that_claim_ever_so_many_documents_take_no_memory(tmp_path, count):
+    made = VisionShards(tmp_path, documents_with_images(8))
+    out = made.publish()
+    made.change(".images", lambda data: data[:16] + struct.pack("<Q", count) + data[24:])
+    with pytest.raises(CorruptOutputError, match=r"\.images does not begin"):
+        read_all(out)
+
+
+@pytest.mark.parametrize("value", [1 << 60, -1, -(1 << 63)])
+def test_numbers_of_images_that_no_file_holds_are_refused(tmp_path, value):
+    made = VisionShards(tmp_path, documents_with_images(8))
+    out = made.publish()
+    for at in (24, 24 + 8 * 3, 24 + 8 * 8):
+        made.change(
+            ".images", lambda data, at=at: data[:at] + struct.pack("<q", value) + data[at + 8 :]
+        )
+        with pytest.raises(CorruptOutputError, match=r"\.images"):
+            read_all(out)
+
+
+def test_a_link_to_images_out_of_the_folder_is_not_followed(tmp_path):
+    out = VisionShards(tmp_path, documents_with_images(8)).publish()
+    path = min(out.glob("pics/train/*.images"))
+    path.symlink_to(path.rename(tmp_path / "outside"))
+    with pytest.raises(CorruptOutputError, match="link out of"):
         read_all(out)
 
 
@@ -175,6 +207,8 @@ def test_a_manifest_or_plan_of_many_gigabytes_is_refused_unread(out):
         ("item_bytes", True),
         ("shards_index_sha256", 7),
         ("totals", None),
+        ("special_tokens", None),
+        ("special_tokens", {"<|bos|>": "0"}),
         ("slices", -1),
         ("slices", 1 << 70),
     ],

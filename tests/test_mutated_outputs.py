@@ -1,6 +1,9 @@
 """Whatever is changed in an output, it is read or refused with an error of ours."""
 
+import copy
 import json
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,11 +11,15 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.output import read_record
+from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.plan import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
+from nanotok_ray.verify.record import record_problems
+from nanotok_ray.verify.shard import check_files
 from tests.finished_output import copy_of, finished_output, publish_index, read_all
+from tests.vision_shards import IMAGE, VisionShards, documents_with_images
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +134,57 @@ def test_any_value_anywhere_in_a_record_is_a_problem_or_harmless(out, steps, val
         pass
     finally:
         path.write_bytes(kept)
+
+
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory):
+    made = VisionShards(tmp_path_factory.mktemp("vision"), documents_with_images(12))
+    made.publish()
+    return made
+
+
+def check(made, record):
+    """Check a record of vision documents as verification does: their files last."""
+    check_record_shape(record, name="record", of_shards=True)
+    if not list(record_problems(record, item_bytes=2, each=made.slice)):
+        return list(
+            check_files(
+                made.out,
+                record,
+                item_bytes=2,
+                num_ids=made.tokenizer.model.num_ids,
+                special_tokens=made.tokenizer.special_tokens,
+                image_token=IMAGE,
+            )
+        )
+    return None
+
+
+@mutations
+@given(number=st.integers(0, 4), changes=changes)
+def test_files_of_vision_documents_changed_anywhere_are_read_or_refused(vision, number, changes):
+    record = copy.deepcopy(vision.record)
+    file = record["files"][number % len(record["files"])]
+    path = Path(vision.out.url) / file["name"]
+    kept = path.read_bytes()
+    try:
+        path.write_bytes(mutated(kept, changes))
+        assert (check(vision, record) == []) == (path.read_bytes() == kept)
+        # The record agrees with the file, as if this version had written it.
+        file["size"], file["sha256"] = path.stat().st_size, vision.out.sha256(file["name"])
+        check(vision, record)
+        read_all(vision.out.url)
+    except NanotokError:
+        pass
+    finally:
+        path.write_bytes(kept)
+
+
+@mutations
+@given(steps=steps, value=JSON)
+def test_any_value_anywhere_in_a_record_of_vision_documents_is_harmless(vision, steps, value):
+    with suppress(NanotokError):
+        check(vision, json.loads(replaced(json.dumps(vision.record), steps, value)))
 
 
 @mutations

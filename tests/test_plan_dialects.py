@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import uuid
 from dataclasses import replace
 
@@ -59,9 +60,8 @@ def test_a_plan_states_the_dialect_of_each_file_and_how_many_have_it(corpus, tmp
     assert " jsonl of messages (2 files) and sharegpt (1 file) in " in told
     assert " parquet in " in told
     assert plan_from_json(plan_to_json(plan)) == replace(plan, notes=())
-    files = [
-        file for source in json.loads(plan_to_json(plan))["sources"] for file in source["files"]
-    ]
+    sources = json.loads(plan_to_json(plan))["sources"]
+    files = [file for source in sources for file in source["files"]]
     assert [file.get("dialect") for file in files] == [None] * 3 + ["messages"] * 2 + ["sharegpt"]
     assert ["dialect" in file for file in files] == [False] * 3 + [True] * 3
 
@@ -97,7 +97,7 @@ def test_a_plan_with_a_dialect_that_no_file_can_have_is_refused(corpus, tmp_path
         ({"a": 1, "b": 2}, "chat", "an object with the keys 'a', 'b': no dialect of chat"),
         (MATHS, "vision", "an object with the keys 'question', 'answer': no dialect of vision"),
         ({}, "chat", r"an object with the keys \(none\)"),
-        (dict.fromkeys("abcdefg"), "chat", "'d', 'e' and 2 more: no dialect"),
+        (dict.fromkeys("abcdefg"), "chat", "an object with .* 'd', 'e' and 2 more: no dialect"),
         (3, "chat", "a number"),
         ("hi", "chat", "a string"),
         (None, "chat", "null"),
@@ -147,13 +147,8 @@ def test_a_file_without_a_document_is_taken_for_messages_and_a_note_says_so(tmp_
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])
 def test_the_start_of_a_compressed_file_is_decoded(tmp_path, compression):
-    rng = (
-        uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128)
-        for number in range(9**5)
-    )
-    lines = [json.dumps(MATHS)] + [
-        json.dumps([str(next(rng)) for _ in range(99)]) for _ in range(99)
-    ]
+    rng = random.Random(1)
+    lines = [json.dumps(MATHS), *(json.dumps(rng.randbytes(2000).hex()) for _ in range(99))]
     data = "\n".join(lines).encode()
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, compression) as stream:
@@ -210,9 +205,8 @@ def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(
 @pytest.mark.parametrize("share", [False, True])
 def test_a_slice_gives_the_same_conversations_however_they_are_stored(tmp_path, suffix, share):
     rows = [{"messages": [{"role": "user", "content": f"{n} é\n"}]} for n in range(40)]
-    lines = "".join(
-        json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows
-    )
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    lines = "".join(encoder.encode(row) + "\n" for row in rows)
     path = tmp_path / f"in/chats/a.{suffix}"
     write_corpus(tmp_path / "in")
     for old in (tmp_path / "in/chats").iterdir():

@@ -25,9 +25,11 @@ class MemorySink:
     """Keeps what it is given."""
 
     def __init__(self):
-        self.ids, self.lengths, self.mask, self.names = [], [], [], []
+        self.ids, self.lengths, self.mask, self.names, self.images = [], [], [], [], []
 
-    def write(self, ids, lengths, mask, document_ids):
+    def write(self, ids, lengths, mask, images, document_ids):
+        first = len(self.lengths)
+        self.images += [(first + number, *span) for number, *span in images.tolist()]
         self.names += map(int, document_ids)
         self.ids += ids.tolist()
         self.lengths += lengths.tolist()
@@ -58,6 +60,14 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
                 ids=np.arange(next_id, next_id + total, dtype=np.uint16),
                 lengths=np.array(lengths, dtype=np.int64),
                 mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
+                images=np.array(
+                    [
+                        (number, place, place + 1)
+                        for number, length in enumerate(lengths)
+                        for place in range(1, length, 3)
+                    ],
+                    dtype=np.int64,
+                ).reshape(-1, 3),
                 sizes=np.array(lengths, dtype=np.int64) * 3,
                 piece=0,
                 group=None,
@@ -75,6 +85,12 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
     assert [n for sink in sinks for n in sink.ids] == [*range(next_id)]
     assert [n for sink in sinks for n in sink.mask] == [n % 2 for n in range(next_id)]
     assert [name for sink in sinks for name in sink.names] == [*range(next_row)]
+    assert [image for sink in sinks for image in sink.images] == [
+        (number, place, place + 1)
+        for sink in sinks
+        for number, length in enumerate(sink.lengths)
+        for place in range(1, length, 3)
+    ]
     rows = [mapped_rows(entry) for shard in writer.shards for entry in shard["source_map"]]
     assert np.concatenate([*rows, np.zeros(0)]).tolist() == [*range(next_row)]
     assert [shard["bytes"] for shard in writer.shards] == [3 * len(sink.ids) for sink in sinks]

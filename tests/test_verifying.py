@@ -34,11 +34,11 @@ def on_ray(monkeypatch):
     monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_backwards)
 
 
-@pytest.mark.parametrize("deep", [False, True])
-def test_problems_come_in_the_order_of_the_plan_whatever_the_order_of_ends(out, on_ray, deep):
+@pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
+def test_problems_come_in_the_order_of_the_plan_whatever_the_order_of_ends(out, on_ray, level):
     for path in out.glob("*/*/*.bin"):
         path.write_bytes(b"\0" + path.read_bytes()[1:])
-    here, there = (verify(Folder(str(out)), workers=workers, deep=deep) for workers in (None, 2))
+    here, there = (verify(Folder(str(out)), workers=workers, **level) for workers in (None, 2))
     assert len(here.problems) > 5
     assert here == there
 
@@ -57,6 +57,13 @@ def test_progress_is_told_as_of_other_stages(out, on_ray):
         assert [event.done for event in advanced if isinstance(event, Advanced)] == [
             *range(1, result.slices + 1)
         ]
+
+
+def test_masks_are_compared_by_tasks_too(out, on_ray):
+    here, there = (verify(Folder(str(out)), workers=workers, masks=True) for workers in (None, 2))
+    assert here == there
+    assert here.sampled == 30
+    assert here.source_bytes > 0
 
 
 def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(

@@ -19,7 +19,8 @@ Freeze the inputs of a recipe and say what a job would do, and how long it may t
   nanotok plan recipe.toml --set source.web.split=val --resplit
 
 Every input is opened, so that what cannot be read is found now and not hours later; no document is
-read but those that speed is measured with. Starts no Ray.
+read but the first of each file of conversations, which tells its dialect, and those that speed is
+measured with. Starts no Ray.
 
 Written is OUT/plan.json alone: which files there are, which of them are val, and how they are cut
 into slices. A file that is added later is train, even if it sorts last. A second `plan` compares
