@@ -149,7 +149,7 @@ class BatchRenderer:
         names = list(self._special)
         spelled = _core.count_occurrences(texts.data, texts.offsets, names)
         return RenderedBatch(
-            ids=np.asarray(composed.ids, dtype=np.uint32 if self._wide else np.uint16),
+            ids=self._ids(composed.ids),
             labels=np.asarray(composed.labels, dtype=np.uint8),
             offsets=np.array([0, len(composed.ids)], dtype=np.int64),
             images=np.array([(0, *span) for span in composed.images], np.int64).reshape(-1, 3),
@@ -161,9 +161,12 @@ class BatchRenderer:
         ids: list[int] = self._encoder.encode(to_utf8(text)).tolist()
         return ids
 
+    def _ids(self, ids: Sequence[int]) -> Ids:
+        return np.asarray(ids, np.uint32) if self._wide else np.asarray(ids, np.uint16)
+
     def _problem(self, reason: str) -> RenderedBatch:
         return RenderedBatch(
-            ids=np.zeros(0, dtype=np.uint32 if self._wide else np.uint16),
+            ids=self._ids([]),
             labels=np.zeros(0, dtype=np.uint8),
             offsets=np.zeros(2, dtype=np.int64),
             images=np.zeros((0, 3), dtype=np.int64),

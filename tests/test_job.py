@@ -220,10 +220,14 @@ def test_a_small_limit_gives_several_shards_a_slice_and_cuts_no_document(corpus,
 
 def test_conversations_are_whole_unless_the_recipe_cuts_them_and_cuts_are_counted(corpus, tmp_path):
     whole, _ = run(recipe(corpus, tmp_path / "out"))
-    cut, _ = run(recipe(corpus, tmp_path / "cut", "limits.max_tokens=30"))
+    kept, _ = run(recipe(corpus, tmp_path / "kept", "limits.max_tokens=30"))
+    cut, _ = run(recipe(corpus, tmp_path / "cut", "limits.max_tokens=30", "limits.too_long=cut"))
     long = [ids for ids in open_shards(str(tmp_path / "out"), source="chats") if len(ids) > 30]
-    assert whole.values["truncated"] == 0
-    assert cut.values["truncated"] == len(long) > 0
+    assert (whole.values["over_max_tokens"], whole.values["truncated"]) == (0, 0)
+    assert (kept.values["over_max_tokens"], kept.values["truncated"]) == (len(long), 0)
+    assert (cut.values["over_max_tokens"], cut.values["truncated"]) == (len(long), len(long))
+    kept_shards = open_shards(str(tmp_path / "kept"), source="chats")
+    assert [len(ids) for ids in kept_shards if len(ids) > 30] == [len(ids) for ids in long]
     shards = open_shards(str(tmp_path / "cut"), source="chats")
     assert max(len(ids) for ids in shards) == 30
 

@@ -45,7 +45,7 @@ def run(corpus, out, *overrides):
         ('[{"role": "user"}]', "message 0 has no 'content'"),
         ('[{"role": "user", "content": 3}]', "User messages are simply expected to be strings"),
         ('{"text": "no messages"}', "expected an array of messages"),
-        ('"just a string"', "not an object or array"),
+        ('"just a string"', "expected an array of messages"),
     ],
     ids=lambda value: value[:24],
 )

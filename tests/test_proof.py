@@ -143,17 +143,21 @@ def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch
 
 @pytest.mark.parametrize("limit", [None, 20])
 def test_the_ids_and_masks_of_conversations_are_their_own(limit):
-    own = settings(prepend=(), append=(), max_tokens=limit)
+    own = settings(prepend=(), append=(), max_tokens=limit, too_long="cut" if limit else "keep")
     prover = Prover(kind="chat", settings=own, tokenizer=LEARNED)
     made = conversations(9, seed=4)
     for messages in made:
         line = json.dumps(messages).encode()
         ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=limit)
         arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
-        assert prover.problem(line, *arrays) is None
-        assert "do not decode" in prover.problem(line, arrays[0], 1 - arrays[1])
-        assert "do not decode" in prover.problem(line, arrays[0][::-1].copy(), arrays[1])
-        assert "no mask of its length" in prover.problem(line, arrays[0], arrays[1][1:])
+        assert prover.problem(line, *arrays, dialect="messages") is None
+        assert "do not decode" in prover.problem(line, arrays[0], 1 - arrays[1], dialect="messages")
+        assert "do not decode" in prover.problem(
+            line, arrays[0][::-1].copy(), arrays[1], dialect="messages"
+        )
+        assert "no mask of its length" in prover.problem(
+            line, arrays[0], arrays[1][1:], dialect="messages"
+        )
     assert prover.count.encoded_again == len(made)
 
 
@@ -167,7 +171,8 @@ def test_messages_of_the_same_bytes_in_other_tokens_are_found():
     other = [*ids[:at], *spelled[at], *ids[at + 1 :]]
     flags = [*mask[:at], *[mask[at]] * len(spelled[at]), *mask[at + 1 :]]
     arrays = np.array(other, np.uint16), np.array(flags, np.uint8)
-    assert "other ids or another mask" in prover.problem(json.dumps(messages).encode(), *arrays)
+    line = json.dumps(messages).encode()
+    assert "other ids or another mask" in prover.problem(line, *arrays, dialect="messages")
 
 
 @given(st.lists(st.lists(st.integers(0, 200_000), max_size=30), max_size=6), st.text(max_size=3))

@@ -23,8 +23,8 @@ _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 _IMAGE_TOKENS = tuple(preset.image_token for preset in vision.PRESETS.values())
 """The first of them that a tokenizer has stands for images."""
 
-ImageTokenCounts = Sequence[int] | int | None
-"""Tokens of each image; an int: of every image; None: one each."""
+ImageTokenCounts = Sequence[int] | None
+"""Tokens of each image; None: one each."""
 
 Positions = list[tuple[int, int]]
 """Where each image begins and ends in the ids."""
@@ -33,7 +33,7 @@ Positions = list[tuple[int, int]]
 class _VisionSettings(TypedDict):
     """What the segments of a vision document depend on beside its texts."""
 
-    counts: ImageTokenCounts
+    counts: object
     image_token: str
     image_tokens: int | None
     grounding: Sequence[str]
@@ -124,7 +124,7 @@ class Rendering(ABC):
 
         Raises:
             ValueError: The counts do not fit, an image is cut, or a special token is missing.
-            TypeError: `image_token_counts` is neither a list nor an int.
+            TypeError: `image_token_counts` is no list.
         """
         _check_texts(text)
         settings = self._vision_settings(image_token_counts, grounding=grounding)
@@ -148,7 +148,7 @@ class Rendering(ABC):
 
         Raises:
             ValueError: The counts do not fit, an image is cut, or a special token is missing.
-            TypeError: `image_token_counts` is neither a list nor an int.
+            TypeError: `image_token_counts` is no list.
         """
         _check_texts(prompt, response)
         segments = vision.prompt_segments(
@@ -164,17 +164,24 @@ class Rendering(ABC):
         self,
         conversation: chat.Conversation,
         max_tokens: int | None = MAX_TOKENS,
-        image_token_counts: ImageTokenCounts = None,
+        image_token_counts: ImageTokenCounts | int = None,
         *,
         grounding: bool = False,
     ) -> tuple[list[int], list[int], Positions]:
         """Give what `render_conversation` gives, with each `<image>` of the user as an image.
 
+        An int for `image_token_counts` is the number of every image.
+
         Raises:
             AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how;
                 or, as `render_vision`.
         """
-        settings = self._vision_settings(image_token_counts, grounding=grounding)
+        is_one = isinstance(image_token_counts, int) and not isinstance(image_token_counts, bool)
+        settings = self._vision_settings(
+            None if is_one else image_token_counts, grounding=grounding
+        )
+        if is_one:
+            settings["image_tokens"] = image_token_counts
         segments = vision.message_segments(conversation, **settings)
         composed = self._composed(segments, max_tokens)
         return composed.ids, composed.mask, composed.images
@@ -194,7 +201,7 @@ class Rendering(ABC):
     def _composed(self, segments: Iterable[Segment], max_tokens: int | None) -> Composed:
         return vision.cut(compose(self.encode, self.encode_special, segments), max_tokens)
 
-    def _vision_settings(self, counts: ImageTokenCounts, *, grounding: bool) -> _VisionSettings:
+    def _vision_settings(self, counts: object, *, grounding: bool) -> _VisionSettings:
         has = self.special_tokens
         image_token = next((name for name in _IMAGE_TOKENS if name in has), None)
         lacking = [name for name in vision.GROUNDING if grounding and name not in has]
@@ -205,11 +212,10 @@ class Rendering(ABC):
                 'tokenizer.extended(nanotok_ray.vision.PRESETS["seed"].special_tokens) or '
                 "`nanotok tokenizer extend` does"
             )
-        one = counts if isinstance(counts, int) and not isinstance(counts, bool) else None
         return _VisionSettings(
-            counts=counts if one is None else None,
+            counts=counts,
             image_token=image_token,
-            image_tokens=one,
+            image_tokens=None,
             grounding=vision.GROUNDING if grounding else (),
         )
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from nanotok_ray.document_images import DocumentImages
 from nanotok_ray.document_index import unpack_index
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
@@ -21,6 +23,7 @@ from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import read_piece
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.id_array import Ids
 from nanotok_ray.verify.compared import Compared
 
 SEED = 20
@@ -54,15 +57,17 @@ def compare_some(
     found = Compared()
     wanted = dict(_choose_documents(values["shards"]))
     prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
-    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, masks=each.kind in MASKED)
+    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, kind=each.kind)
+    dialects = {piece.path: piece.dialect for piece in each.pieces}
     try:
         for place, document in _source_documents(
             each, set(wanted), found, settings.max_document_bytes
         ):
             name, number = wanted[place]
             found.documents += 1
-            ids, mask = written.document(name, number)
-            problem = prover.problem(document, ids, mask)
+            problem = prover.problem(
+                document, *written.document(name, number), dialect=dialects[place[0]]
+            )
             if problem is not None:
                 told = f"{name}: document {number} is not row {place[2]} of {place[0]}"
                 found.add(f"{told}: {problem}")
@@ -125,20 +130,30 @@ def _source_documents(
 class _Written:
     """Single documents of shards; the index of each shard is read once."""
 
-    def __init__(self, folder: Folder, *, item_bytes: int, masks: bool) -> None:
-        self._folder, self._item_bytes, self._masks = folder, item_bytes, masks
-        self._positions: dict[str, np.ndarray[Any, Any]] = {}
+    def __init__(self, folder: Folder, *, item_bytes: int, kind: str) -> None:
+        self._folder, self._item_bytes, self._kind = folder, item_bytes, kind
+        self._positions: dict[str, npt.NDArray[np.int64]] = {}
+        self._images: dict[str, DocumentImages] = {}
 
     def document(
         self, name: str, number: int
-    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
-        """Give ids and mask of a document of a shard."""
+    ) -> tuple[Ids, npt.NDArray[np.uint8] | None, npt.NDArray[np.int32] | None]:
+        """Give ids, mask and images of a document of a shard."""
         if name not in self._positions:
-            index = np.frombuffer(self._folder.read_bytes(f"{name}.idx"), dtype=np.uint8)
-            self._positions[name], _ = unpack_index(index, name=name)
+            self._positions[name], _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
         first, last = self._positions[name][number : number + 2].tolist()
         ids = self._read(f"{name}.bin", first, last, self._item_bytes)
-        return ids, self._read(f"{name}.mask", first, last, 1) if self._masks else None
+        mask = self._read(f"{name}.mask", first, last, 1) if self._kind in MASKED else None
+        return ids, mask, self._images_of(name, number) if self._kind == "vision" else None
+
+    def _images_of(self, name: str, number: int) -> npt.NDArray[np.int32]:
+        if name not in self._images:
+            data, documents = self._bytes(f"{name}.images"), len(self._positions[name]) - 1
+            self._images[name] = DocumentImages(data, name=name, documents=documents)
+        return self._images[name][number][:, :2]
+
+    def _bytes(self, name: str) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self._folder.read_bytes(name), dtype=np.uint8)
 
     def _read(self, name: str, first: int, last: int, item_bytes: int) -> np.ndarray[Any, Any]:
         with open_input(self._folder.join(name)) as file:
