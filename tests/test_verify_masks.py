@@ -236,6 +236,27 @@ def vision_problems(vision, *, first=0, **changed):
     return list(plain.problems(replace(run, **changed), documents, dialect))
 
 
+def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
+    made = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=200)
+    out = made.publish()
+    assert len(made.record["shards"]) > 3
+    result = masks(out)
+    assert not result.problems
+    assert result.sampled == result.documents == 20
+
+    def change(data):
+        flags = np.frombuffer(data, dtype=np.uint8).copy()
+        places = [int(np.flatnonzero(flags == flag)[-1]) for flag in (0, 1)]
+        flags[places] ^= 1
+        return flags.tobytes()
+
+    made.change(".mask", change)
+    made.publish()
+    problems = masks(out).problems
+    assert problems
+    assert all(f"of a.jsonl: {OTHER_MASK}" in problem for problem in problems)
+
+
 @pytest.mark.parametrize("first", [0, 7])
 def test_vision_documents_equal_their_plain_reading(vision, first):
     assert vision_problems(vision, first=first) == []

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.dialects import segments_of
-from nanotok_ray.manifest import RECORD_FORMAT
-from nanotok_ray.output import Record, assemble
-from nanotok_ray.plan import Plan, PlannedSource, Slice
+from nanotok_ray.manifest import PLAN_NAME, RECORD_FORMAT, TOKENIZER_FOLDER, to_json
+from nanotok_ray.output import assemble, expected_records, read_record
+from nanotok_ray.plan import Plan, PlannedSource, Slice, plan_to_json
 from nanotok_ray.segments import ROLES, compose
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.shards.writer import Rendered, ShardWriter
-from nanotok_ray.sources import Piece, SourceFile
+from nanotok_ray.sources import SourceFile
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -154,7 +154,7 @@ class VisionShards:
         }
 
     def publish(self) -> Path:
-        """Write index and manifest, and give the output folder."""
+        """Write all that a job writes besides shards, and give the output folder."""
         source = PlannedSource(
             name="pics",
             kind="vision",
@@ -166,13 +166,15 @@ class VisionShards:
             splits=("train",),
             slices=(self.slice,),
         )
-        output = assemble(
-            Plan(sources=(source,), slice_bytes=10**6),
-            [Record(name="a", values=self.record, sha256="0" * 64)],
-            settings={"pics": self.settings},
-            tokenizer=self.tokenizer,
-        )
-        output.publish(self.out)
+        plan = Plan(sources=(source,), slice_bytes=10**6)
+        settings = {"pics": self.settings}
+        [expected] = expected_records(plan, settings)
+        self.out.write_whole(expected.record_name, to_json(self.record))
+        self.out.write_whole(PLAN_NAME, plan_to_json(plan))
+        self.tokenizer.save(self.out.join(TOKENIZER_FOLDER))
+        record = read_record(self.out, expected.record_name)
+        assert record is not None
+        assemble(plan, [record], settings=settings, tokenizer=self.tokenizer).publish(self.out)
         return Path(self.out.url)
 
     def change(self, suffix: str, change) -> None:
@@ -185,10 +187,8 @@ class VisionShards:
 
 def _slice(path: Path) -> Slice:
     size = path.stat().st_size
-    file = SourceFile(path="a.jsonl", url=str(path), size=size, format="jsonl")
-    piece = Piece(
-        url=str(path), path="a.jsonl", format="jsonl", compression=None, start=0, stop=size
-    )
+    file = SourceFile(path="a.jsonl", url=str(path), size=size, format="jsonl", dialect="messages")
+    piece = file.piece(0, size)
     return Slice(
         source="pics",
         kind="vision",
