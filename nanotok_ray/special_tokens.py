@@ -1,5 +1,7 @@
-"""The special tokens of nanochat, in the order of their ids."""
+"""The special tokens of nanochat, in the order of their ids, and sets of others to add to them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 SPECIAL_TOKENS: Final = (
@@ -14,3 +16,27 @@ SPECIAL_TOKENS: Final = (
     "<|output_end|>",
 )
 """A document starts with the first; the others are for chats."""
+
+GROUNDING: Final = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
+"""What says where something is in an image: the task, a name and its end, a box and its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Special tokens that a kind of model expects beside nanochat's."""
+
+    name: str
+    """What recipes and the command line call it."""
+    image_token: str
+    """The one whose copies stand for an image."""
+    special_tokens: tuple[str, ...]
+    """All of them, in the order of their ids."""
+
+
+_PRESETS = (
+    Preset("seed", "<image>", ("<image>", *GROUNDING)),
+    Preset("nano-deepseek-ocr", "<|image|>", ("<|image|>",)),
+)
+
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _PRESETS}
+"""By name. `seed`: images and grounding; `nano-deepseek-ocr`: the one token of that project."""

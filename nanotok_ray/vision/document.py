@@ -1,0 +1,208 @@
+"""Vision documents to segments, and where they may be cut.
+
+A document is a prompt and its response, one text, or a conversation; `<image>` stands for an image
+in what is asked, and is text in what is answered. Gives segments, as chats do; no other text
+becomes a special token but what is named as grounding, where it is asked for. Takes texts and
+counts and knows no tokenizer, no files and no pictures.
+"""
+
+import re
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from nanotok_ray import chat
+from nanotok_ray.errors import SourceError
+from nanotok_ray.segments import Composed, Segment
+
+PLACEHOLDER: Final = "<image>"
+"""What stands for an image in a text, whatever the special token is called."""
+
+MAX_IMAGE_TOKENS: Final = 2**24
+"""Tokens of all images of a document: a line of JSON could ask for more than any memory holds."""
+
+_END: Final = "<|assistant_end|>"
+
+
+def prompt_segments(
+    prompt: str,
+    response: str,
+    *,
+    counts: object,
+    image_token: str,
+    image_tokens: int | None = None,
+    grounding: Sequence[str] = (),
+    train_prompt: bool = True,
+) -> list[Segment]:
+    """Give the segments of a question about images, and its answer.
+
+    Args:
+        prompt: where each placeholder is an image.
+        response: where a placeholder is text.
+        counts: tokens of each image, a list of ints; None: `image_tokens` each, or one.
+        image_token: the special token that is repeated.
+        image_tokens: tokens of every image, where `counts` is None.
+        grounding: special tokens that are meant where a text spells them out.
+        train_prompt: whether the prompt's text is learned from.
+
+    >>> segments = prompt_segments("<image> OCR", "A", counts=[5], image_token="<image>")
+    >>> [(each.text, each.count, each.mask) for each in segments]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('<|bos|>', 1, 0), ('<image>', 5, 0), (' OCR', 1, 1), ('A', 1, 1),
+     ('<|assistant_end|>', 1, 1)]
+
+    Raises:
+        SourceError: The counts do not fit the placeholders, or are no counts.
+        TypeError: `counts` is no list.
+    """
+    asked = _text(prompt, mask=int(train_prompt), role="user")
+    answered = _text(response, mask=1, role="assistant")
+    numbers = _numbers([prompt], counts=counts, image_tokens=image_tokens)
+    return [
+        _special("<|bos|>", mask=0, role="bos"),
+        *_cut_at_names(_cut_at_images(asked, numbers, image_token), grounding),
+        *_cut_at_names([answered] if response else [], grounding),
+        _special(_END, mask=1, role="assistant"),
+    ]
+
+
+def text_segments(
+    text: str,
+    *,
+    counts: object,
+    image_token: str,
+    image_tokens: int | None = None,
+    grounding: Sequence[str] = (),
+) -> list[Segment]:
+    """Give the segments of one text, where each placeholder is an image.
+
+    `<|assistant_end|>` at its very end is the special token; anywhere else it is text.
+
+    Raises:
+        SourceError: The counts do not fit the placeholders, or are no counts.
+        TypeError: `counts` is no list.
+    """
+    body = _text(text.removesuffix(_END), mask=1, role="user")
+    numbers = _numbers([body.text], counts=counts, image_tokens=image_tokens)
+    end = [_special(_END, mask=1, role="assistant")] if text.endswith(_END) else []
+    return [
+        _special("<|bos|>", mask=0, role="bos"),
+        *_cut_at_names(_cut_at_images(body, numbers, image_token), grounding),
+        *end,
+    ]
+
+
+def message_segments(
+    conversation: chat.Conversation,
+    *,
+    counts: object,
+    image_token: str,
+    image_tokens: int | None = None,
+    grounding: Sequence[str] = (),
+) -> list[Segment]:
+    """Give the segments of a conversation, where each placeholder of the user is an image.
+
+    Without placeholders and grounding they are those of `chat.layout`.
+
+    Raises:
+        SourceError: The counts do not fit the placeholders, or are no counts.
+        TypeError: `counts` is no list, or the conversation is malformed.
+        AssertionError, IndexError, KeyError, ValueError: It is malformed, and how.
+    """
+    segments = list(chat.layout(conversation))
+    asked = [each.text for each in segments if _is_asked(each)]
+    numbers = _numbers(asked, counts=counts, image_tokens=image_tokens)
+    found: list[Segment] = []
+    for segment in segments:
+        if not _is_asked(segment) or PLACEHOLDER not in segment.text:
+            found.append(segment)
+        else:
+            found += _cut_at_images(segment, numbers, image_token)
+    return list(_cut_at_names(found, grounding))
+
+
+def cut(composed: Composed, max_tokens: int | None) -> Composed:
+    """Give the first ids of a document; text may be lost, an image and any part of it may not.
+
+    Raises:
+        SourceError: An image does not end before the cut; or the cut is below 0.
+    """
+    if max_tokens is None:
+        return composed
+    if max_tokens < 0:
+        raise SourceError(f"max_tokens is {max_tokens}: it must be 0 or more, or None")
+    if any(end > max_tokens for _, end in composed.images):
+        raise SourceError(f"max_tokens={max_tokens} cuts an image span")
+    return Composed(
+        ids=composed.ids[:max_tokens],
+        labels=composed.labels[:max_tokens],
+        images=composed.images,
+    )
+
+
+def _numbers(texts: Iterable[str], *, counts: object, image_tokens: int | None) -> Iterator[int]:
+    """Give the tokens of each image, in the order of the placeholders."""
+    placeholders = sum(text.count(PLACEHOLDER) for text in texts)
+    if counts is None:
+        numbers = [_checked(1 if image_tokens is None else image_tokens)] * placeholders
+    elif isinstance(counts, list | tuple):
+        numbers = [_checked(count) for count in counts]
+    else:
+        raise TypeError(
+            "image_token_counts must be a list of ints, one for each image, "
+            f"got {reprlib.repr(counts)}"
+        )
+    if len(numbers) != placeholders:
+        raise SourceError(
+            f"{placeholders} {PLACEHOLDER} placeholders but {len(numbers)} image_token_counts"
+        )
+    if sum(numbers) > MAX_IMAGE_TOKENS:
+        raise SourceError(
+            f"the images have {sum(numbers)} tokens together: at most {MAX_IMAGE_TOKENS} are "
+            "allowed in a document"
+        )
+    return iter(numbers)
+
+
+def _checked(count: object) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise SourceError(f"image token count must be an int >= 1, got {reprlib.repr(count)}")
+    return count
+
+
+def _cut_at_images(text: Segment, numbers: Iterator[int], image_token: str) -> Iterator[Segment]:
+    """Give images and the texts around them; empty texts are none."""
+    for position, part in enumerate(text.text.split(PLACEHOLDER)):
+        if position:
+            image = _special(image_token, mask=0, role="image")
+            yield replace(image, count=next(numbers))
+        if part:
+            yield replace(text, text=part)
+
+
+def _cut_at_names(segments: Iterable[Segment], names: Sequence[str]) -> Iterator[Segment]:
+    """Make special tokens of these names in what user and assistant say, the longest first."""
+    longest_first = sorted(names, key=lambda name: (-len(name), name))
+    pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+    for segment in segments:
+        is_said = not segment.is_special and segment.role in {"user", "assistant"}
+        parts = pattern.split(segment.text) if names and is_said else [segment.text]
+        if len(parts) == 1:
+            yield segment
+            continue
+        for position, part in enumerate(parts):
+            if part:
+                yield replace(segment, text=part, is_special=position % 2 == 1)
+
+
+def _is_asked(segment: Segment) -> bool:
+    return segment.role == "user" and not segment.is_special
+
+
+def _special(name: str, *, mask: int, role: str) -> Segment:
+    return Segment(text=name, is_special=True, mask=mask, role=role)
+
+
+def _text(text: str, *, mask: int, role: str) -> Segment:
+    return Segment(text=text, is_special=False, mask=mask, role=role)
