@@ -1,0 +1,204 @@
+"""`nanotok inspect`: documents on a terminal and as a page."""
+
+import re
+
+import numpy as np
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli.document_numbers import MAX_SHOWN
+from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.tokenizer import Tokenizer
+from tests.finished_output import finished_output
+from tests.shown_page import ShownPage
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    return finished_output(tmp_path_factory.mktemp("look"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(out):
+    return Tokenizer.load(out / "tokenizer")
+
+
+@pytest.fixture
+def inspect(out, capsys):
+    """Run the command on the output; give its exit code, stdout and stderr."""
+
+    def run(*arguments):
+        code = main(["inspect", str(out), *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def with_images(monkeypatch):
+    """Make tokens 1 to 4 of every document an image, and the token after them another."""
+    images = np.array([[1, 4, 0], [4, 5, 1]], dtype=np.int32)
+    monkeypatch.setattr(Shards, "images", lambda *_: images, raising=False)
+
+
+def uncolored(text):
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
+
+
+def test_plain_tokens_joined_are_the_document(inspect, out, tokenizer):
+    shards = open_shards(str(out), source="chats")
+    code, shown, _ = inspect("--source", "chats", "--doc", "3", "--ids")
+    assert code == 0
+    ids = [int(number) for number in re.findall(r"\((\d+)\)(?:\]\])?(?:\||$)", shown)]
+    assert ids == shards[3].tolist()
+    assert shown.count("[[") == shown.count("]]") > 0
+    heading = shown.splitlines()[0]
+    name, place = shards.shard_of(3)
+    assert heading == f"document 3 of {len(shards)}, document {place} of {name}"
+    size = len(tokenizer.decode_bytes(shards[3]))
+    assert f"{len(ids)} tokens, {size} bytes, " in shown
+    assert f"{int(shards.mask(3).sum())} tokens under mask 1" in shown
+
+
+def test_in_colour_each_turn_and_tool_call_starts_a_line(inspect):
+    for number in range(4):
+        _, shown, _ = inspect("--source", "chats", "--doc", str(number), "--color", "always")
+        body = uncolored(shown.split("\n\n", 1)[1])
+        opens = ("user_start", "assistant_start", "python_start", "output_start")
+        for name in opens:
+            count = body.count(f"<|{name}|>")
+            assert len(re.findall(rf"^<\|{name}\|>", body, re.MULTILINE)) == count
+        assert body.count("<|user_start|>") in (1, 2)
+        assert shown.splitlines()[-1] == "\x1b[92mtrained on\x1b[0m \x1b[91mnot trained on\x1b[0m"
+
+
+def test_colour_says_the_mask(inspect, out, tokenizer):
+    shards = open_shards(str(out), source="chats")
+    _, shown, _ = inspect("--source", "chats", "--doc", "1", "--color", "always", "--ids")
+    pairs = re.findall("\x1b\\[9([12])m(?:[^\x1b]*)\x1b\\[0m\\|\x1b\\[90m\\((\\d+)\\)", shown)
+    assert [int(number) for _, number in pairs] == shards[1].tolist()
+    assert [int(colour == "2") for colour, _ in pairs] == shards.mask(1).tolist()
+
+
+@pytest.mark.parametrize("flags", [(), ("--color", "always")], ids=["plain", "colour"])
+def test_an_image_is_one_box(inspect, with_images, flags):
+    _, shown, _ = inspect("--source", "chats", "--doc", "0", *flags)
+    body = uncolored(shown)
+    assert "[image 1: 3 tokens]" in body
+    assert "[image 2: 1 token]" in body
+    assert "2 images of 4 tokens" in body
+    assert ("\x1b[95mimage\x1b[0m" in shown) == bool(flags)
+
+
+def test_a_document_cannot_steer_the_terminal(inspect, monkeypatch):
+    ids = np.frombuffer(b"a\x1b[31m\x07\xe6\x95\xb0\xe6b\n", dtype=np.uint8).astype(np.uint16)
+    monkeypatch.setattr(Shards, "__getitem__", lambda *_: ids)
+    monkeypatch.setattr(Shards, "mask", lambda *_: None)
+    for flags in ((), ("--color", "always")):
+        _, shown, _ = inspect("--doc", "0", *flags)
+        body = uncolored(shown)
+        assert "\x1b" not in body
+        assert "\x07" not in body
+        assert body.split("\n\n", 1)[1].replace("|", "").startswith(r"a\x1b[31m\x07\xe6\x95数")
+
+
+def test_several_documents_follow_each_other_in_the_order_asked_for(inspect):
+    _, shown, _ = inspect("--doc", "5", "--doc", "-1", "--doc", "0-2")
+    numbers = [int(number) for number in re.findall(r"^document (\d+) of 110", shown, re.MULTILINE)]
+    assert numbers == [5, 109, 0, 1, 2]
+
+
+def test_a_page_holds_the_documents_asked_for(inspect, out, tmp_path):
+    shards = open_shards(str(out), source="chats")
+    path = tmp_path / "page.html"
+    code, shown, told = inspect("--source", "chats", "--doc", "0-2", "--html", str(path))
+    assert (code, shown) == (0, "")
+    assert f"3 documents, {path.stat().st_size:,} bytes: {path}" in told
+    page = ShownPage(path.read_text(encoding="utf-8"))
+    assert page.ids == [number for document in range(3) for number in shards[document].tolist()]
+    flags = [int("y" in token.kinds) for token in page.tokens]
+    assert flags == [flag for document in range(3) for flag in shards.mask(document).tolist()]
+    assert f"{out}, split train, source chats" in page.told
+
+
+def test_a_page_goes_to_stdout_as_the_same_bytes(inspect, tmp_path):
+    path = tmp_path / "page.html"
+    inspect("--doc", "7", "--html", str(path))
+    code, shown, told = inspect("--doc", "7", "--html", "-")
+    assert (code, told) == (0, "")
+    assert shown.encode() == path.read_bytes()
+
+
+def test_a_page_shows_images_and_ids(inspect, with_images):
+    _, shown, _ = inspect("--source", "chats", "--ids", "--html", "-")
+    page = ShownPage(shown)
+    assert [box.text for box in page.tokens if "g" in box.kinds] == [
+        "image 1 3 tokens",
+        "image 2 1 token",
+    ]
+    assert "checked" in dict(page.attributes)["input"]
+
+
+def test_a_page_is_cut_unless_all_is_asked_for(inspect, monkeypatch):
+    monkeypatch.setattr("nanotok_ray.cli.look.MAX_TOKENS", 5)
+    assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
+    assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
+
+
+@pytest.mark.parametrize("found", [True, False], ids=["a browser", "none"])
+def test_a_page_is_opened_in_a_browser_or_says_where_it_lies(inspect, monkeypatch, tmp_path, found):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: (opened.append(url), found)[1])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, _, told = inspect("--open")
+    (path,) = tmp_path.glob("nanotok-inspect-*.html")
+    assert (code, opened) == (0, [path.as_uri()])
+    assert str(path) in told
+    assert ("no browser was found" in told) == (not found)
+    assert ShownPage(path.read_text(encoding="utf-8")).tokens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--doc", "110"], ["--doc 110", "there are 110 documents in split train"]),
+        (["--doc", "0-110"], ["--doc 0-110", "there are 110"]),
+        (["--doc", "-111"], ["--doc -111", "there are 110"]),
+        (["--doc", "7-3"], ["--doc 7-3", "swap"]),
+        (["--source", "chats", "--doc", "30"], ["30 documents in split train of source chats"]),
+        (["--source", "wab"], ["there are web, chats"]),
+        (["--open", "--text"], ["--open", "--text"]),
+        (["--open", "--html", "-"], ["--html -", "name a file"]),
+        (["--all"], ["--all", "add --html FILE"]),
+        (["--doc", "0-9"] * 101, [f"more than {MAX_SHOWN} documents"]),
+    ],
+    ids=lambda value: " ".join(value)[:20],
+)
+def test_wrong_arguments_exit_2_and_say_what_to_do(inspect, arguments, words):
+    code, shown, told = inspect(*arguments)
+    assert (code, shown) == (2, "")
+    assert all(word in told for word in words)
+
+
+@pytest.mark.parametrize("number", ["x", "1-", "0-9-", "1.5", "", "9" * 30])
+def test_what_is_no_number_of_a_document_is_refused_by_name(out, capsys, number):
+    with pytest.raises(SystemExit) as caught:
+        main(["inspect", str(out), "--doc", number])
+    assert caught.value.code == 2
+    assert f"{number!r} is no document" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_exits_5(inspect, tmp_path):
+    code, _, told = inspect("--html", str(tmp_path / "none" / "page.html"))
+    assert code == 5
+    assert "No such file" in told
+
+
+def test_an_id_that_is_no_token_exits_4(inspect, monkeypatch):
+    monkeypatch.setattr(Shards, "__getitem__", lambda *_: np.array([9999], dtype=np.uint16))
+    monkeypatch.setattr(Shards, "mask", lambda *_: None)
+    for flags in ([], ["--html", "-"]):
+        code, _, told = inspect(*flags)
+        assert code == 4
+        assert "id 9999 at position 0 is no token" in told
