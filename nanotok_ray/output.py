@@ -170,6 +170,7 @@ def assemble(
         "sources": names,
         "kinds": {source.name: source.kind for source in plan.sources},
         "tokenizer_sha256": tokenizer.sha256,
+        "special_tokens": tokenizer.special_tokens,  # in order of ids
         "item_bytes": item_bytes,
         "num_ids": tokenizer.model.num_ids,
         "settings": {name: own.to_dict() for name, own in settings.items()},
@@ -205,7 +206,7 @@ def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Itera
                 idx_bytes=sizes[f"{name}.idx"],
                 mask_bytes=sizes.get(f"{name}.mask", 0),
                 ids_bytes=sizes.get(f"{name}.ids", 0),
-                images_bytes=0,
+                images_bytes=sizes.get(f"{name}.images", 0),
                 record_sha256=record.sha256,
             )
             first[place] = first.get(place, 0) + shard["documents"]

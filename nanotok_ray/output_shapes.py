@@ -9,6 +9,7 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.manifest import MANIFEST_FORMAT, from_json
+from nanotok_ray.segments import ROLES
 from nanotok_ray.shape import (
     Shape,
     check_shape,
@@ -32,7 +33,17 @@ def _flow(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == known and numbers_by_name(value)
 
 
-_TOTALS = {"documents": _flow, "bytes": _flow, "quarantined": numbers_by_name}
+def _roles(value: object) -> bool:
+    return isinstance(value, dict) and numbers_by_name(value) and value.keys() <= set(ROLES)
+
+
+_TOTALS = {
+    "documents": _flow,
+    "bytes": _flow,
+    "quarantined": numbers_by_name,
+    "roles": _roles,
+    "special_tokens": numbers_by_name,
+}
 
 _SETTINGS = {
     "tokenizer_sha256": hexadecimal,
@@ -42,12 +53,19 @@ _SETTINGS = {
     "max_document_bytes": number,
     "max_shard_tokens": number,
     "max_tokens": optional(number),
+    "image_token": optional(text),
+    "image_tokens": optional(number),
+    "grounding": [text],
+    "train_prompt": one_of(True, False),
+    "too_long": text,
+    "untrainable": text,
 }
 
 _MANIFEST: Shape = {
     "sources": [text],
     "kinds": {},
     "tokenizer_sha256": hexadecimal,
+    "special_tokens": numbers_by_name,
     "item_bytes": one_of(2, 4),
     "num_ids": number,
     "settings": {},
@@ -84,9 +102,13 @@ _TOKENIZE: Shape = {
     "tokens": number,
     "text_bytes": number,
     "special_text": number,
+    "over_max_tokens": number,
     "truncated": number,
     "trainable_tokens": number,
     "without_trainable_token": number,
+    "images": number,
+    "roles": _roles,
+    "special_tokens": numbers_by_name,
     "shards": [
         {
             "name": text,

@@ -10,12 +10,17 @@ COUNTED = (
     "text_bytes",
     "tokens",
     "special_text",
+    "over_max_tokens",
     "truncated",
     "trainable_tokens",
     "without_trainable_token",
+    "images",
     "blank_lines",
 )
 """Numbers of a record that the manifest sums as they stand."""
+
+_BY_NAME = ("quarantined", "roles", "special_tokens")
+"""Numbers by name, of names that no other record need have."""
 
 
 def totals_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -25,6 +30,8 @@ def totals_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any
         own = totals.setdefault(name, _empty())
         for total in (totals["all"], own):
             _add(total, values)
+    for total in totals.values():
+        total |= {group: dict(sorted(total[group].items())) for group in _BY_NAME}
     return totals
 
 
@@ -34,8 +41,8 @@ def _empty() -> dict[str, Any]:
     return {
         "documents": dict(flow),
         "bytes": dict(flow),
-        "quarantined": {},
         "proof": proof,
+        **{group: {} for group in _BY_NAME},
         **dict.fromkeys(COUNTED, 0),
     }
 
@@ -43,7 +50,7 @@ def _empty() -> dict[str, Any]:
 def _add(total: dict[str, Any], values: Mapping[str, Any]) -> None:
     for name in COUNTED:
         total[name] += values[name]
-    for group in ("documents", "bytes", "quarantined", "proof"):
+    for group in ("documents", "bytes", "proof", *_BY_NAME):
         _add_numbers(total[group], values[group])
 
 

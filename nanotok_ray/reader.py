@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_ids import DocumentIds
+from nanotok_ray.document_images import DocumentImages
 from nanotok_ray.document_index import unpack_index
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.manifest import (
@@ -131,6 +132,15 @@ class Shards:
             return None
         return shard.masks[shard.positions[number] : shard.positions[number + 1]]
 
+    def images(self, document: int) -> npt.NDArray[np.int32] | None:
+        """Return the images of a document, None if its source has none.
+
+        A row for each, in order: where its tokens start and end in the ids of the document
+        (half-open), and its number, from 0 on.
+        """
+        shard, number = self._find(document)
+        return None if shard.images is None else shard.images[number]
+
     def document_id(self, document: int) -> str | None:
         """Return what the `id_column` of its source says of a document, None if it has none."""
         shard, number = self._find(document)
@@ -170,6 +180,7 @@ class _Shard:
     ids: Ids
     positions: npt.NDArray[np.int64]
     masks: npt.NDArray[np.uint8] | None
+    images: DocumentImages | None
     document_ids: DocumentIds | None
 
 
@@ -187,13 +198,33 @@ def _open_shard(root: Path, name: str, row: np.void) -> _Shard:
             f"{name}.bin holds {len(ids)} tokens, its index says {positions[-1]}"
         )
     mask_bytes = int(row["mask_bytes"])
-    masks = _mapped(root, f"{name}.mask", mask_bytes) if mask_bytes else None
-    document_ids = None
-    if ids_bytes := int(row["ids_bytes"]):
-        mapped = _mapped(root, f"{name}.ids", ids_bytes)
-        path = str(root / f"{name}.ids")
-        document_ids = DocumentIds(mapped, name=path, documents=len(positions) - 1)
-    return _Shard(ids=ids, positions=positions, masks=masks, document_ids=document_ids)
+    return _Shard(
+        ids=ids,
+        positions=positions,
+        masks=_mapped(root, f"{name}.mask", mask_bytes) if mask_bytes else None,
+        images=_images(root, f"{name}.images", int(row["images_bytes"]), positions),
+        document_ids=_document_ids(root, f"{name}.ids", int(row["ids_bytes"]), positions),
+    )
+
+
+def _images(
+    root: Path, name: str, expected_bytes: int, positions: npt.NDArray[np.int64]
+) -> DocumentImages | None:
+    if not expected_bytes:
+        return None
+    mapped = _mapped(root, name, expected_bytes)
+    images = DocumentImages(mapped, name=str(root / name), documents=len(positions) - 1)
+    images.check_within(np.diff(positions))
+    return images
+
+
+def _document_ids(
+    root: Path, name: str, expected_bytes: int, positions: npt.NDArray[np.int64]
+) -> DocumentIds | None:
+    if not expected_bytes:
+        return None
+    mapped = _mapped(root, name, expected_bytes)
+    return DocumentIds(mapped, name=str(root / name), documents=len(positions) - 1)
 
 
 def _mapped(root: Path, name: str, expected_bytes: int) -> npt.NDArray[np.uint8]:

@@ -7,6 +7,7 @@ here: that they are there with these sizes is checked when they are opened.
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_images import images_bytes
 from nanotok_ray.document_index import index_bytes
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import NUMBERS, SHARDS_INDEX_NAME, SPLITS, ShardsIndex
@@ -17,6 +18,9 @@ MOST = 1 << 40
 
 _INDEX_BYTES = index_bytes(0)
 _DOCUMENT_BYTES = index_bytes(1) - index_bytes(0)
+_IMAGES_BYTES = images_bytes(documents=0, images=0)
+_PER_DOCUMENT = images_bytes(documents=1, images=0) - _IMAGES_BYTES
+_PER_IMAGE = images_bytes(documents=0, images=1) - _IMAGES_BYTES
 
 
 def check_rows(index: ShardsIndex, *, sources: int) -> None:
@@ -35,13 +39,16 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
         "a size that no shard has": np.all([rows[name] <= MOST for name in NUMBERS], axis=0),
     }
     _refuse(checks)
-    documents, tokens = rows["documents"], rows["tokens"]
+    documents, tokens, images = rows["documents"], rows["tokens"], rows["images_bytes"]
+    least = _IMAGES_BYTES + documents * _PER_DOCUMENT
     _refuse(
         {
             "another size than its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
             "an index of another size than its documents": rows["idx_bytes"]
             == _INDEX_BYTES + documents * _DOCUMENT_BYTES,
             "a mask of another length": (rows["mask_bytes"] == 0) | (rows["mask_bytes"] == tokens),
+            "image positions of another size than its documents": (images == 0)
+            | ((images >= least) & ((images - least) % _PER_IMAGE == 0)),
         }
     )
 

@@ -12,7 +12,11 @@ import pytest
 
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.manifest import ROW
+from nanotok_ray.output import assemble, expected_records, read_record, settings_from
+from nanotok_ray.plan import plan_from_json
 from nanotok_ray.reader import open_shards
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import recipe, write_corpus
 
 HEADER_BYTES = 32
@@ -75,3 +79,28 @@ def change_json(path, field, value):
     values = json.loads(path.read_text())
     values[field] = value
     path.write_text(json.dumps(values))
+
+
+def rewrite(out, pattern, change):
+    """Change one file of the output, and record, index and manifest so that all of them agree."""
+    folder = Folder(str(out))
+    manifest = json.loads((out / "manifest.json").read_text())
+    plan = plan_from_json((out / "plan.json").read_bytes())
+    path = min(out.glob(pattern))
+    path.write_bytes(change(path.read_bytes()))
+    expected = list(expected_records(plan, settings_from(manifest)))
+    for each in expected:
+        record = json.loads((out / each.record_name).read_text())
+        for file in record["files"]:
+            if out / file["name"] == path:
+                file["sha256"], file["size"] = folder.sha256(file["name"]), path.stat().st_size
+        (out / each.record_name).write_text(json.dumps(record))
+    records = [read_record(folder, each.record_name) for each in expected]
+    output = assemble(
+        plan,
+        records,
+        settings=settings_from(manifest),
+        tokenizer=Tokenizer.load(out / "tokenizer"),
+    )
+    output.publish(folder)
+    return path

@@ -27,7 +27,7 @@ class MemorySink:
     def __init__(self):
         self.ids, self.lengths, self.mask, self.names = [], [], [], []
 
-    def write(self, ids, lengths, mask, document_ids):
+    def write(self, ids, lengths, mask, images, document_ids):
         self.names += map(int, document_ids)
         self.ids += ids.tolist()
         self.lengths += lengths.tolist()
@@ -58,6 +58,7 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
                 ids=np.arange(next_id, next_id + total, dtype=np.uint16),
                 lengths=np.array(lengths, dtype=np.int64),
                 mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
+                images=None,
                 sizes=np.array(lengths, dtype=np.int64) * 3,
                 piece=0,
                 group=None,

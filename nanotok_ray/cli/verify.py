@@ -17,11 +17,15 @@ Check a finished output: sizes, sha256, indexes, masks, sums, and a sample again
 
 All files are read, and some documents of some slices compared with their source: decoded, and
 encoded again with tiktoken. With --deep all sources are read again, all documents decoded and
-compared, and so are what was read, counted and quarantined, and the ids of an id_column.
+compared, and so are what was read, counted and quarantined, and the ids of an id_column. With
+--masks every conversation and vision document is read again in plain Python, without what rendered
+it: all of its ids, and those that are trained on, must decode to what it says. Of texts the files
+alone are checked then.
 
   nanotok verify /data/out
   nanotok verify /data/out --no-sample     (where the sources are not at hand)
   nanotok verify /data/out --deep          (every document against its source, all read again)
+  nanotok verify /data/out --masks         (what conversations train on, against their source)
   nanotok verify s3://bucket/out --deep --workers 16
 
 With --workers slices are checked on Ray: on a local one of so many CPUs, or on the cluster that
@@ -44,6 +48,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--no-sample", action="store_true", help="do not compare documents with their source"
     )
     level.add_argument(
+        "--masks",
+        action="store_true",
+        help="read conversations and vision documents again, compare every mask",
+    )
+    level.add_argument(
         "--deep", action="store_true", help="read all sources again, compare every document"
     )
     own.add_argument(
@@ -64,16 +73,18 @@ def _run_verify(arguments: argparse.Namespace) -> int:
             workers=arguments.workers,
             sample=not arguments.no_sample,
             deep=arguments.deep,
+            masks=arguments.masks,
             on_event=progress,
         )
     if result.passed:
-        print(_told(arguments.folder, result), file=sys.stderr)
+        print(_told(arguments.folder, result, masks=arguments.masks), file=sys.stderr)
     else:
         print(printable(result.told(arguments.folder), lines=True), file=sys.stderr)
     print_json(
         {
             "status": "verified" if result.passed else "failed",
             "deep": arguments.deep,
+            "masks": arguments.masks,
             "slices": result.slices,
             "shards": result.shards,
             "documents": result.documents,
@@ -89,10 +100,11 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     return UNCHECKED if result.unchecked else 0
 
 
-def _told(folder: str, result: Verification) -> str:
+def _told(folder: str, result: Verification, *, masks: bool) -> str:
+    equal = "conversations and vision documents equal" if masks else "equal"
     told = (
         f"{folder}: {result.slices:,} slices, {result.shards:,} shards, "
-        f"{result.documents:,} documents are whole; {result.sampled:,} equal their source"
+        f"{result.documents:,} documents are whole; {result.sampled:,} {equal} their source"
     )
     if result.source_bytes:
         told += f" ({result.source_bytes / 1e6:,.1f} MB read again)"

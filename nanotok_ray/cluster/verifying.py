@@ -35,6 +35,7 @@ def verify(
     workers: int | None = None,
     sample: bool = True,
     deep: bool = False,
+    masks: bool = False,
     on_event: OnEvent = ignore,
 ) -> Verification:
     """Verify a finished output, in this process or, with `workers`, on Ray.
@@ -45,14 +46,17 @@ def verify(
             threads of this process.
         sample: compare some documents with their sources.
         deep: read all sources again and compare every document.
+        masks: read the sources of conversations and vision documents again, and compare every one
+            with the plain reading of its dialect.
         on_event: told of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: there is no manifest.
         CorruptOutputError: manifest, plan or tokenizer cannot be read at all.
+        VerificationError: deep and masks are both asked for.
     """
     run: Runner = _Here(on_event) if workers is None else _OnRay(workers, on_event)
-    return verify_output(folder, sample=sample, deep=deep, run=run)
+    return verify_output(folder, sample=sample, deep=deep, masks=masks, run=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class _OnRay:
 
 def _num_bytes(work: SliceWork) -> int:
     """Give the bytes of the slice's files, and with its sources what these are estimated to be."""
-    return work.file_bytes + (work.slice.num_bytes if work.level == "deep" else 0)
+    return work.file_bytes + (work.slice.num_bytes if work.level in {"deep", "masks"} else 0)
 
 
 def _task(work: SliceWork) -> Task:

@@ -13,6 +13,7 @@ from nanotok_ray import _core, chat
 from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
+from nanotok_ray.segments import ROLES, compose
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.writer import Rendered
@@ -29,12 +30,20 @@ class Account:
     """UTF-8 bytes of the texts that were encoded."""
     special_text: int = 0
     """How often a special token was spelled out in the texts, where it stays text."""
+    over_max_tokens: int = 0
+    """Documents of more tokens than max_tokens."""
     truncated: int = 0
     """Conversations cut at max_tokens."""
     trainable_tokens: int = 0
     """Tokens under mask 1."""
     without_trainable_token: int = 0
     """Conversations without any."""
+    images: int = 0
+    """Images of vision documents."""
+    roles: dict[str, int] = field(default_factory=dict)
+    """Tokens of each role that occurs, of conversations and vision documents."""
+    special_tokens: dict[str, int] = field(default_factory=dict)
+    """How often the id of each special token that occurs was written."""
 
 
 @dataclass(slots=True)
@@ -106,10 +115,13 @@ class Renderer:
         mask: npt.NDArray[np.uint8] | None = None,
     ) -> Rendered:
         document_ids = batch.document_ids
+        for name, number in self.tokenizer.special_tokens.items():
+            _count(self.account.special_tokens, name, int((ids == number).sum()))
         return Rendered(
             ids=ids,
             lengths=lengths,
             mask=mask,
+            images=None,
             sizes=np.diff(batch.documents.offsets)[kept],
             piece=piece,
             group=batch.group,
@@ -155,12 +167,16 @@ class Renderer:
 
     def _render(self, conversation: chat.Conversation) -> tuple[list[int], list[int]]:
         """Render a conversation, cut it where the recipe says so, and count that."""
-        ids, mask = chat.render(
-            self._encode_text, self.tokenizer.encode_special, conversation, max_tokens=None
+        composed = compose(
+            self._encode_text, self.tokenizer.encode_special, chat.layout(conversation)
         )
+        ids, mask = composed.ids, composed.mask
         limit = self.settings.max_tokens
         if limit is not None and len(ids) > limit:
+            self.account.over_max_tokens += 1
             self.account.truncated += 1
+        for label in composed.labels[:limit]:
+            _count(self.account.roles, ROLES[label >> 1], 1)
         return ids[:limit], mask[:limit]
 
     def _encode_text(self, text: str) -> list[int]:
@@ -173,6 +189,12 @@ class Renderer:
         self.account.special_text += _core.count_occurrences(
             documents.data, documents.offsets, list(self.tokenizer.special_tokens)
         )
+
+
+def _count(counts: dict[str, int], name: str, number: int) -> None:
+    """Add to what was counted of a name; what never occurs is not named."""
+    if number:
+        counts[name] = counts.get(name, 0) + number
 
 
 def _narrow(ids: Sequence[int], id_bytes: int) -> Ids:

@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from nanotok_ray.dialects import Dialect
 from nanotok_ray.manifest import key_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.recipe import Gaps
 
-SHARD_FORMAT = "nanotok-shard 2"
+SHARD_FORMAT = "nanotok-shard 3"
+
+_LISTS = ("prepend", "append", "grounding")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,18 +27,40 @@ class ShardSettings:
     max_document_bytes: int
     """A larger document is quarantined."""
     max_shard_tokens: int
-    max_tokens: int | None
-    """Ids after which a conversation is cut; None: never."""
+    max_tokens: int | None = None
+    """Of conversations and vision documents; None: any number."""
+    too_long: str = "keep"
+    """What becomes of one with more tokens: keep, cut or drop."""
+    untrainable: str = "keep"
+    """What becomes of one without a token to train on: keep or drop."""
+    image_token: str | None = None
+    """Of vision documents: the special token that an image's tokens are."""
+    image_tokens: int | None = None
+    """Tokens of every image; None: as each document says."""
+    grounding: tuple[str, ...] = ()
+    """Special tokens that are recognised where a vision document spells them out."""
+    train_prompt: bool = True
+    """Whether the text of a vision document's prompt is trained on."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the settings as JSON values; `from_dict` takes them back."""
-        return asdict(self) | {"prepend": list(self.prepend), "append": list(self.append)}
+        return asdict(self) | {name: list(getattr(self, name)) for name in _LISTS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Take what `to_dict` gave."""
-        names = {name: tuple(values[name]) for name in ("prepend", "append")}
-        return cls(**{**values, **names})
+        return cls(**{**values, **{name: tuple(values[name]) for name in _LISTS}})
+
+    def dialect(self, kind: str, name: str) -> Dialect:
+        """Give how documents of a kind and the dialect of that name are read."""
+        return Dialect(
+            kind=kind,
+            name=name,
+            image_token=self.image_token,
+            image_tokens=self.image_tokens,
+            grounding=self.grounding,
+            train_prompt=self.train_prompt,
+        )
 
     def key(self, each: Slice) -> str:
         """Give the key of the shards of a slice."""

@@ -11,11 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_ids import ids_parts
+from nanotok_ray.document_images import Images, images_parts
 from nanotok_ray.document_index import index_parts
 from nanotok_ray.documents import Documents
 from nanotok_ray.storage import Folder, WholeFile
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+
+MASKED = frozenset({"chat", "vision"})
+"""Kinds of sources whose shards have a NAME.mask."""
+ILLUSTRATED = frozenset({"vision"})
+"""Kinds of sources whose shards have a NAME.images."""
 
 
 class Sink(Protocol):
@@ -26,11 +32,14 @@ class Sink(Protocol):
         ids: Ids,
         lengths: npt.NDArray[np.int64],
         mask: npt.NDArray[np.uint8] | None,
+        images: Images | None,
         document_ids: Documents | None,
     ) -> None:
         """Append documents: their token ids back to back, and how many each has.
 
-        With conversations comes one mask byte per token, with an `id_column` each document's id.
+        With conversations and vision documents comes one mask byte per token, with vision documents
+        where their images stand (document among these, start, end), with an `id_column` each
+        document's id.
         """
 
     def close(self) -> list[dict[str, Any]]:
@@ -41,7 +50,7 @@ class Sink(Protocol):
 
 
 class NativeSink:
-    """NAME.bin, NAME.idx, for chats NAME.mask, and with an `id_column` NAME.ids."""
+    """NAME.bin and NAME.idx; NAME.mask, NAME.images and NAME.ids where the documents have these."""
 
     def __init__(
         self,
@@ -50,6 +59,7 @@ class NativeSink:
         *,
         item_bytes: int,
         with_mask: bool,
+        with_images: bool,
         with_document_ids: bool,
     ) -> None:
         self._folder, self._name, self._item_bytes = folder, name, item_bytes
@@ -58,6 +68,7 @@ class NativeSink:
         if with_mask:
             self._files[".mask"] = self._open(".mask")
         self._lengths: list[npt.NDArray[np.int32]] = []
+        self._images: list[tuple[int, npt.NDArray[np.int32]]] | None = [] if with_images else None
         self._document_ids: list[Documents] | None = [] if with_document_ids else None
 
     def _open(self, suffix: str) -> WholeFile:
@@ -68,12 +79,15 @@ class NativeSink:
         ids: Ids,
         lengths: npt.NDArray[np.int64],
         mask: npt.NDArray[np.uint8] | None,
+        images: Images | None,
         document_ids: Documents | None,
     ) -> None:
         """Append documents."""
         self._files[".bin"].write(ids.astype(f"<u{self._item_bytes}", copy=False).data)
         if mask is not None:
             self._files[".mask"].write(mask.data)
+        if self._images is not None and images is not None:
+            self._images.append((len(lengths), images.astype(np.int32)))
         if self._document_ids is not None and document_ids is not None:
             self._document_ids.append(document_ids)
         self._lengths.append(lengths.astype(np.int32))
@@ -81,6 +95,8 @@ class NativeSink:
     def close(self) -> list[dict[str, Any]]:
         """Publish the files."""
         self._write_side_file(".idx", index_parts(self._lengths, item_bytes=self._item_bytes))
+        if self._images is not None:
+            self._write_side_file(".images", images_parts(self._images))
         if self._document_ids is not None:
             own = [(each.data, each.offsets) for each in self._document_ids]
             self._write_side_file(".ids", ids_parts(own))

@@ -1,8 +1,9 @@
 """A slice and a tokenizer to shards and a record: the second fan-out's pure function.
 
-A text document becomes prepend + ids + append; a conversation goes through `chat.render` to ids and
-a mask of the same length. What cannot be used is quarantined, never dropped: documents in =
-documents out + quarantined. A sample is decoded and encoded again before it is written.
+A text document becomes prepend + ids + append; a conversation becomes ids and a mask of the same
+length; a vision document has besides these the places of its images. What cannot be used is
+quarantined, never dropped: documents in = documents out + quarantined. A sample is decoded and
+encoded again before it is written.
 """
 
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from nanotok_ray.shards.proof import Proof
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.sink import NativeSink
+from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.slices import SliceReading
 from nanotok_ray.storage import Folder
@@ -83,7 +84,8 @@ def _open_native(
         out,
         shard_name(each, key, number),
         item_bytes=tokenizer.model.id_bytes,
-        with_mask=each.kind == "chat",
+        with_mask=each.kind in MASKED,
+        with_images=each.kind in ILLUSTRATED,
         with_document_ids=each.id_column is not None,
     )
 

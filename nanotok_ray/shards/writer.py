@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_images import Images, images_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.shards.source_map import SourceMap
@@ -24,6 +25,9 @@ class Rendered:
     ids: Ids
     lengths: npt.NDArray[np.int64]
     mask: npt.NDArray[np.uint8] | None
+    """A byte for each id; None where the kind has none."""
+    images: Images | None
+    """Document among these, start and end of each image, in order; None where the kind has none."""
     sizes: npt.NDArray[np.int64]
     """Bytes of each document as it was read."""
     piece: int
@@ -74,11 +78,12 @@ class ShardWriter:
         if not self._sinks:
             self._sinks = self._open_sinks(len(self.shards))
         mask = None if documents.mask is None else documents.mask[tokens]
+        images = None if documents.images is None else images_of(documents.images, chosen)
         document_ids = documents.document_ids
         if document_ids is not None:
             document_ids = document_ids.part(chosen.start, chosen.stop)
         for sink in self._sinks:
-            sink.write(documents.ids[tokens], documents.lengths[chosen], mask, document_ids)
+            sink.write(documents.ids[tokens], documents.lengths[chosen], mask, images, document_ids)
         self._map.add(documents.piece, documents.group, documents.rows[chosen])
         self._documents += chosen.stop - chosen.start
         self._tokens += tokens.stop - tokens.start

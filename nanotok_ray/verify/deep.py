@@ -1,9 +1,9 @@
 """Every document of a slice compared with its source, which is read again from start to end.
 
-Texts are decoded and compared as bytes; conversations are rendered again, ids and masks compared;
-what an `id_column` says is compared with NAME.ids. What was read, the counts and the quarantine
-file must come out as the record says. Does not encode texts: what is in no shard alone goes through
-the renderer, which must refuse it again.
+Texts are decoded and compared as bytes; conversations and vision documents are rendered again,
+ids, masks and images compared; what an `id_column` says is compared with NAME.ids. What was read,
+the counts and the quarantine file must come out as the record says. Does not encode texts: what is
+in no shard alone goes through the renderer, which must refuse it again.
 """
 
 import hashlib
@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.document_images import Images, images_of
 from nanotok_ray.documents import Documents, offsets_of
-from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED, Quarantined
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.render import Renderer
+from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify.again import account_problems, places_in, read_again
 from nanotok_ray.verify.compared import Compared
 from nanotok_ray.verify.record import quarantine_name
 from nanotok_ray.verify.texts import TextFrame, unequal
-from nanotok_ray.verify.written import Run, WrittenDocuments, place_of
+from nanotok_ray.verify.written import Run
 
 
 def compare_all(
@@ -47,39 +49,26 @@ def compare_all(
     if SKIPPED in values["quarantined"]:  # it was left out unread
         return found
     reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
-    with WrittenDocuments(
+    comparison = _Comparison(
+        renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
+        frame=TextFrame.of(tokenizer, settings),
+        found=found,
+    )
+    is_read = read_again(
         folder,
-        values["shards"],
+        reading,
+        values,
         item_bytes=tokenizer.model.id_bytes,
-        with_mask=each.kind == "chat",
-        with_document_ids=each.id_column is not None,
-    ) as written:
-        comparison = _Comparison(
-            renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
-            frame=TextFrame.of(tokenizer, settings),
-            written=written,
-            found=found,
-        )
-        try:
-            for piece, batch in reading:
-                comparison.compare(piece, batch)
-        except TransientIOError:
-            raise
-        except (SourceError, OSError) as error:
-            found.problems.insert(0, f"a source cannot be read again: {_naming(error, each)}")
-            return found
-        if written.left:
-            found.add(f"{each.source}: {written.left:,} documents are no longer in the source")
-    found.source_bytes = reading.bytes_in
-    found.problems[:0] = _account_problems(folder, values, reading)
-    found.end(each.source)
+        found=found,
+        on_batch=comparison.compare,
+    )
+    if is_read:
+        found.problems[:0] = [
+            *account_problems(values, reading),
+            *_quarantine_problems(folder, values, reading),
+        ]
+        found.end(each.source)
     return found
-
-
-def _naming(error: Exception, each: Slice) -> str:
-    told = str(error)
-    named = any(piece.url in told or piece.path in told for piece in each.pieces)
-    return told if named else f"{told} (of {', '.join(piece.path for piece in each.pieces[:3])})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,13 +77,10 @@ class _Comparison:
 
     renderer: Renderer
     frame: TextFrame
-    written: WrittenDocuments
     found: Compared
 
-    def compare(self, piece: int, batch: Batch) -> None:
-        """Compare the documents of a batch with the next ones of the shards."""
-        place = place_of(self.renderer.reading.slice.pieces[piece], batch.group)
-        runs = self.written.take(place, last=int(batch.numbers[-1]))
+    def compare(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
+        """Compare the documents of a batch with those of the shards."""
         if self.renderer.reading.slice.kind == "text":
             self._texts(piece, batch, runs)
         else:
@@ -103,11 +89,9 @@ class _Comparison:
     def _texts(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
         is_written = np.zeros(len(batch.documents), dtype=bool)
         for run in runs:
-            at = np.searchsorted(batch.numbers, run.rows)
-            is_there = at < len(batch.numbers)
-            is_there[is_there] = batch.numbers[at[is_there]] == run.rows[is_there]
-            if not is_there.all():
-                self._tell(run, np.flatnonzero(~is_there), place=piece)
+            at, missing = places_in(batch, run)
+            if len(missing):
+                self._tell(run, missing, place=piece)
                 continue
             is_written[at] = True
             wrong = self.frame.differing(run.ids, run.lengths, batch.documents.take(at))
@@ -131,9 +115,7 @@ class _Comparison:
                 self._tell(run, _first_other(run.rows, own), place=piece)
                 return
             first, last = bounds[taken], bounds[taken + len(own)]
-            mask = None if rendered.mask is None else rendered.mask[first:last]
-            lengths = rendered.lengths[taken : taken + len(own)]
-            wrong = _differing(run, rendered.ids[first:last], lengths, mask)
+            wrong = _differing(run, rendered, slice(taken, taken + len(own)), slice(first, last))
             self._tell(run, wrong, place=piece)
             if rendered.document_ids is not None:
                 ids = rendered.document_ids.part(taken, taken + len(own))
@@ -172,46 +154,39 @@ def _first_other(
 
 
 def _differing(
-    run: Run,
-    ids: npt.NDArray[Any],
-    lengths: npt.NDArray[np.int64],
-    mask: npt.NDArray[np.uint8] | None,
+    run: Run, rendered: Rendered, documents: slice, tokens: slice
 ) -> npt.NDArray[np.int64]:
-    """Give the documents of a run that are not these ids under this mask."""
-    if np.array_equal(run.lengths, lengths):
-        wrong = run.ids != ids
-        if mask is not None and run.mask is not None:
-            wrong |= run.mask != mask
-        ends = np.cumsum(lengths)
-        return np.unique(np.searchsorted(ends, np.flatnonzero(wrong), side="right"))
-    return np.flatnonzero(run.lengths != lengths)[:1]
+    """Give the documents of a run that are not these documents, with their masks and images."""
+    lengths = rendered.lengths[documents]
+    if not np.array_equal(run.lengths, lengths):
+        return np.flatnonzero(run.lengths != lengths)[:1]
+    wrong = run.ids != rendered.ids[tokens]
+    if rendered.mask is not None and run.mask is not None:
+        wrong |= run.mask != rendered.mask[tokens]
+    differing = np.searchsorted(np.cumsum(lengths), np.flatnonzero(wrong), side="right")
+    if rendered.images is not None and run.images is not None:
+        images = images_of(rendered.images, documents)
+        differing = np.append(differing, _other_images(run.images, images))
+    return np.unique(differing).astype(np.int64)
 
 
-def _account_problems(
+def _other_images(own: Images, other: Images) -> npt.NDArray[np.int64]:
+    """Give documents that have other images."""
+    if np.array_equal(own, other):
+        return np.zeros(0, dtype=np.int64)
+    either = set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))
+    return np.array(sorted({document for document, _, _ in either}), dtype=np.int64)
+
+
+def _quarantine_problems(
     folder: Folder, values: Mapping[str, Any], reading: SliceReading
 ) -> Iterator[str]:
-    """Compare what was read, counted and quarantined with the record."""
-    for old, new in zip(values["read"], reading.read, strict=False):
-        if (old["bytes"], old["sha256"]) != (new["bytes"], new["sha256"]):
-            yield (
-                f"{new['file']}, {new['start']} to {new['stop']}, has changed since it was read: "
-                f"it had {old['bytes']} bytes, sha256 {old['sha256'][:16]}, and now has "
-                f"{new['bytes']}, {new['sha256'][:16]}"
-            )
-    told = f"record {values['key'][:16]}"
-    counted = {
-        "documents in": (values["documents"]["in"], reading.documents_in),
-        "bytes of documents in": (values["bytes"]["in"], reading.bytes_in),
-        "blank lines": (values["blank_lines"], reading.blank_lines),
-        "documents of the other split": (values["other_split"], reading.other_split),
-    }
-    for what, (then, now) in counted.items():
-        if then != now:
-            yield f"{told}: {then} {what}, the source has {now}"
+    """Compare the quarantine file with the one that would be written now."""
     name = quarantine_name(values)
     seen = None if name is None else folder.sha256(name)
     if seen != _sha256(reading.quarantined):
-        yield f"{name or told}: what is quarantined is not what the source gives again"
+        told = name or f"record {values['key'][:16]}"
+        yield f"{told}: what is quarantined is not what the source gives again"
 
 
 def _sha256(quarantined: Quarantined) -> str | None:

@@ -9,8 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from nanotok_ray.quarantine import entry_of
 from nanotok_ray.shard_paths import path_inside
 from nanotok_ray.storage import Folder, open_input
@@ -38,22 +36,6 @@ class Kept:
     def add(self, block: memoryview) -> None:
         """Append."""
         self.data += block
-
-
-class Largest:
-    """Finds the largest number of a file of little-endian numbers."""
-
-    def __init__(self, item_bytes: int) -> None:
-        self._type = np.dtype(f"<u{item_bytes}")
-        self.value = -1
-        """-1 of an empty file."""
-
-    def add(self, block: memoryview) -> None:
-        """Look at the numbers; bytes that are none, at the end, are left to the size's check."""
-        whole = len(block) - len(block) % self._type.itemsize
-        if whole:
-            found = np.frombuffer(block[:whole], dtype=self._type).max()
-            self.value = max(self.value, int(found))
 
 
 class Lines:

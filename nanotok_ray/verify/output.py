@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME
 from nanotok_ray.output import (
     READERS,
@@ -23,7 +23,9 @@ from nanotok_ray.output import (
     read_record,
 )
 from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
+from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import QUARANTINE
+from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.verify.inputs import Inputs, fingerprint_problems, read_inputs, read_manifest
@@ -50,6 +52,7 @@ def verify_output(
     sample: bool = True,
     read_files: bool = True,
     deep: bool = False,
+    masks: bool = False,
     run: Runner | None = None,
 ) -> Verification:
     """Verify an output folder against its manifest, or against the one about to be published.
@@ -61,12 +64,17 @@ def verify_output(
         read_files: read the files of all slices; else names and sizes alone are compared, with one
             listing, and no source is read: for a job whose workers have read their files back.
         deep: read all sources again and compare every document.
+        masks: read the sources of conversations and vision documents again, and compare all of
+            these, and what is trained on of them, with the plain reading of their dialect.
         run: how slices are checked; None: in threads of this process.
 
     Raises:
         IncompleteOutputError: there is no manifest.
         CorruptOutputError: manifest, plan or tokenizer cannot be read at all.
+        VerificationError: deep and masks are both asked for.
     """
+    if deep and masks:
+        raise VerificationError("deep and masks are two ways to compare: ask for one at a time")
     manifest = unpublished.manifest if unpublished else read_manifest(folder)
     inputs = read_inputs(folder, manifest)
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
@@ -77,7 +85,7 @@ def verify_output(
         published = None if unpublished is not None else folder
         result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
     if read_files and _is_trusted(inputs):
-        works = _works(folder, sound, inputs, sample=sample, deep=deep)
+        works = _works(folder, sound, inputs, sample=sample, deep=deep, masks=masks)
         _check_slices(works, run or partial(check_here, threads=default_threads()), result)
     return result
 
@@ -203,6 +211,7 @@ def _works(
     *,
     sample: bool,
     deep: bool,
+    masks: bool,
 ) -> list[SliceWork]:
     filled = [each.key for each, read in sound if read.record.values["shards"]]
     sampled = set(choose(filled)) if sample else set()
@@ -217,15 +226,18 @@ def _works(
             file_bytes=sum(file["size"] for file in read.record.values["files"]),
             item_bytes=inputs.model.id_bytes,
             num_ids=inputs.model.num_ids,
-            level=_level(deep=deep, sampled=each.key in sampled),
+            special_tokens=inputs.model.special_tokens,
+            level=_level(each.slice, deep=deep, masks=masks, sampled=each.key in sampled),
         )
         for each, read in sound
     ]
 
 
-def _level(*, deep: bool, sampled: bool) -> Level:
+def _level(each: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
     if deep:
         return "deep"
+    if masks:
+        return "masks" if each.kind in MASKED else "files"
     return "sample" if sampled else "files"
 
 

@@ -7,11 +7,13 @@ opens no file. Every function gives the problems it found.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from nanotok_ray.document_images import images_bytes
 from nanotok_ray.document_index import index_bytes
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shard_paths import is_inner_name
 from nanotok_ray.shard_rows import MOST
+from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 
 
 def record_problems(values: Mapping[str, Any], *, item_bytes: int, each: Slice) -> Iterator[str]:
@@ -25,12 +27,15 @@ def record_problems(values: Mapping[str, Any], *, item_bytes: int, each: Slice) 
     told = f"record {values['key'][:16]}"
     yield from _sums(values, told)
     yield from _byte_sums(values, told)
+    yield from _token_sums(values, each.kind, told)
     for shard in values["shards"]:
         yield from _map_problems(shard)
     names = list(_name_problems(values, each, told))
     yield from names
     if not names:
         yield from _size_problems(values, item_bytes)
+        if each.kind in ILLUSTRATED:
+            yield from _images_problems(values, _sizes_of(values), told)
     yield from _slice_problems(values, each, told)
 
 
@@ -81,6 +86,26 @@ def _byte_sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
         yield f"{told}: its shards have {found} bytes of documents, it says {own['out']}"
 
 
+def _token_sums(values: Mapping[str, Any], kind: str, told: str) -> Iterator[str]:
+    """Compare what a record says of its tokens with their number and with the kind of its slice."""
+    tokens, roles = values["tokens"], values["roles"]
+    in_roles = sum(roles.values())
+    if kind not in MASKED and roles:
+        yield f"{told}: it has tokens of {', '.join(sorted(roles))}, and is of kind {kind}"
+    elif kind in MASKED and in_roles != tokens:
+        yield f"{told}: {in_roles} tokens in all roles, it says {tokens}"
+    if kind not in ILLUSTRATED and (values["images"] or "image" in roles):
+        yield f"{told}: it has images, and is of kind {kind}"
+    if values["images"] > roles.get("image", 0):
+        yield f"{told}: {values['images']} images of {roles.get('image', 0)} tokens"
+    special = sum(values["special_tokens"].values())
+    for name, own in (("special tokens", special), ("trained tokens", values["trainable_tokens"])):
+        if own > tokens:
+            yield f"{told}: {own} {name} of {tokens}"
+    if values["truncated"] > values["over_max_tokens"]:
+        yield f"{told}: {values['truncated']} documents cut, {values['over_max_tokens']} too long"
+
+
 def _map_problems(shard: Mapping[str, Any]) -> Iterator[str]:
     entries = shard["source_map"]
     mapped = sum(entry["rows"] for entry in entries)
@@ -127,14 +152,20 @@ def _name_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterato
 
 def _suffixes(each: Slice) -> Iterator[str]:
     yield from (".bin", ".idx")
-    if each.kind == "chat":
+    if each.kind in MASKED:
         yield ".mask"
+    if each.kind in ILLUSTRATED:
+        yield ".images"
     if each.id_column is not None:
         yield ".ids"
 
 
+def _sizes_of(values: Mapping[str, Any]) -> dict[str, int]:
+    return {file["name"]: file["size"] for file in values["files"]}
+
+
 def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
-    sizes = {file["name"]: file["size"] for file in values["files"]}
+    sizes = _sizes_of(values)
     for shard in values["shards"]:
         tokens = shard["tokens"]
         expected = {
@@ -150,6 +181,26 @@ def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
                     f"{name} has {sizes[name]} bytes by its record, "
                     f"{shard['documents']} documents of {tokens} tokens need {size}"
                 )
+
+
+def _images_problems(
+    values: Mapping[str, Any], sizes: Mapping[str, int], told: str
+) -> Iterator[str]:
+    """Compare the sizes of NAME.images with the number of images, which a shard does not say."""
+    images = 0
+    for shard in values["shards"]:
+        name = f"{shard['name']}.images"
+        empty, one = (images_bytes(documents=shard["documents"], images=n) for n in (0, 1))
+        number, rest = divmod(sizes[name] - empty, one - empty)
+        images += number
+        if number < 0 or rest:
+            yield (
+                f"{name} has {sizes[name]} bytes by its record, {shard['documents']} documents "
+                f"take {empty} and {one - empty} for each image"
+            )
+            return
+    if images != values["images"]:
+        yield f"{told}: its shards have room for {images} images, it says {values['images']}"
 
 
 def _slice_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.prover import Prover
+from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import read_piece
 from nanotok_ray.storage import Folder, open_input
@@ -53,7 +54,7 @@ def compare_some(
     found = Compared()
     wanted = dict(_choose_documents(values["shards"]))
     prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
-    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, masks=each.kind == "chat")
+    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, masks=each.kind in MASKED)
     try:
         for place, document in _source_documents(
             each, set(wanted), found, settings.max_document_bytes

@@ -1,109 +1,213 @@
-"""One record against its files, each read once: sizes, sha256, index, ids, masks, quarantine.
+"""One record against its files, each read once: sizes, sha256, index, ids, masks, images, sums.
 
 Every function gives the problems it found, each naming the file and what was expected. A worker
 calls `check_files` before it writes the record, and verification calls it again.
 """
 
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_ids import DocumentIds
+from nanotok_ray.document_images import DocumentImages
 from nanotok_ray.document_index import check_sequences, unpack_index
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify.file_check import Kept, Largest, Lines, Use, read_once
-from nanotok_ray.verify.record import size_problem
+from nanotok_ray.verify.file_check import Lines
+from nanotok_ray.verify.images import image_problems
+from nanotok_ray.verify.recorded_file import is_whole, kept_bytes
+from nanotok_ray.verify.scan import IdScan, MaskScan
 
 
 def check_files(
-    folder: Folder, values: Mapping[str, Any], *, item_bytes: int, num_ids: int
+    folder: Folder,
+    values: Mapping[str, Any],
+    *,
+    item_bytes: int,
+    num_ids: int,
+    special_tokens: Mapping[str, int] | None = None,
+    image_token: str | None = None,
 ) -> Iterator[str]:
     """Compare the files of a record that is sound by itself with what it says of them.
+
+    Args:
+        folder: the output folder.
+        values: of the record.
+        item_bytes: of a token id.
+        num_ids: no id may be as high.
+        special_tokens: the tokenizer's, with their ids, which are counted; None: they are not.
+        image_token: the one of them that stands for a part of an image, and nowhere else.
 
     Raises:
         TransientIOError: a remote store failed in a way that may pass.
     """
-    shards = {shard["name"]: shard for shard in values["shards"]}
-    for file in values["files"]:
-        stem, _, suffix = file["name"].rpartition(".")
-        if suffix == "bin":
-            yield from _check_values(folder, file, below=num_ids, item_bytes=item_bytes)
-        elif suffix == "mask":
-            yield from _check_values(folder, file, below=2, item_bytes=1)
-        elif suffix == "idx":
-            yield from _check_index(folder, file, shards[stem], item_bytes=item_bytes)
-        elif suffix == "ids":
-            yield from _check_document_ids(folder, file, shards[stem])
-        elif suffix == "jsonl":
+    files = {file["name"]: file for file in values["files"]}
+    check = _Check(
+        folder=folder,
+        files=files,
+        item_bytes=item_bytes,
+        num_ids=num_ids,
+        special_tokens=special_tokens or {},
+        image_token=image_token,
+    )
+    for shard in values["shards"]:
+        yield from check.shard(shard)
+    for name, file in files.items():
+        if name.endswith(".jsonl"):
             yield from _check_quarantine(folder, file, values)
+    if check.is_sound:
+        yield from _sum_problems(values, check, are_counted=special_tokens is not None)
 
 
-def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[str]:
-    """Read a file and compare size and sha256; `use` sees its bytes too."""
-    name = file["name"]
-    try:
-        size, sha256 = read_once(folder, name, most=file["size"], use=use)
-    except FileNotFoundError:
-        yield from size_problem(file, None)
-        return
-    except CorruptOutputError as error:
-        yield str(error)
-        return
-    if size != file["size"]:
-        yield from size_problem(file, folder.size(name))
-    elif sha256 != file["sha256"]:
-        yield f"{name} has another sha256 than its record says: its bytes were changed"
+@dataclass(kw_only=True, slots=True)
+class _Check:
+    """The files of one record, shard by shard, and sums over all of its shards."""
 
+    folder: Folder
+    files: Mapping[str, Mapping[str, Any]]
+    item_bytes: int
+    num_ids: int
+    special_tokens: Mapping[str, int]
+    image_token: str | None
+    special_counts: dict[str, int] = field(default_factory=dict)
+    trained: int | None = None
+    """Tokens under mask 1; None: no shard has a mask."""
+    images: int = 0
+    image_tokens: int = 0
+    is_sound: bool = True
+    """Whether all files were read and had no problem, so that sums can be compared."""
 
-def _check_values(
-    folder: Folder, file: Mapping[str, Any], *, below: int, item_bytes: int
-) -> Iterator[str]:
-    seen = Largest(item_bytes)
-    problems = list(_check_bytes(folder, file, seen))
-    yield from problems
-    if not problems and seen.value >= below:
-        yield f"{file['name']} holds {seen.value}, values go up to {below - 1}"
+    def shard(self, shard: Mapping[str, Any]) -> Iterator[str]:
+        """Give the problems of the files of a shard."""
+        for problem in self._problems(shard):
+            self.is_sound = False
+            yield problem
 
+    def _problems(self, shard: Mapping[str, Any]) -> Iterator[str]:
+        positions = yield from self._index(shard)
+        images = yield from self._images(shard, positions)
+        scan = yield from self._ids(shard, images)
+        yield from self._mask(shard)
+        if images is not None and positions is not None and scan is not None and scan.saw_images:
+            yield from image_problems(images, positions, scan.image_edges, name=shard["name"])
+        file = self.files.get(f"{shard['name']}.ids")
+        if file is not None:
+            yield from _check_document_ids(self.folder, file, shard)
 
-def _kept_bytes(
-    folder: Folder, file: Mapping[str, Any]
-) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
-    """Give the bytes of a file, None after problems."""
-    seen = Kept()
-    problems = list(_check_bytes(folder, file, seen))
-    yield from problems
-    return None if problems else np.frombuffer(seen.data, dtype=np.uint8)
+    def _index(
+        self, shard: Mapping[str, Any]
+    ) -> Generator[str, None, npt.NDArray[np.int64] | None]:
+        """Give where the documents of a shard begin and the last ends, None after problems."""
+        name = f"{shard['name']}.idx"
+        data = yield from kept_bytes(self.folder, self.files[name])
+        if data is None:
+            return None
+        try:
+            positions, own_bytes = unpack_index(data, name=name)
+            check_sequences(data, name=name)
+        except CorruptOutputError as error:
+            yield str(error)
+            return None
+        if own_bytes != self.item_bytes or int(positions[-1]) != shard["tokens"]:
+            yield (
+                f"{name} ends at {positions[-1]} tokens of {own_bytes} bytes, "
+                f"the data at {shard['tokens']} of {self.item_bytes}"
+            )
+            return None
+        if len(positions) - 1 != shard["documents"]:
+            yield f"{name} has {len(positions) - 1} documents, the record says {shard['documents']}"
+            return None
+        return positions
 
+    def _images(
+        self, shard: Mapping[str, Any], positions: npt.NDArray[np.int64] | None
+    ) -> Generator[str, None, DocumentImages | None]:
+        """Give the images of a shard, None after problems or if it has no file of them."""
+        file = self.files.get(f"{shard['name']}.images")
+        if file is None:
+            return None
+        data = yield from kept_bytes(self.folder, file)
+        if data is None:
+            return None
+        try:
+            images = DocumentImages(data, name=file["name"], documents=shard["documents"])
+            if positions is not None:
+                images.check_within(np.diff(positions))
+        except CorruptOutputError as error:
+            yield str(error)
+            return None
+        self.images += images.num_images
+        self.image_tokens += images.num_tokens
+        return images
 
-def _check_index(
-    folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any], *, item_bytes: int
-) -> Iterator[str]:
-    name = file["name"]
-    data = yield from _kept_bytes(folder, file)
-    if data is None:
-        return
-    try:
-        positions, own_bytes = unpack_index(data, name=name)
-        check_sequences(data, name=name)
-    except CorruptOutputError as error:
-        yield str(error)
-        return
-    if own_bytes != item_bytes or int(positions[-1]) != shard["tokens"]:
-        yield (
-            f"{name} ends at {positions[-1]} tokens of {own_bytes} bytes, "
-            f"the data at {shard['tokens']} of {item_bytes}"
+    def _ids(
+        self, shard: Mapping[str, Any], images: DocumentImages | None
+    ) -> Generator[str, None, IdScan | None]:
+        """Give what was seen of the ids of a shard, None after problems."""
+        file = self.files[f"{shard['name']}.bin"]
+        by_id = sorted((number, name) for name, number in self.special_tokens.items())
+        scan = IdScan(
+            self.item_bytes,
+            special_ids=[number for number, _ in by_id],
+            image_id=None if images is None else self.special_tokens.get(self.image_token or ""),
+            most_images=0 if images is None else images.num_images,
         )
-    if len(positions) - 1 != shard["documents"]:
-        yield f"{name} has {len(positions) - 1} documents, the record says {shard['documents']}"
+        if not (yield from is_whole(self.folder, file, scan)):
+            return None
+        if scan.largest >= self.num_ids:
+            yield f"{file['name']} holds {scan.largest}, values go up to {self.num_ids - 1}"
+            return None
+        for (_, name), count in zip(by_id, scan.special_counts.tolist(), strict=True):
+            self.special_counts[name] = self.special_counts.get(name, 0) + count
+        return scan
+
+    def _mask(self, shard: Mapping[str, Any]) -> Iterator[str]:
+        file = self.files.get(f"{shard['name']}.mask")
+        if file is None:
+            return
+        scan = MaskScan()
+        if not (yield from is_whole(self.folder, file, scan)):
+            return
+        if scan.largest > 1:
+            yield f"{file['name']} holds {scan.largest}, values go up to 1"
+        self.trained = (self.trained or 0) + scan.ones
+
+
+def _sum_problems(values: Mapping[str, Any], check: _Check, *, are_counted: bool) -> Iterator[str]:
+    """Compare what was seen in all files of a record with its sums."""
+    told = f"record {values['key'][:16]}"
+    if check.trained is not None and check.trained != values["trainable_tokens"]:
+        yield (
+            f"{told}: its masks train on {check.trained} tokens, it says "
+            f"{values['trainable_tokens']}"
+        )
+    if check.images != values["images"]:
+        yield f"{told}: its shards have {check.images} images, it says {values['images']}"
+    of_images = values["roles"].get("image", 0)
+    if check.image_tokens != of_images:
+        yield f"{told}: its images have {check.image_tokens} tokens, it says {of_images}"
+    if are_counted:
+        yield from _special_problems(values["special_tokens"], check.special_counts, told)
+
+
+def _special_problems(
+    said: Mapping[str, int], found: Mapping[str, int], told: str
+) -> Iterator[str]:
+    for name in sorted(said.keys() | found.keys()):
+        if said.get(name, 0) != found.get(name, 0):
+            yield (
+                f"{told}: its shards hold {name!r} {found.get(name, 0)} times, it says "
+                f"{said.get(name, 0)}"
+            )
 
 
 def _check_document_ids(
     folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
 ) -> Iterator[str]:
-    data = yield from _kept_bytes(folder, file)
+    data = yield from kept_bytes(folder, file)
     if data is None:
         return
     try:
@@ -116,9 +220,7 @@ def _check_quarantine(
     folder: Folder, file: Mapping[str, Any], values: Mapping[str, Any]
 ) -> Iterator[str]:
     name, seen = file["name"], Lines()
-    problems = list(_check_bytes(folder, file, seen))
-    yield from problems
-    if problems:
+    if not (yield from is_whole(folder, file, seen)):
         return
     if seen.problem or seen.rest:
         yield f"{name}: {seen.problem or 'its last line does not end'}"

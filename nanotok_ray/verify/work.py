@@ -6,7 +6,7 @@ checked the record by itself (`record.py`); here its files are read, and its sou
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -20,11 +20,15 @@ from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import expected_tokenizer
 from nanotok_ray.verify.deep import compare_all
+from nanotok_ray.verify.masks import compare_masks
 from nanotok_ray.verify.sample import compare_some
 from nanotok_ray.verify.shard import check_files
 
-Level = Literal["files", "sample", "deep"]
-"""Files alone; and some documents with their source; and all of them."""
+Level = Literal["files", "sample", "masks", "deep"]
+"""Files alone; and some documents with their source; and all that have masks, by the plain reading;
+and all documents."""
+
+_COMPARE = {"sample": compare_some, "masks": compare_masks, "deep": compare_all}
 
 MOST_PROBLEMS = 50
 """Told of one slice."""
@@ -46,6 +50,8 @@ class SliceWork:
     """Of the files that it names."""
     item_bytes: int
     num_ids: int
+    special_tokens: Mapping[str, int]
+    """Of the tokenizer, with their ids."""
     level: Level
 
     @property
@@ -85,11 +91,18 @@ def check_slice(work: SliceWork) -> SliceCheck:
     """
     folder = Folder(work.out)
     values = _same_record(folder, work)
-    found = check_files(folder, values, item_bytes=work.item_bytes, num_ids=work.num_ids)
+    found = check_files(
+        folder,
+        values,
+        item_bytes=work.item_bytes,
+        num_ids=work.num_ids,
+        special_tokens=work.special_tokens,
+        image_token=work.settings.image_token,
+    )
     problems = tuple(itertools.islice(found, MOST_PROBLEMS))
     if problems or work.level == "files":
         return SliceCheck(problems=problems)
-    compare = compare_all if work.level == "deep" else compare_some
+    compare = _COMPARE[work.level]
     # The span table is not trusted here.
     sha256 = work.settings.tokenizer_sha256
     tokenizer = expected_tokenizer(folder.join(TOKENIZER_FOLDER), sha256, span_table=False)

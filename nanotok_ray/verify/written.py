@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_ids import DocumentIds
+from nanotok_ray.document_images import DocumentImages, Images
 from nanotok_ray.document_index import unpack_index
 from nanotok_ray.documents import Documents
+from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder, open_input
@@ -43,6 +45,8 @@ class Run:
     ids: Ids
     """Of all of them, back to back."""
     mask: npt.NDArray[np.uint8] | None
+    images: Images | None
+    """Documents are numbered from the first of the run."""
     document_ids: Documents | None
     """What the source's `id_column` says of each, if the shards have that."""
 
@@ -59,6 +63,7 @@ class _Shard:
     positions: npt.NDArray[np.int64]
     ids: BinaryIO
     mask: BinaryIO | None
+    images: DocumentImages | None
     document_ids: DocumentIds | None
     entries: list[tuple[Place, npt.NDArray[np.int64]]]
     """What is left of the source map, the next last."""
@@ -75,11 +80,11 @@ class WrittenDocuments:
         shards: Sequence[Mapping[str, Any]],
         *,
         item_bytes: int,
-        with_mask: bool,
+        kind: str,
         with_document_ids: bool,
     ) -> None:
         self._folder = folder
-        self._with_mask, self._with_document_ids = with_mask, with_document_ids
+        self._kind, self._with_document_ids = kind, with_document_ids
         self._type = np.dtype(f"<u{item_bytes}")
         self._left = [*reversed(shards)]
         self._shard: _Shard | None = None
@@ -133,14 +138,21 @@ class WrittenDocuments:
             name=name,
             positions=positions,
             ids=self._stream(f"{name}.bin"),
-            mask=self._stream(f"{name}.mask") if self._with_mask else None,
-            document_ids=DocumentIds(
-                self._bytes(f"{name}.ids"), name=f"{name}.ids", documents=len(positions) - 1
-            )
-            if self._with_document_ids
-            else None,
+            mask=self._stream(f"{name}.mask") if self._kind in MASKED else None,
+            images=self._images(f"{name}.images", len(positions) - 1),
+            document_ids=self._ids(f"{name}.ids", len(positions) - 1),
             entries=entries[::-1],
         )
+
+    def _images(self, name: str, documents: int) -> DocumentImages | None:
+        if self._kind not in ILLUSTRATED:
+            return None
+        return DocumentImages(self._bytes(name), name=name, documents=documents)
+
+    def _ids(self, name: str, documents: int) -> DocumentIds | None:
+        if not self._with_document_ids:
+            return None
+        return DocumentIds(self._bytes(name), name=name, documents=documents)
 
     def _bytes(self, name: str) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self._folder.read_bytes(name), dtype=np.uint8)
@@ -152,9 +164,10 @@ class WrittenDocuments:
         bounds = shard.positions[shard.next : shard.next + len(rows) + 1]
         tokens = int(bounds[-1] - bounds[0])
         data = shard.ids.read(tokens * self._type.itemsize)
+        stop = shard.next + len(rows)
         document_ids = None
         if shard.document_ids is not None:
-            text, offsets = shard.document_ids.part(shard.next, shard.next + len(rows))
+            text, offsets = shard.document_ids.part(shard.next, stop)
             document_ids = Documents(data=text, offsets=offsets)
         run = Run(
             name=shard.name,
@@ -165,9 +178,10 @@ class WrittenDocuments:
             mask=None
             if shard.mask is None
             else np.frombuffer(shard.mask.read(tokens), dtype=np.uint8),
+            images=None if shard.images is None else shard.images.part(shard.next, stop),
             document_ids=document_ids,
         )
-        shard.next += len(rows)
+        shard.next = stop
         return run
 
 

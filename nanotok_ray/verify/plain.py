@@ -1,0 +1,146 @@
+"""Ids and masks of conversations and vision documents against the plain reading of their dialect.
+
+Takes a run of written documents and the bytes they were made of; says which are not the same and in
+what. Decodes all ids of a run in one call, encodes nothing, and shares with what wrote them only
+the list of segments in plain Python: each byte of a text must come from ids of its kind (text or
+special token), and these be under the mask of the segment that the byte is of.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.dialects import MALFORMED, Dialect, reason_of, segments_of
+from nanotok_ray.documents import Documents, offsets_of, to_utf8
+from nanotok_ray.shards import ShardSettings
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.verify.texts import unequal
+from nanotok_ray.verify.written import Run
+
+Flags = npt.NDArray[np.uint8]
+"""Of each byte: 1 for a byte that is trained on, and 2 for one of a special token's name."""
+
+OTHER_TEXT = "its ids do not decode to it"
+OTHER_MASK = "its mask is another, or special tokens are where it has text"
+OTHER_IMAGES = "it has other images"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlainReading:
+    """What comparing needs of a tokenizer and the settings of a source."""
+
+    tokenizer: Tokenizer
+    lowest: int
+    """The ids from here on are special tokens."""
+    lengths: npt.NDArray[np.int32]
+    """Bytes that each id decodes to."""
+    cut_at: int | None
+    """Documents of so many tokens may have been cut; None: none was."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, settings: ShardSettings) -> Self:
+        """Take what the settings say of long documents."""
+        lengths = tokenizer.model.token_lengths()
+        for name, number in tokenizer.special_tokens.items():
+            lengths[number] = len(name.encode())
+        return cls(
+            tokenizer=tokenizer,
+            lowest=len(tokenizer.model.tokens),
+            lengths=lengths,
+            cut_at=settings.max_tokens if settings.too_long == "cut" else None,
+        )
+
+    def problems(
+        self, run: Run, documents: Documents, dialect: Dialect
+    ) -> Iterator[tuple[int, str]]:
+        """Give the number in the run of each document that is not the one of its row, and why."""
+        bounds = offsets_of(run.lengths)
+        decoded = Documents.from_arrow(self.tokenizer.decode_batch(run.ids, bounds, as_bytes=True))
+        expected = _Expected()
+        for number, length in enumerate(run.lengths.tolist()):
+            is_cut = length == self.cut_at
+            most = int(np.diff(decoded.offsets[number : number + 2])[0]) if is_cut else None
+            expected.add(documents[number], dialect, most=most)
+        texts = Documents.from_bytes(expected.texts)
+        wrong_text = unequal(decoded, texts)
+        wrong_mask = _differing(self._flags(run), decoded.offsets, expected.flags, texts.offsets)
+        wrong_images = _other_images(run, expected.images)
+        for number in range(len(run.lengths)):
+            if number in expected.malformed:
+                yield number, f"the plain reading refuses it: {expected.malformed[number]}"
+            elif wrong_text[number]:
+                yield number, OTHER_TEXT
+            elif wrong_mask[number]:
+                yield number, OTHER_MASK
+            elif wrong_images[number]:
+                yield number, OTHER_IMAGES
+
+    def _flags(self, run: Run) -> Flags:
+        """Give the flags of all bytes that a run decodes to."""
+        special = (run.ids >= self.lowest).astype(np.uint8) << np.uint8(1)
+        own = special if run.mask is None else special | run.mask
+        return np.repeat(own, self.lengths[run.ids])
+
+
+@dataclass(slots=True)
+class _Expected:
+    """What documents must decode to, by their segments; grows document by document."""
+
+    texts: list[bytes] = field(default_factory=list)
+    images: list[list[int]] = field(default_factory=list)
+    """Of each document: the tokens of each image."""
+    malformed: dict[int, str] = field(default_factory=dict)
+    _sizes: list[int] = field(default_factory=list)
+    _flags: list[int] = field(default_factory=list)
+
+    def add(self, document: bytes, dialect: Dialect, *, most: int | None) -> None:
+        """Append a document, of which the first `most` bytes are expected; None: all."""
+        try:
+            segments = segments_of(document, dialect)
+        except MALFORMED as error:
+            self.malformed[len(self.texts)] = reason_of(error)
+            segments = []
+        # Each by itself: surrogates that end one text and begin the next are no pair.
+        spelled = [to_utf8(each.text) * each.count for each in segments]
+        text = b"".join(spelled)
+        left = len(text) if most is None else min(most, len(text))
+        self.texts.append(text[:left])
+        self.images.append([each.count for each in segments if each.role == "image"])
+        for each, own in zip(segments, spelled, strict=True):
+            size = min(len(own), left)
+            left -= size
+            self._sizes.append(size)
+            self._flags.append(each.mask | each.is_special << 1)
+
+    @property
+    def flags(self) -> Flags:
+        """Of the bytes of all texts."""
+        return np.repeat(np.array(self._flags, np.uint8), np.array(self._sizes, np.int64))
+
+
+def _differing(
+    own: Flags, bounds: npt.NDArray[np.int64], other: Flags, other_bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Tell of each document whether its bytes have other flags."""
+    return unequal(Documents(data=own, offsets=bounds), Documents(data=other, offsets=other_bounds))
+
+
+def _other_images(run: Run, expected: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
+    """Tell of each document whether it has other images, or images of other lengths.
+
+    Where they stand follows: image tokens are in images alone, and special tokens where they must.
+    """
+    if run.images is None:
+        return np.zeros(len(expected), dtype=bool)
+    bounds = np.searchsorted(run.images[:, 0], np.arange(len(expected) + 1))
+    sizes = (run.images[:, 2] - run.images[:, 1]).tolist()
+    return np.array(
+        [
+            sizes[bounds[number] : bounds[number + 1]] != list(own)
+            for number, own in enumerate(expected)
+        ],
+        dtype=bool,
+    )
