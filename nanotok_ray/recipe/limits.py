@@ -5,10 +5,13 @@ is limited.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.checks import check_range
+from nanotok_ray.recipe.checks import check_choice, check_range
+
+TooLong = Literal["keep", "cut", "drop"]
+Untrainable = Literal["keep", "drop"]
 
 _SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
 _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
@@ -28,7 +31,13 @@ class LimitsRecipe:
     """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
     shard under 2 GiB."""
     max_tokens: int | None = None
-    """Conversations are cut to this many tokens; None: never."""
+    """A conversation or vision document of more tokens is too long; None: none is."""
+    too_long: TooLong = "keep"
+    """What becomes of one that is: `keep` it whole and count it, `cut` it as nanochat does, or
+    `drop` it, which quarantine lists as `dropped`."""
+    untrainable: Untrainable = "keep"
+    """What becomes of conversations and vision documents without a token to train on: `keep` them,
+    or `drop` them in the same way."""
     doc_cap: int | None = None
     """Counting reads this many code points of each document; None: all."""
     max_chars: int | None = None
@@ -60,6 +69,7 @@ class LimitsRecipe:
         check_range("limits.slice_deadline", self.slice_deadline, least=1, most=2**31 - 1)
         for name in ("max_tails", "max_skipped_slices"):
             check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
+        self._check_rendered()
         optional = {"max_tokens": 1, "doc_cap": 1, "max_chars": 1, "max_quarantined": 0}
         for name, least in optional.items():
             value = getattr(self, name)
@@ -69,6 +79,15 @@ class LimitsRecipe:
             raise RecipeError(
                 f"limits.max_quarantined_share = {self.max_quarantined_share} is no share; "
                 "use a number from 0 to 1, as 0.001"
+            )
+
+    def _check_rendered(self) -> None:
+        check_choice("limits.too_long", self.too_long, get_args(TooLong))
+        check_choice("limits.untrainable", self.untrainable, get_args(Untrainable))
+        if self.too_long != "keep" and self.max_tokens is None:
+            raise RecipeError(
+                f"limits.too_long = {self.too_long!r}, but limits.max_tokens does not say what is "
+                "too long; set it, as max_tokens = 2048, or leave too_long out"
             )
 
     def shard_tokens(self, id_bytes: int) -> int:

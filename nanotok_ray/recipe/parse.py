@@ -208,6 +208,11 @@ _SOURCE: dict[str, _Reader] = {
     "weight": _decimal,
     "prepend": _strings,
     "append": _strings,
+    "dialect": _optional(_string),
+    "image_token": _optional(_string),
+    "image_tokens": _optional(_size),
+    "grounding": _boolean,
+    "train_prompt": _boolean,
 }
 _TOKENIZER: dict[str, _Reader] = {
     "vocab_size": _size,
@@ -226,6 +231,8 @@ _LIMITS: dict[str, _Reader] = {
     "slice_bytes": _size,
     "max_shard_tokens": _optional(_size),
     "max_tokens": _optional(_size),
+    "too_long": _string,
+    "untrainable": _string,
     "doc_cap": _optional(_size),
     "max_chars": _optional(_size),
     "max_document_bytes": _size,

@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from nanotok_ray.dialects.model import CHAT_DIALECTS, VISION_DIALECTS
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.checks import DERIVED, check_choice
+from nanotok_ray.recipe.checks import DERIVED, check_choice, check_range
 
-KINDS: Final = ("text", "chat")
+KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
+_DIALECTS = {"chat": CHAT_DIALECTS, "vision": VISION_DIALECTS}
+_VISION_DEFAULTS = {
+    "image_token": None,
+    "image_tokens": None,
+    "grounding": False,
+    "train_prompt": True,
+}
+_MOST_IMAGE_TOKENS = 2**31 - 1  # lengths in the document index are int32
 _SMALLEST_WEIGHT = Decimal("0.000001")
 _LARGEST_WEIGHT = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -32,7 +41,7 @@ class SourceRecipe:
     name: str
     """Also the name of its folder in the output."""
     kind: str
-    """`text` or `chat`."""
+    """`text`, `chat` or `vision`."""
     paths: tuple[str, ...]
     """Globs, files and folders, local or URLs."""
     format: str | None = None
@@ -40,12 +49,12 @@ class SourceRecipe:
     column: str = DERIVED
     """Parquet column or JSON field of the text; empty where there is none. Default: text."""
     split: str = DERIVED
-    """`last-file` (default for text), `train` (default for chat), `val`, `files` or
+    """`last-file` (default for text), `train` (default for chat and vision), `val`, `files` or
     `share:0.01`."""
     val_files: tuple[str, ...] = ()
     """With the split `files`: the files that are val, as paths below the root or globs."""
     count: bool = DERIVED
-    """Whether the tokenizer is learned from it. Default: text yes, chat no."""
+    """Whether the tokenizer is learned from it. Default: text yes, others no."""
     weight: str = "1"
     """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
     much of all that is learned from."""
@@ -53,9 +62,20 @@ class SourceRecipe:
     """Parquet column or JSON field, a string or an integer, that is carried along beside each
     document; None: nothing is."""
     prepend: tuple[str, ...] = DERIVED
-    """Special tokens put before each document. Default: `<|bos|>` for text, none for chat."""
+    """Special tokens put before each document. Default: `<|bos|>` for text, else none."""
     append: tuple[str, ...] = ()
     """Special tokens put after each document."""
+    dialect: str | None = None
+    """Chat and vision: how documents say who speaks, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
+    None: seen from the first document of each file."""
+    image_token: str | None = None
+    """Vision: the special token that stands for a part of an image; None: the tokenizer's."""
+    image_tokens: int | None = None
+    """Vision: tokens of every image; None: as each document says."""
+    grounding: bool = False
+    """Vision: whether the special tokens of grounding are recognised where a text spells them."""
+    train_prompt: bool = True
+    """Vision: whether the prompt's text is trained on too."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -70,8 +90,9 @@ class SourceRecipe:
             raise RecipeError(
                 f"{self._key('paths')} is empty; name at least one file, folder or glob"
             )
-        if self.kind == "chat":
-            self._check_chat()
+        self._check_dialect()
+        if self.kind != "text":
+            self._check_rendered()
         elif self.format in {"lines", "document"} and self.column:
             raise RecipeError(
                 f"{self._key('column')} = {self.column!r}, but the format {self.format!r} has no "
@@ -96,18 +117,41 @@ class SourceRecipe:
     def _key(self, field_name: str) -> str:
         return f"source.{self.name}.{field_name}"
 
-    def _check_chat(self) -> None:
-        if self.format not in {None, "jsonl"}:
+    def _check_rendered(self) -> None:
+        if self.format not in {None, "jsonl", "parquet"}:
             raise RecipeError(
-                f"{self._key('format')} = {self.format!r}, but a chat source is read from JSON "
-                'lines; use format = "jsonl"'
+                f"{self._key('format')} = {self.format!r}, but a {self.kind} source is read from "
+                'JSON lines or parquet; use format = "jsonl" or "parquet"'
             )
         for name in ("column", "prepend", "append"):
             if getattr(self, name):
                 raise RecipeError(
-                    f"{self._key(name)} = {getattr(self, name)!r} has no use for a chat source, "
-                    "whose rendering fixes it; leave it out"
+                    f"{self._key(name)} = {getattr(self, name)!r} has no use for a {self.kind} "
+                    "source, whose rendering fixes it; leave it out"
                 )
+
+    def _check_dialect(self) -> None:
+        """Refuse what is said of dialects and images where there are none."""
+        if self.dialect is not None:
+            if self.kind == "text":
+                raise RecipeError(
+                    f"{self._key('dialect')} = {self.dialect!r}, but the documents of a text "
+                    'source have none; leave it out, or set kind = "chat" or "vision"'
+                )
+            check_choice(self._key("dialect"), self.dialect, _DIALECTS[self.kind])
+        for name, default in _VISION_DEFAULTS.items():
+            if self.kind != "vision" and getattr(self, name) != default:
+                raise RecipeError(
+                    f"{self._key(name)} = {getattr(self, name)!r} is for documents with images, "
+                    f'not for a {self.kind} source; leave it out, or set kind = "vision"'
+                )
+        if self.image_token == "":
+            raise RecipeError(
+                f"{self._key('image_token')} is empty; name a special token, or leave it out"
+            )
+        if self.image_tokens is not None:
+            key = self._key("image_tokens")
+            check_range(key, self.image_tokens, least=1, most=_MOST_IMAGE_TOKENS)
 
     def _fill_in_defaults(self) -> None:
         is_text = self.kind == "text"

@@ -1,0 +1,144 @@
+"""Arrow to JSON without a loop: what Python's own JSON reader makes of it is what Arrow holds."""
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nanotok_ray.sources.arrow_json import json_of, objects_of, unfit
+
+TEXTS = st.text(
+    st.sampled_from('ab"\\\n\r\t\b\f\x00\x1f\x7fé🙂,:[]{}') | st.characters(codec="utf-8")
+)
+
+
+def kinds(depth: int) -> st.SearchStrategy:
+    """Types of strings, numbers, lists and structs in each other."""
+    leaves = st.sampled_from(
+        [
+            pa.string(),
+            pa.large_string(),
+            pa.string_view(),
+            pa.int64(),
+            pa.uint8(),
+            pa.bool_(),
+            pa.float64(),
+            pa.null(),
+        ]
+    )
+    if not depth:
+        return leaves
+    inner = kinds(depth - 1)
+    structs = st.dictionaries(TEXTS, inner, max_size=3).map(pa.struct)
+    lists = [inner.map(make) for make in (pa.list_, pa.large_list, pa.list_view)]
+    return st.one_of(leaves, *lists, inner.map(lambda kind: pa.list_(kind, 2)), structs)
+
+
+def values(kind: pa.DataType) -> st.SearchStrategy:
+    if pa.types.is_struct(kind):
+        own = st.fixed_dictionaries({field.name: values(field.type) for field in kind})
+    elif pa.types.is_fixed_size_list(kind):
+        own = st.lists(values(kind.value_type), min_size=2, max_size=2)
+    elif hasattr(kind, "value_type"):
+        own = st.lists(values(kind.value_type), max_size=4)
+    elif pa.types.is_integer(kind):
+        own = st.integers(0, 255)
+    elif pa.types.is_floating(kind):
+        own = st.floats(allow_nan=False, allow_infinity=False)
+    elif pa.types.is_boolean(kind):
+        own = st.booleans()
+    else:
+        own = st.none() if pa.types.is_null(kind) else TEXTS
+    return st.none() | own
+
+
+def parsed(array: pa.Array) -> list:
+    texts = json_of(array)
+    texts.validate(full=True)
+    assert texts.type == pa.large_string()
+    return [None if text is None else json.loads(text) for text in texts.to_pylist()]
+
+
+@given(data=st.data(), kind=kinds(3))
+def test_the_json_of_any_array_and_any_part_of_it_is_its_values(data, kind):
+    expected = data.draw(st.lists(values(kind), max_size=8))
+    array = pa.array(expected, kind)
+    assert parsed(array) == expected
+    assert json_of(array).null_count == array.null_count
+    start = data.draw(st.integers(0, len(expected)))
+    stop = data.draw(st.integers(start, len(expected)))
+    assert parsed(array[start:stop]) == expected[start:stop]
+
+
+@given(st.lists(st.none() | TEXTS, max_size=20))
+@example(["".join(map(chr, range(128)))])
+def test_strings_are_written_as_python_writes_them(texts):
+    expected = [None if text is None else json.dumps(text, ensure_ascii=False) for text in texts]
+    assert json_of(pa.array(texts, pa.string())).to_pylist() == expected
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    assert json_of(encoded).to_pylist() == expected
+
+
+def test_what_lies_under_a_null_does_not_show():
+    values = pa.array([1, 2, 3, 4])
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3, 4], pa.int32()), values, mask=pa.array([False, True, False])
+    )
+    assert json_of(lists).to_pylist() == ["[1]", None, "[4]"]
+    struct = pa.StructArray.from_arrays([values[:3], lists], ["n", "l"], mask=lists.is_null())
+    assert json_of(struct).to_pylist() == ['{"n":1,"l":[1]}', None, '{"n":3,"l":[4]}']
+    assert json_of(struct[1:]).to_pylist() == [None, '{"n":3,"l":[4]}']
+
+
+def test_what_is_no_number_is_null_and_numbers_are_read_as_they_were():
+    floats = [1.5, math.nan, math.inf, -math.inf, 1e300, 5e-324, 0.1, None]
+    expected = [1.5, None, None, None, 1e300, 5e-324, 0.1, None]
+    assert parsed(pa.array(floats)) == expected
+    assert parsed(pa.array(np.array([0.1], np.float32))) == [float(np.float32(0.1))]
+    assert parsed(pa.array([2**64 - 1], pa.uint64())) == [2**64 - 1]
+
+
+def test_bytes_that_are_no_text_stay_as_they_are():
+    raw = pa.array([b"a\xff\n", b"\xed\xa0\x80"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    written = json_of(texts).cast(pa.large_binary()).to_pylist()
+    assert written == [b'"a\xff\\n"', b'"\xed\xa0\x80"']
+
+
+def test_an_object_has_the_columns_that_it_is_given_and_as_many_rows_without_any():
+    columns = [pa.array([None, [1]]), pa.array(["x", None])]
+    assert objects_of(['k"', "é"], columns, count=2).to_pylist() == [
+        '{"k\\"":null,"é":"x"}',
+        '{"k\\"":[1],"é":null}',
+    ]
+    assert objects_of([], [], count=2).to_pylist() == ["{}", "{}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (pa.list_(pa.struct({"a": pa.int8(), "b": pa.binary()})), pa.binary()),
+        (pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.string())),
+        (pa.duration("s"), pa.duration("s")),
+        (pa.list_(pa.dictionary(pa.int8(), pa.string())), None),
+        (pa.struct({"t": pa.timestamp("us"), "d": pa.decimal128(5, 2)}), None),
+    ],
+)
+def test_a_type_without_json_is_told_before(kind, told):
+    assert unfit(kind) == told
+    empty = pa.array([], kind) if told is None else pa.nulls(1, kind)
+    if told is None:
+        assert json_of(empty).to_pylist() == []
+    else:
+        with pytest.raises(TypeError, match="has no JSON"):
+            json_of(empty)
+
+
+def test_dates_and_decimals_are_strings():
+    days = pa.array([0, None], pa.date32())
+    assert json_of(days).to_pylist() == ['"1970-01-01"', None]
+    assert json_of(pa.array([1], pa.decimal128(5, 2))).to_pylist() == ['"1.00"']
