@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nanotok_ray.cli.document_numbers import document_range, numbers_of
 from nanotok_ray.cli.looked_at import LookedAt, output_at
+from nanotok_ray.cli.looked_at_lines import add_file_arguments, lines_at
 from nanotok_ray.cli.terminal_document import colored_lines, heading_of, plain_lines
 from nanotok_ray.document_page import MAX_TOKENS, Document, page_of
 from nanotok_ray.errors import RecipeError
@@ -23,6 +24,7 @@ Show documents: their tokens in turn in two colours; with a mask, green is train
   nanotok inspect /data/out --source chats --doc 0-9 --html chats.html
   nanotok inspect /data/out --source scans --doc -1 --open
   nanotok inspect /data/out --doc 0 --text
+  nanotok inspect --file chats.jsonl --tokenizer /data/out/tokenizer --doc 0-9 --html chats.html
 """
 
 
@@ -34,7 +36,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=_INSPECT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("folder", metavar="DIR", help="the output folder of a job")
+    inspect.add_argument("folder", metavar="DIR", nargs="?", help="the output folder of a job")
     inspect.add_argument(
         "--doc",
         type=document_range,
@@ -65,12 +67,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default="auto",
         help="auto: if stdout is a terminal",
     )
+    add_file_arguments(inspect)
     inspect.set_defaults(run=_run_inspect)
 
 
 def _run_inspect(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    looked_at = output_at(arguments.folder, split=arguments.split, source=arguments.source)
+    looked_at = _looked_at(arguments)
     asked = arguments.documents or [(0, 0)]
     numbers = numbers_of(asked, count=looked_at.count, where=looked_at.where)
     documents = map(looked_at.document, numbers)
@@ -92,6 +95,16 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RecipeError("--open with --html -: name a file, or leave --html out")
     if arguments.all and not (arguments.html or arguments.open):
         raise RecipeError("--all is for pages; a terminal shows all tokens: add --html FILE")
+
+
+def _looked_at(arguments: argparse.Namespace) -> LookedAt:
+    if (arguments.folder is None) == (arguments.file is None):
+        raise RecipeError("name what to look at: DIR, an output, or --file FILE, and not both")
+    if arguments.file is None:
+        return output_at(arguments.folder, split=arguments.split, source=arguments.source)
+    if arguments.source is not None:
+        raise RecipeError(f"--source {arguments.source}: a file has no sources; leave it out")
+    return lines_at(arguments)
 
 
 def _shown(document: Document, looked_at: LookedAt, arguments: argparse.Namespace) -> Iterator[str]:
@@ -127,7 +140,8 @@ def _show_page(
         sys.stdout.buffer.write(page)
         return
     path = _written(page, arguments.html)
-    print(f"{len(documents)} documents, {len(page):,} bytes: {path}", file=sys.stderr)
+    told = f"{len(documents)} document{'s'[: len(documents) != 1]}"
+    print(f"{told}, {len(page):,} bytes: {path}", file=sys.stderr)
     if arguments.open and not webbrowser.open(path.as_uri()):
         print(f"no browser was found here; open {path} in one", file=sys.stderr)
 

@@ -35,7 +35,9 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
     if totals.trained is not None:
         told += f", {totals.trained} tokens under mask 1"
     if totals.images:
-        told += f", {totals.images} images of {totals.image_tokens} tokens (of no bytes)"
+        told += (
+            f", {totals.image_tokens} tokens of {totals.images} image{'s'[: totals.images != 1]}"
+        )
     return [*map(printable, [*lines, told])]
 
 
