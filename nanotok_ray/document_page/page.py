@@ -97,18 +97,20 @@ def page_of(
 
 
 def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> str:
+    images = any(own.images for own in totals)
+    head = (
+        '<tr><th>document</th><th>tokens</th><th class="v">bytes</th>'
+        '<th class="v">bytes per token</th><th>trained on</th>'
+    )
     rows = [
         f'<tr><td><a href="#d{number}">{attribute(document.title)}</a></td>'
         f'<td>{own.tokens:,}</td><td class="v">{own.num_bytes:,}</td>'
         f'<td class="v">{own.bytes_per_token:.2f}</td><td>{own.trained_share:.1%}</td>'
-        f"<td>{own.images:,}</td></tr>\n"
+        + (f"<td>{own.images:,}</td></tr>\n" if images else "</tr>\n")
         for number, (document, own) in enumerate(zip(documents, totals, strict=True))
     ]
-    return (
-        '<table>\n<tr><th>document</th><th>tokens</th><th class="v">bytes</th>'
-        '<th class="v">bytes per token</th><th>trained on</th><th>images</th></tr>\n'
-        f"{''.join(rows)}</table>\n"
-    )
+    head += "<th>images</th></tr>\n" if images else "</tr>\n"
+    return f"<table>\n{head}{''.join(rows)}</table>\n"
 
 
 def _legend(totals: Sequence[Totals]) -> str:

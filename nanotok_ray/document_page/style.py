@@ -3,13 +3,13 @@
 from typing import Final
 
 STYLE: Final = """
-:root{color-scheme:light dark;--paper:#faf9f7;--card:#fff;--ink:#24231f;--quiet:#6a675f;
---line:#e2dfd8;--said:#f3f1ec;--yes:#dcf0de;--yes2:#c2e3c7;--green:#2c7a3f;--no:#f1efeb;
+:root{color-scheme:light dark;--paper:#faf9f7;--card:#fff;--ink:#24231f;--quiet:#67645c;
+--small:#4f4c45;--line:#e2dfd8;--said:#f3f1ec;--yes:#dcf0de;--yes2:#c2e3c7;--green:#276f38;--no:#f1efeb;
 --no2:#e3e0d9;--grey:#b9b5ab;--text:#e6eef8;--text2:#f4ecd9;--blue:#7d9cc4;--image:#ece6f8;
 --violet:#6b4fa3;--code:#f6f5f1}
 @media(prefers-color-scheme:dark){:root{--paper:#151619;--card:#1c1e22;--ink:#e6e4df;
---quiet:#a09d95;--line:#32343a;--said:#202226;--yes:#1f4029;--yes2:#2b5838;--green:#6cc583;
---no:#292b30;--no2:#383b42;--grey:#5c5f67;--text:#243449;--text2:#43391f;--blue:#6f93c4;
+--quiet:#a09d95;--small:#c6c3ba;--line:#32343a;--said:#202226;--yes:#1f4029;--yes2:#2b5838;
+--green:#6cc583;--no:#292b30;--no2:#383b42;--grey:#5c5f67;--text:#243449;--text2:#43391f;--blue:#6f93c4;
 --image:#33294a;--violet:#b9a2ec;--code:#17181b}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
@@ -92,15 +92,15 @@ min-height:4.4rem;padding:.3rem .8rem;margin:.25rem .3rem .25rem 0;border-radius
 border:1px solid var(--violet);color:var(--violet);background:var(--image);font-size:.8rem;
 line-height:1.35;white-space:nowrap;vertical-align:middle}
 i{font-style:normal}
-.w{background:radial-gradient(circle,var(--quiet) .7px,transparent 1px) center/100% 1em no-repeat}
-.l::after{content:"\\21b5";color:var(--quiet);font-size:.8em;opacity:.8;padding:0 .1em}
-.h::after{content:"\\2192";color:var(--quiet);font-size:.8em}
-[data-x]::before{content:attr(data-x);font-size:.66em;color:var(--quiet);padding:0 .15em;
+.w{background:radial-gradient(circle,var(--small) .7px,transparent 1px) center/100% 1em no-repeat}
+.l::after{content:"\\21b5";color:var(--small);font-size:.8em;padding:0 .1em}
+.h::after{content:"\\2192";color:var(--small);font-size:.8em}
+[data-x]::before{content:attr(data-x);font-size:.66em;color:var(--small);padding:0 .15em;
 vertical-align:.1em}
 i[data-u]::before{content:attr(data-u);font-size:.66em;border:1px solid var(--grey);
-border-radius:3px;color:var(--quiet);padding:0 .2em;margin:0 .1em}
+border-radius:3px;color:var(--small);padding:0 .2em;margin:0 .1em}
 #ids:checked~main [data-i]::after{content:attr(data-i);font:.6rem/1 ui-monospace,Menlo,Consolas,
-"DejaVu Sans Mono",monospace;color:var(--quiet);padding:0 .25em;vertical-align:.5em}
+"DejaVu Sans Mono",monospace;color:var(--small);padding:0 .25em;vertical-align:.5em}
 .z{border:1px dashed var(--grey);border-radius:8px;padding:.5rem .85rem;margin:.9rem 0}
 footer{padding-top:1.5rem;padding-bottom:2rem}
 @media(max-width:36rem){.u{margin-left:5%}.a{margin-right:0}.c{padding:.5rem .65rem}
