@@ -1,30 +1,30 @@
-"""The command that shows a document: inspect. Starts no Ray, changes nothing."""
+"""The command that shows documents: inspect. Starts no Ray, changes nothing but its own page."""
 
 import argparse
 import os
 import sys
+import tempfile
+import webbrowser
 from collections.abc import Iterator
+from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from nanotok_ray.cli.document_numbers import document_range, numbers_of
+from nanotok_ray.cli.looked_at import LookedAt, output_at
+from nanotok_ray.cli.looked_at_lines import add_file_arguments, lines_at
+from nanotok_ray.cli.terminal_document import colored_lines, heading_of, plain_lines
+from nanotok_ray.document_page import MAX_TOKENS, Document, page_of
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.manifest import SPLITS, TOKENIZER_FOLDER
-from nanotok_ray.reader import Shards, open_shards
-from nanotok_ray.tokenizer import Tokenizer
-
-_GREEN, _RED, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[0m"
-_TINTS = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
-"""Two backgrounds, in turn, for the tokens of a text."""
-
-_SHOWN_ID_CHARS = 200
+from nanotok_ray.manifest import SPLITS
 
 _INSPECT = """\
-Show one document: its tokens in turn in two colours; with a mask, green is trained on, red is not.
+Show documents: their tokens in turn in two colours; with a mask, green is trained on, red is not.
 
   nanotok inspect /data/out --doc 0
   nanotok inspect /data/out --source chats --doc 12 --ids
+  nanotok inspect /data/out --source chats --doc 0-9 --html chats.html
+  nanotok inspect /data/out --source scans --doc -1 --open
   nanotok inspect /data/out --doc 0 --text
+  nanotok inspect --file chats.jsonl --tokenizer /data/out/tokenizer --doc 0-9 --html chats.html
 """
 
 
@@ -36,87 +36,121 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=_INSPECT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("folder", metavar="DIR", help="the output folder of a job")
-    inspect.add_argument("--doc", type=int, default=0, metavar="N", help="number of the document")
+    inspect.add_argument("folder", metavar="DIR", nargs="?", help="the output folder of a job")
+    inspect.add_argument(
+        "--doc",
+        type=document_range,
+        action="append",
+        metavar="N",
+        dest="documents",
+        help="number of a document, or 0-9; repeatable (default: 0)",
+    )
     inspect.add_argument("--split", choices=SPLITS, default="train")
     inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
     inspect.add_argument("--ids", action="store_true", help="show the id of each token")
-    inspect.add_argument("--text", action="store_true", help="show the decoded text alone")
+    shown = inspect.add_mutually_exclusive_group()
+    shown.add_argument("--text", action="store_true", help="show the decoded text alone")
+    shown.add_argument(
+        "--html", metavar="FILE", help="write a page that needs no network; - stdout"
+    )
+    inspect.add_argument(
+        "--open", action="store_true", help="show the page in a browser (as a temporary file)"
+    )
+    inspect.add_argument(
+        "--all",
+        action="store_true",
+        help=f"put all tokens of a document on the page, not its first {MAX_TOKENS:,}",
+    )
     inspect.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
         help="auto: if stdout is a terminal",
     )
+    add_file_arguments(inspect)
     inspect.set_defaults(run=_run_inspect)
 
 
 def _run_inspect(arguments: argparse.Namespace) -> int:
-    shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
-    if not -len(shards) <= arguments.doc < len(shards):
-        raise RecipeError(
-            f"--doc {arguments.doc}: there are {len(shards)} documents in split {arguments.split}, "
-            "counted from 0, or from the end as -1"
-        )
-    tokenizer = Tokenizer.load(f"{arguments.folder}/{TOKENIZER_FOLDER}", span_table=False)
-    for line in _shown(shards, arguments.doc, tokenizer, arguments):
-        print(line)
+    _check(arguments)
+    looked_at = _looked_at(arguments)
+    asked = arguments.documents or [(0, 0)]
+    numbers = numbers_of(asked, count=looked_at.count, where=looked_at.where)
+    documents = map(looked_at.document, numbers)
+    if arguments.html or arguments.open:
+        _show_page([*documents], looked_at, arguments)
+        return 0
+    for place, document in enumerate(documents):
+        if place:
+            print()
+        for line in _shown(document, looked_at, arguments):
+            print(line)
     return 0
 
 
-def _shown(
-    shards: Shards, document: int, tokenizer: Tokenizer, arguments: argparse.Namespace
-) -> Iterator[str]:
-    ids, mask = shards[document], shards.mask(document)
-    name, place = shards.shard_of(document)
-    size = len(tokenizer.decode_bytes(ids))
-    own = shards.document_id(document)
-    told = "" if own is None else f", id {own[:_SHOWN_ID_CHARS]!r}"
-    yield f"document {document} of {len(shards)}, document {place} of {name}{told}"
-    told = f"{len(ids)} tokens, {size} bytes, {size / max(len(ids), 1):.2f} bytes per token"
-    yield told if mask is None else f"{told}, {int(mask.sum())} tokens under mask 1"
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.open and arguments.text:
+        raise RecipeError("--open shows a page and --text has none: leave one of them out")
+    if arguments.open and arguments.html == "-":
+        raise RecipeError("--open with --html -: name a file, or leave --html out")
+    if arguments.all and not (arguments.html or arguments.open):
+        raise RecipeError("--all is for pages; a terminal shows all tokens: add --html FILE")
+
+
+def _looked_at(arguments: argparse.Namespace) -> LookedAt:
+    if (arguments.folder is None) == (arguments.file is None):
+        raise RecipeError("name what to look at: DIR, an output, or --file FILE, and not both")
+    if arguments.file is None:
+        return output_at(arguments.folder, split=arguments.split, source=arguments.source)
+    if arguments.source is not None:
+        raise RecipeError(f"--source {arguments.source}: a file has no sources; leave it out")
+    return lines_at(arguments)
+
+
+def _shown(document: Document, looked_at: LookedAt, arguments: argparse.Namespace) -> Iterator[str]:
+    spelling = looked_at.spelling
+    yield from heading_of(document, spelling)
     yield ""
     if arguments.text:
-        yield tokenizer.decode(ids)
-    elif not _wants_color(arguments.color):
-        yield "|".join(_plain(ids, mask, tokenizer, with_ids=arguments.ids))
-    elif mask is None:
-        yield _tinted(ids, tokenizer, with_ids=arguments.ids)
+        yield looked_at.tokenizer.decode(document.ids)
+    elif _wants_color(arguments.color):
+        yield from colored_lines(document, spelling, with_ids=arguments.ids)
     else:
-        yield tokenizer.visualize_tokenization(
-            ids.tolist(), mask.tolist(), with_token_id=arguments.ids
-        )
-        yield f"{_GREEN}trained on{_RESET} {_RED}not trained on{_RESET}"
-
-
-def _plain(
-    ids: npt.NDArray[np.unsignedinteger],
-    mask: npt.NDArray[np.uint8] | None,
-    tokenizer: Tokenizer,
-    *,
-    with_ids: bool,
-) -> Iterator[str]:
-    """Give the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
-    last = len(ids) - 1
-    flags = np.zeros(len(ids), dtype=np.uint8) if mask is None else mask
-    for number, token in enumerate(ids.tolist()):
-        text = tokenizer.id_to_token(token) + (f"({token})" if with_ids else "")
-        opens = flags[number] and (number == 0 or not flags[number - 1])
-        closes = flags[number] and (number == last or not flags[number + 1])
-        yield f"{'[[' if opens else ''}{text}{']]' if closes else ''}"
-
-
-def _tinted(ids: npt.NDArray[np.unsignedinteger], tokenizer: Tokenizer, *, with_ids: bool) -> str:
-    parts = []
-    for number, token in enumerate(ids.tolist()):
-        text = tokenizer.id_to_token(token) + (f"({token})" if with_ids else "")
-        # A background must not run on over the end of a line.
-        tint = _TINTS[number % 2]
-        parts.append(tint + text.replace("\n", f"↵{_RESET}\n{tint}") + _RESET)
-    return "".join(parts)
+        yield from plain_lines(document, spelling, with_ids=arguments.ids)
 
 
 def _wants_color(choice: str) -> bool:
     if choice == "auto":
         return sys.stdout.isatty() and "NO_COLOR" not in os.environ
     return choice == "always"
+
+
+def _show_page(
+    documents: list[Document], looked_at: LookedAt, arguments: argparse.Namespace
+) -> None:
+    page = page_of(
+        documents,
+        looked_at.spelling,
+        title=looked_at.title,
+        note=looked_at.note,
+        most=None if arguments.all else MAX_TOKENS,
+        with_ids=arguments.ids,
+    ).encode()
+    if arguments.html == "-":
+        sys.stdout.buffer.write(page)
+        return
+    path = _written(page, arguments.html)
+    told = f"{len(documents)} document{'s'[: len(documents) != 1]}"
+    print(f"{told}, {len(page):,} bytes: {path}", file=sys.stderr)
+    if arguments.open and not webbrowser.open(path.as_uri()):
+        print(f"no browser was found here; open {path} in one", file=sys.stderr)
+
+
+def _written(page: bytes, name: str | None) -> Path:
+    """Write the page, to a temporary file if no name is given, and tell where it is."""
+    if name is None:
+        handle, name = tempfile.mkstemp(prefix="nanotok-inspect-", suffix=".html")
+        os.close(handle)
+    path = Path(name).absolute()
+    path.write_bytes(page)
+    return path

@@ -1,0 +1,167 @@
+"""Lines of a file as `nanotok inspect` looks at them: rendered as a job would, before there is one.
+
+Takes the command's arguments; gives documents by number. Nothing is cut to a greatest length, as
+a job may do. Does not know how they are shown.
+"""
+
+import argparse
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from nanotok_ray.cli.arguments import positive
+from nanotok_ray.cli.looked_at import LookedAt
+from nanotok_ray.dialects import (
+    CHAT_DIALECTS,
+    MALFORMED,
+    VISION_DIALECTS,
+    Dialect,
+    reason_of,
+    segments_of,
+)
+from nanotok_ray.dialects.detect import detect
+from nanotok_ray.dialects.json_value import value_of
+from nanotok_ray.document_page import Document
+from nanotok_ray.errors import RecipeError, SourceError, TransientIOError
+from nanotok_ray.segments import compose
+from nanotok_ray.special_tokens import GROUNDING, PRESETS
+from nanotok_ray.storage import open_input
+from nanotok_ray.tokenizer import Tokenizer
+
+MAX_BYTES = 1 << 30
+"""All lines are held while one is looked at."""
+
+_DIALECTS = {"chat": CHAT_DIALECTS, "vision": VISION_DIALECTS}
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+_BOM = b"\xef\xbb\xbf"
+
+_Line = tuple[int, bytes]
+"""Its number from 1 on, and what it holds."""
+
+
+def add_file_arguments(own: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a file instead of an output, and say how it is read."""
+    group = own.add_argument_group("lines of a file instead of DIR, before a job")
+    group.add_argument("--file", metavar="FILE", help="JSON lines, also .gz and .zst")
+    group.add_argument("--tokenizer", metavar="FOLDER", help="a tokenizer's folder")
+    group.add_argument("--kind", choices=[*_DIALECTS], default="chat", help="(default: chat)")
+    group.add_argument("--dialect", metavar="NAME", help="(default: seen from the first line)")
+    group.add_argument("--image-tokens", type=positive, metavar="N", help="tokens of every image")
+    group.add_argument("--grounding", action="store_true", help="as in a recipe")
+    group.add_argument("--no-train-prompt", action="store_true", help="train_prompt = false")
+
+
+def lines_at(arguments: argparse.Namespace) -> LookedAt:
+    """Look at the lines of a file.
+
+    Raises:
+        RecipeError: An argument is missing, or there is no such dialect.
+        SourceError: The file cannot be read, is too large, or its dialect is not known.
+        TokenizerError: The tokenizer cannot be read.
+        TransientIOError: Storage failed in a way that may pass.
+    """
+    path = arguments.file
+    if arguments.tokenizer is None:
+        raise RecipeError(f"--file {path} needs a tokenizer: add --tokenizer FOLDER")
+    tokenizer = Tokenizer.load(arguments.tokenizer, span_table=False)
+    lines = _lines(path)
+    dialect = _dialect(arguments, tokenizer, lines)
+    return LookedAt(
+        title=f"{path}, kind {dialect.kind}, dialect {dialect.name}",
+        where=path,
+        count=len(lines),
+        document=lambda number: _document(number, lines, dialect, tokenizer, path=path),
+        tokenizer=tokenizer,
+    )
+
+
+def _lines(path: str) -> list[_Line]:
+    """Give the lines that are not blank."""
+    try:
+        with open_input(path) as file:
+            return [*_numbered(_decompressed(file, path), path)]
+    except FileNotFoundError as error:
+        raise SourceError(f"--file {path}: there is no such file") from error
+    except TransientIOError:
+        raise
+    except (pa.ArrowInvalid, EOFError, OSError) as error:
+        raise SourceError(f"--file {path} cannot be read: {error}") from error
+
+
+def _numbered(file: BinaryIO | pa.NativeFile, path: str) -> Iterator[_Line]:
+    data: bytes = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise SourceError(
+            f"--file {path} holds more than {MAX_BYTES:,} bytes: cut it, e.g. with head -n 1000"
+        )
+    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def _decompressed(file: BinaryIO, path: str) -> BinaryIO | pa.NativeFile:
+    compression = next((_COMPRESSIONS[own] for own in _COMPRESSIONS if path.endswith(own)), None)
+    return file if compression is None else pa.CompressedInputStream(file, compression)
+
+
+def _dialect(arguments: argparse.Namespace, tokenizer: Tokenizer, lines: list[_Line]) -> Dialect:
+    kind, name = arguments.kind, arguments.dialect
+    known = ", ".join(_DIALECTS[kind])
+    if name is not None and name not in _DIALECTS[kind]:
+        raise RecipeError(f"--dialect {name!r} is none of kind {kind}: use {known}")
+    if name is None and lines:
+        name = detect(_first_value(lines, arguments.file), kind=kind)
+    if name is None:
+        raise SourceError(
+            f"--file {arguments.file}: no dialect of kind {kind} is known for its first line; add "
+            f"--dialect, one of {known}, or another --kind"
+        )
+    if kind == "chat":
+        return Dialect(kind=kind, name=name)
+    return Dialect(
+        kind=kind,
+        name=name,
+        image_token=_image_token(tokenizer),
+        image_tokens=arguments.image_tokens,
+        grounding=GROUNDING if arguments.grounding else (),
+        train_prompt=not arguments.no_train_prompt,
+    )
+
+
+def _first_value(lines: list[_Line], path: str) -> object:
+    try:
+        return value_of(lines[0][1])
+    except SourceError as error:
+        raise SourceError(f"{path}, line {lines[0][0]}: {error}") from error
+
+
+def _image_token(tokenizer: Tokenizer) -> str:
+    known = [preset.image_token for preset in PRESETS.values()]
+    found = [name for name in known if name in tokenizer.special_tokens]
+    if not found:
+        raise RecipeError(
+            f"the tokenizer has no token for images ({', '.join(known)}): add one with "
+            "`nanotok tokenizer`"
+        )
+    return found[0]
+
+
+def _document(
+    number: int, lines: list[_Line], dialect: Dialect, tokenizer: Tokenizer, *, path: str
+) -> Document:
+    place, line = lines[number]
+    try:
+        segments = segments_of(line, dialect)
+        composed = compose(tokenizer.encode, tokenizer.encode_special, segments)
+    except MALFORMED as error:
+        raise SourceError(f"{path}, line {place}: {reason_of(error)}") from error
+    images = [(start, end, image) for image, (start, end) in enumerate(composed.images)]
+    return Document(
+        title=f"document {number} of {len(lines)}",
+        place=f"line {place} of {path}",
+        ids=np.array(composed.ids, dtype=tokenizer.model.id_dtype),
+        mask=np.array(composed.mask, dtype=np.uint8),
+        images=np.array(images, dtype=np.int32).reshape(-1, 3),
+    )
