@@ -94,10 +94,11 @@ def test_a_text_is_refused_as_recommended(tokenizer, case):
         text_form(tokenizer, case)
 
 
-@pytest.mark.parametrize("case", named(case for case in REFUSED if case["name"] not in OTHER_WORDS))
+@pytest.mark.parametrize("case", named(REFUSED))
 def test_the_method_refuses_what_a_job_refuses(tokenizer, case):
-    limit = case.get("max_tokens", 2048)
-    with pytest.raises(ValueError, match=re.escape(case["recommended"]["message"])):
+    limit, expected = case.get("max_tokens", 2048), case["recommended"]
+    words = OTHER_WORDS.get(case["name"], re.escape(expected["message"]))
+    with pytest.raises(ERRORS[expected["raises"]], match=words):
         tokenizer.render_vision_pretraining(case["text"], limit, case["image_token_counts"])
 
 
@@ -127,7 +128,7 @@ def test_a_prompt_and_its_response_are_the_text_form_of_the_two(tokenizer):
 def test_a_placeholder_in_the_response_is_text_and_the_prompt_may_be_left_untrained(tokenizer):
     end = tokenizer.encode_special("<|assistant_end|>")
     ids, mask, images = tokenizer.render_vision(
-        "<image>\nOCR.", "<p><image></p>", image_token_counts=2, train_prompt=False
+        "<image>\nOCR.", "<p><image></p>", image_token_counts=[2], train_prompt=False
     )
     answer = tokenizer.encode("<p><image></p>")
     assert ids[-len(answer) - 1 :] == [*answer, end]

@@ -176,12 +176,9 @@ class Rendering(ABC):
             AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how;
                 or, as `render_vision`.
         """
-        is_one = isinstance(image_token_counts, int) and not isinstance(image_token_counts, bool)
-        settings = self._vision_settings(
-            None if is_one else image_token_counts, grounding=grounding
-        )
-        if is_one:
-            settings["image_tokens"] = image_token_counts
+        settings = self._vision_settings(image_token_counts, grounding=grounding)
+        if isinstance(image_token_counts, int) and not isinstance(image_token_counts, bool):
+            settings |= {"counts": None, "image_tokens": image_token_counts}
         segments = vision.message_segments(conversation, **settings)
         composed = self._composed(segments, max_tokens)
         return composed.ids, composed.mask, composed.images
