@@ -10,7 +10,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.cli.document_numbers import MAX_SHOWN
 from nanotok_ray.reader import Shards, open_shards
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.special_tokens import GROUNDING, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from tests.finished_output import finished_output
 from tests.shown_page import ShownPage
@@ -214,8 +214,8 @@ SCAN = {"prompt": "<image>read <image>", "response": "data", "image_token_counts
 @pytest.fixture
 def look_at(tmp_path, capsys):
     """Write lines to a file and a tokenizer with images, run the command on them."""
-    names = [*SPECIAL_TOKENS, "<image>"]
-    tokenizer = Tokenizer.train_from_iterator(["1+1=2 data"], 270, special_tokens=names)
+    names = [*SPECIAL_TOKENS, "<image>", *GROUNDING]
+    tokenizer = Tokenizer.train_from_iterator(["1+1=2 data"], 273, special_tokens=names)
     tokenizer.save(tmp_path / "tokenizer")
 
     def run(data, *arguments, name="in.jsonl", folder="tokenizer"):
@@ -263,6 +263,9 @@ def test_a_vision_line_shows_its_images(look_at):
     bare = json_lines({"prompt": "<image>", "response": "d"})
     _, shown, _ = look_at(bare, "--kind", "vision", "--image-tokens", "9")
     assert "[image 1: 9 tokens]" in shown
+    grounded = json_lines({"prompt": "<|grounding|>", "response": "d"})
+    spelled = [look_at(grounded, "--kind", "vision", *flags)[1] for flags in ([], ["--grounding"])]
+    assert ["<|grounding|>" in shown for shown in spelled] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,10 @@ def test_a_character_that_is_cut_by_an_image_or_a_special_token_is_none(tokenize
 
 
 def test_turns_are_named_and_tool_calls_stand_inside_them(chat, spelling):
+    turns = turns_of(items_of(document(*chat), spelling))
+    roles = [[block.role for block in turn.blocks] for turn in turns[:3]]
+    assert roles == [[""], ["user"], ["assistant", "python", "python output", "assistant"]]
+    assert [turn.role for turn in turns[:3]] == ["", "user", "assistant"]
     found = shown(spelling, document(*chat))
     assert found.turns[:4] == ["user", "assistant", "python", "python output"]
     assert found.turns[4:] in ([], ["user", "assistant", "python", "python output"])
@@ -241,6 +245,8 @@ def test_a_long_document_is_cut_and_says_how_much_is_left_out(scan, spelling):
     left_out = len(ids) - 1 - 273 - 1
     assert f"{left_out:,} of {len(ids):,} tokens are not shown" in cut.told
     assert "--all" in cut.told
+    at_image = shown(spelling, document(ids, None, images), most=2).told
+    assert f"{left_out + 1:,} of {len(ids):,} tokens are not shown" in at_image
     assert "not shown" not in whole.told
     assert "1 of 20,001 tokens are not shown" in page(spelling, document([97] * 20_001))
 
