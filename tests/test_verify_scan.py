@@ -1,0 +1,66 @@
+"""Ids and masks looked at block by block: the same as all at once, wherever blocks end."""
+
+from itertools import groupby, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.verify.scan import IdScan, MaskScan
+
+SPECIAL = (10, 11, 15)
+IMAGE = 11
+
+
+def blocks(data, cuts):
+    """Cut bytes at shares of their length."""
+    places = [0, *sorted(int(share * len(data)) for share in cuts), len(data)]
+    return [memoryview(data)[start:stop] for start, stop in pairwise(places)]
+
+
+def runs(ids):
+    """Give where runs of image tokens begin and end, plainly."""
+    at, edges = 0, []
+    for is_image, own in groupby(ids, lambda number: number == IMAGE):
+        length = len(list(own))
+        edges += [at, at + length] if is_image else []
+        at += length
+    return edges
+
+
+@pytest.mark.parametrize("item_bytes", [2, 4])
+@given(
+    ids=st.lists(st.sampled_from([0, 9, 10, 11, 11, 12, 15, 16]), max_size=30),
+    cuts=st.lists(st.floats(0, 1), max_size=6),
+)
+def test_ids_in_blocks_that_end_anywhere(item_bytes, ids, cuts):
+    scan = IdScan(item_bytes, special_ids=SPECIAL, image_id=IMAGE, most_images=30)
+    for block in blocks(np.array(ids, dtype=f"<u{item_bytes}").tobytes(), cuts):
+        scan.add(block)
+    assert scan.largest == max(ids, default=-1)
+    assert scan.special_counts.tolist() == [ids.count(number) for number in SPECIAL]
+    assert scan.image_edges.tolist() == runs(ids)
+
+
+def test_where_images_are_is_noted_of_as_many_as_may_be():
+    scan = IdScan(2, special_ids=SPECIAL, image_id=IMAGE, most_images=1)
+    for _ in range(1000):
+        scan.add(memoryview(np.array([0, IMAGE], dtype="<u2").tobytes()))
+    assert 2 < len(scan.image_edges) < 10
+    assert scan.special_counts.tolist() == [0, 1000, 0]
+
+
+def test_without_special_tokens_the_largest_id_alone_is_known():
+    scan = IdScan(2)
+    scan.add(memoryview(np.array([3, 500], dtype="<u2").tobytes()))
+    assert (scan.largest, len(scan.special_counts), scan.saw_images) == (500, 0, False)
+
+
+@given(flags=st.lists(st.integers(0, 3), max_size=20), cuts=st.lists(st.floats(0, 1), max_size=3))
+def test_masks_in_blocks(flags, cuts):
+    scan = MaskScan()
+    for block in blocks(bytes(flags), cuts):
+        scan.add(block)
+    assert scan.largest == max(flags, default=-1)
+    assert scan.ones == sum(flag > 0 for flag in flags)
