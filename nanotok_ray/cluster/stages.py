@@ -109,12 +109,14 @@ def tokenize_work(work: TokenizeWork) -> int:
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
     record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
-    _check(folder, work.slice, record, tokenizer)
+    _check(folder, work, record, tokenizer)
     folder.write_whole(expected.record_name, to_json(record))
     return int(record["text_bytes"])
 
 
-def _check(folder: Folder, each: Slice, record: dict[str, Any], tokenizer: Tokenizer) -> None:
+def _check(
+    folder: Folder, work: TokenizeWork, record: dict[str, Any], tokenizer: Tokenizer
+) -> None:
     """Read the files of a slice back: its record is not written before they are what it says.
 
     Raises:
@@ -122,8 +124,15 @@ def _check(folder: Folder, each: Slice, record: dict[str, Any], tokenizer: Token
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
+    for problem in record_problems(record, item_bytes=model.id_bytes, each=work.slice):
         raise ProofError(f"{problem}; nothing of this slice is recorded. This is a bug")
-    problems = check_files(folder, record, item_bytes=model.id_bytes, num_ids=model.num_ids)
+    problems = check_files(
+        folder,
+        record,
+        item_bytes=model.id_bytes,
+        num_ids=model.num_ids,
+        special_tokens=model.special_tokens,
+        image_token=work.settings.image_token,
+    )
     for problem in problems:
         raise TransientIOError(f"{folder.url}: what was written reads back otherwise: {problem}")
