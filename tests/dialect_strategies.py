@@ -57,7 +57,7 @@ def lines(draw, values):
         ensure_ascii=draw(st.booleans()),
         separators=draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", " :\r ")])),
     )
-    return (draw(st.sampled_from(["", " ", "\t"])) + text).encode()
+    return (draw(st.sampled_from(["", " ", "\t"])) + text).encode(errors="surrogatepass")
 
 
 @st.composite
