@@ -21,9 +21,9 @@ sanitizer=${FUZZ_SANITIZER:+-Zsanitizer=$FUZZ_SANITIZER}
 RUSTFLAGS=$sanitizer RUSTC_WRAPPER=$here/rustc.sh rustup run nightly cargo build --locked --release \
     --manifest-path "$here/Cargo.toml" --target "$host" --target-dir "$built"
 
-for target in ${*:-split encode learn}; do
+for target in ${*:-split encode learn render}; do
     mkdir -p "$out/$target"
-    python3 "$here/seeds.py" "$out/$target-seeds"
+    python3 "$here/seeds.py" "$out/$target-seeds" "$target"
     echo "== $target: $seconds seconds"
     "$built/$host/release/$target" -max_total_time="$seconds" -max_len=300 -len_control=0 -timeout=60 \
         -rss_limit_mb=6000 -print_final_stats=1 -artifact_prefix="$out/$target-" \

@@ -65,3 +65,99 @@ fn calls(answer: &str) -> Vec<Range<usize>> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Kind;
+    use crate::testing::{check, check_declined, settings};
+    use crate::turns::SaidKind;
+
+    /// The regular expression, place by place.
+    fn plain_calls(answer: &str) -> Vec<Range<usize>> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while at < answer.len() {
+            let inner = answer.get(at..).and_then(|rest| rest.strip_prefix("<<"));
+            let length = inner.and_then(|inner| inner.find('>')).filter(|&length| length > 0);
+            match (inner, length) {
+                (Some(inner), Some(length)) if inner[length..].starts_with(">>") => {
+                    found.push(at..at + length + 4);
+                    at += length + 4;
+                }
+                _ => at += 1,
+            }
+        }
+        found
+    }
+
+    fn parts(answer: &str) -> Vec<(SaidKind, String)> {
+        let said = said(&answer.into()).into_iter();
+        said.map(|said| (said.kind, said.text.into_owned())).collect()
+    }
+
+    #[test]
+    fn an_answer_is_cut_as_nanochat_does() {
+        use SaidKind::{Output, Python, Text};
+        let cases: [(&str, &[(SaidKind, &str)]); 13] = [
+            ("", &[(Text, "")]),
+            ("no\n#### 5", &[(Text, "no\n#### 5")]),
+            ("<<1+1=2>>2", &[(Text, ""), (Python, "1+1"), (Output, "2"), (Text, "2")]),
+            ("a<<3>>b", &[(Text, "a"), (Python, "3"), (Output, ""), (Text, "b")]),
+            ("x<<a=b=c>>y", &[(Text, "x"), (Python, "a=b"), (Output, "c"), (Text, "y")]),
+            ("<<=5>>", &[(Text, ""), (Python, ""), (Output, "5"), (Text, "")]),
+            ("<<\n=\n>>", &[(Text, ""), (Python, "\n"), (Output, "\n"), (Text, "")]),
+            (
+                "<<1>><<2>>",
+                &[
+                    (Text, ""),
+                    (Python, "1"),
+                    (Output, ""),
+                    (Text, ""),
+                    (Python, "2"),
+                    (Output, ""),
+                    (Text, ""),
+                ],
+            ),
+            ("<<>>", &[(Python, ""), (Output, "")]),
+            ("<<1>2>>", &[(Python, "1>2"), (Output, "")]),
+            ("a<<>>", &[(Text, "a<<>>")]),
+            ("<<>", &[(Text, "<<>")]),
+            ("<<<x>>>", &[(Text, ""), (Python, "<x"), (Output, ""), (Text, ">")]),
+        ];
+        for (answer, expected) in cases {
+            let expected: Vec<_> =
+                expected.iter().map(|&(kind, text)| (kind, text.to_owned())).collect();
+            assert_eq!(parts(answer), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_question_has_an_answer() {
+        let gsm8k = settings(Kind::Chat, "gsm8k");
+        check(
+            gsm8k.clone(),
+            r#"{"question": "q", "answer": "a\u003c<1=1>>"}"#,
+            "bos:0 user_start:2 \"q\":2 user_end:2 assistant_start:4 \"a\":5 python_start:7 \"1\":7 \
+             python_end:7 output_start:8 \"1\":8 output_end:8 \"\":5 assistant_end:5",
+        );
+        check_declined(
+            &gsm8k,
+            &["[]", r#"{"question": "q"}"#, r#"{"question": 1, "answer": "a"}"#],
+        );
+    }
+
+    #[test]
+    fn many_openings_take_linear_time() {
+        assert!(calls(&"<".repeat(1 << 20)).is_empty());
+        assert!(calls(&("<".repeat(1 << 20) + ">")).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn calls_are_those_of_the_plain_twin(answer in "[<>=a\n\u{e9}]{0,24}") {
+            prop_assert_eq!(calls(&answer), plain_calls(&answer));
+        }
+    }
+}

@@ -63,3 +63,45 @@ fn count_of(value: &Value<'_>) -> Result<u32, Declined> {
 fn at_least_one(count: u32) -> Result<u32, Declined> {
     if count > 0 { Ok(count) } else { Err(Declined) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images(counts: Option<&str>, each: Option<u32>) -> Result<Images, Declined> {
+        Images::new(counts.map(|json| Value::read(json.as_bytes()).unwrap()), each)
+    }
+
+    #[test]
+    fn images_have_the_counts_of_the_document_or_one_for_all() {
+        let first = |counts, each| images(counts, each).unwrap().next();
+        assert_eq!(first(None, None), Ok(1));
+        assert_eq!(first(None, Some(5)), Ok(5));
+        assert_eq!(first(Some("[3]"), Some(5)), Ok(3));
+        assert_eq!(first(Some("[]"), None), Err(Declined));
+    }
+
+    #[test]
+    fn every_count_belongs_to_an_image() {
+        let mut listed = images(Some("[3, 4]"), None).unwrap();
+        assert_eq!((listed.next(), listed.finish()), (Ok(3), Err(Declined)));
+        assert_eq!((listed.next(), listed.finish()), (Ok(4), Ok(())));
+        assert_eq!(listed.next(), Err(Declined));
+        assert_eq!(images(None, None).unwrap().finish(), Ok(()));
+    }
+
+    #[test]
+    fn other_counts_are_declined() {
+        for counts in ["4", "[0]", "[-1]", "[1.0]", "[true]", "[null]", "[4294967297]", "\"1\""] {
+            assert!(images(Some(counts), None).is_err(), "{counts}");
+        }
+        assert!(images(None, Some(0)).is_err());
+    }
+
+    #[test]
+    fn images_of_a_document_have_so_many_tokens_and_no_more() {
+        let mut images = images(Some("[16777215, 1, 1]"), None).unwrap();
+        assert_eq!([images.next(), images.next()], [Ok(MAX_TOKENS - 1), Ok(1)]);
+        assert_eq!(images.next(), Err(Declined));
+    }
+}

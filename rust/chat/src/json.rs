@@ -195,3 +195,6 @@ impl<'de> Visitor<'de> for AnyKey {
         Ok(Cow::Owned(text.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests;

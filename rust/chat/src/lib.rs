@@ -24,6 +24,9 @@ mod tools;
 mod turns;
 mod vision;
 
+#[cfg(test)]
+mod testing;
+
 pub use compose::Composed;
 pub use render::Rendered;
 pub use settings::{Dialect, Kind, Settings, UnknownDialect};

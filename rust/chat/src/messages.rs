@@ -94,3 +94,114 @@ fn part(part: Value<'_>) -> Result<Said<'_>, Declined> {
     };
     Ok(Said { kind, text: part.text("text")? })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check, check_declined, settings};
+    use crate::{Kind, Settings};
+
+    fn messages() -> Settings {
+        settings(Kind::Chat, "messages")
+    }
+
+    #[test]
+    fn messages_are_an_array_or_in_an_object() {
+        let array =
+            r#"[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "a\nb"}]"#;
+        let expected = "bos:0 user_start:2 \"hi\":2 user_end:2 assistant_start:4 \"a\\nb\":5 \
+                        assistant_end:5";
+        check(messages(), array, expected);
+        check(messages(), &format!(r#" {{"id": {{}}, "messages": {array}}} "#), expected);
+    }
+
+    #[test]
+    fn a_conversation_may_end_with_the_user_and_texts_may_be_empty() {
+        check(
+            messages(),
+            r#"[{"role": "user", "content": ""}, {"role": "assistant", "content": ""},
+               {"content": "x", "role": "user", "name": null, "tool_calls": [], "weight": 1}]"#,
+            "bos:0 user_start:2 \"\":2 user_end:2 assistant_start:4 \"\":5 assistant_end:5 \
+             user_start:2 \"x\":2 user_end:2",
+        );
+    }
+
+    #[test]
+    fn the_system_is_merged_into_the_first_message_of_the_user() {
+        check(
+            messages(),
+            r#"[{"role": "system", "content": ""}, {"role": "user", "content": "hi"}]"#,
+            r#"bos:0 user_start:2 "\n\nhi":2 user_end:2"#,
+        );
+    }
+
+    #[test]
+    fn an_answer_may_have_parts() {
+        check(
+            messages(),
+            r#"[{"role": "user", "content": "q"}, {"role": "assistant", "content": [
+                {"type": "text", "text": "a", "x": 1}, {"text": "1+1", "type": "python"},
+                {"type": "python_output", "text": "2"}]},
+               {"role": "user", "content": "q"}, {"role": "assistant", "content": []}]"#,
+            "bos:0 user_start:2 \"q\":2 user_end:2 assistant_start:4 \"a\":5 python_start:7 \
+             \"1+1\":7 python_end:7 output_start:8 \"2\":8 output_end:8 assistant_end:5 \
+             user_start:2 \"q\":2 user_end:2 assistant_start:4 assistant_end:5",
+        );
+    }
+
+    #[test]
+    fn malformed_conversations_are_declined() {
+        check_declined(
+            &messages(),
+            &[
+                "[]",
+                "{}",
+                "7",
+                r#"{"messages": null}"#,
+                r#"{"messages": []}"#,
+                r#"["hi"]"#,
+                r#"[{"role": "system", "content": "s"}]"#,
+                r#"[{"role": "system", "content": "s"}, {"role": "assistant", "content": "a"}]"#,
+                r#"[{"role": "assistant", "content": "a"}]"#,
+                r#"[{"role": "user", "content": "u"}, {"role": "user", "content": "u"}]"#,
+                r#"[{"role": "user", "content": "u"}, {"role": "system", "content": "s"}]"#,
+                r#"[{"role": "user", "content": "u"}, {"role": "tool", "content": "t"}]"#,
+                r#"[{"role": "user"}]"#,
+                r#"[{"content": "u"}]"#,
+                r#"[{"role": "user", "content": null}]"#,
+                r#"[{"role": "user", "content": [{"type": "text", "text": "u"}]}]"#,
+                r#"[{"role": "user", "content": "u"}, {"role": "assistant", "content": null}]"#,
+                r#"[{"role": "user", "content": "u"}, {"role": "assistant", "content": [7]}]"#,
+                r#"[{"role": "user", "content": "u"},
+                    {"role": "assistant", "content": [{"type": "image", "text": ""}]}]"#,
+                r#"[{"role": "user", "content": "u"},
+                    {"role": "assistant", "content": [{"type": "text"}]}]"#,
+                r#"[{"role": "user", "content": "u"},
+                    {"role": "assistant", "content": "", "function_call": {}}]"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn custom_json_is_an_array_of_two_messages_at_least() {
+        let custom = settings(Kind::Chat, "customjson");
+        check(
+            custom.clone(),
+            r#"[{"role":"user","content":"a","x":1},{"role":"assistant","content":"b"},
+                {"role":"user","content":"c"}]"#,
+            "bos:0 user_start:2 \"a\":2 user_end:2 assistant_start:4 \"b\":5 assistant_end:5 \
+             user_start:2 \"c\":2 user_end:2",
+        );
+        check_declined(
+            &custom,
+            &[
+                r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}"#,
+                r#"[{"role":"user","content":"a"}]"#,
+                r#"[{"role":"system","content":"s"},{"role":"user","content":"a"}]"#,
+                r#"[{"role":"user","content":"a"},{"role":"user","content":"b"}]"#,
+                r#"[{"role":"user"},{"role":"assistant","content":"b"}]"#,
+                r#"[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"}]}]"#,
+                "not json",
+            ],
+        );
+    }
+}

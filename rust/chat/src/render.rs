@@ -59,7 +59,7 @@ impl Dialect {
         }
         let render = |block| self.render_block(encoder, ids, needles, documents, block);
         let blocks = in_threads(documents.blocks(threads), render);
-        let mut rendered = Rendered { offsets: vec![0], ..empty() };
+        let mut rendered = Rendered { offsets: vec![0], ..Rendered::default() };
         for block in blocks {
             rendered.append(block?);
         }
@@ -106,17 +106,6 @@ impl<I: TokenId> Rendered<I> {
     }
 }
 
-fn empty<I>() -> Rendered<I> {
-    Rendered {
-        ids: Vec::new(),
-        labels: Vec::new(),
-        offsets: Vec::new(),
-        declined: Vec::new(),
-        images: Vec::new(),
-        sizes: Vec::new(),
-    }
-}
-
 /// Puts `more` behind `all`; nothing is copied for the first block.
 fn append<T: Copy>(all: &mut Vec<T>, more: Vec<T>) {
     if all.is_empty() {
@@ -150,4 +139,108 @@ fn text_of<'c>(composition: &'c Composition, part: &Part) -> Option<&'c [u8]> {
 
 fn number(count: usize) -> i64 {
     i64::try_from(count).expect("memory is below 2**63 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use nanotok_bpe::{GapRule, GaveUp, Merge, Splitter};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Kind;
+    use crate::testing::{NAMES, settings};
+    use crate::testing::{batch, dialect, documents_of_any_dialect, every_dialect};
+
+    const MERGE: Merge = (97, 98);
+    const FIRST: u32 = 300;
+
+    fn encoder(pattern: &str) -> Encoder {
+        let splitter = Splitter::new(pattern, GapRule::Refuse).unwrap();
+        Encoder::new(splitter, &[MERGE]).unwrap()
+    }
+
+    fn special_ids(first: u32) -> SpecialIds {
+        SpecialIds::new((first..).zip(NAMES).map(|(id, name)| (name.to_owned(), id)))
+    }
+
+    fn render<I: TokenId>(
+        dialect: &Dialect,
+        documents: &[impl AsRef<[u8]>],
+        threads: usize,
+    ) -> Result<Rendered<I>, Error> {
+        let (data, offsets) = batch(documents);
+        let documents = Documents::new(&data, &offsets).unwrap();
+        let needles = Needles::new(&NAMES).unwrap();
+        dialect.render(&encoder(r"\w+|\W+"), &special_ids(FIRST), &needles, documents, threads)
+    }
+
+    #[test]
+    fn a_batch_has_ids_labels_images_and_sizes() {
+        let dialect = dialect(settings(Kind::Vision, "prompt-response"));
+        let documents = [
+            r#"{"prompt": "<image>ab", "response": "<|bos|>", "image_token_counts": [2]}"#,
+            "bad",
+            r#"{"prompt": "é", "response": "<image><|bos|>"}"#,
+            r#"{"prompt": "a<image><image>", "response": ""}"#,
+        ];
+        let rendered: Rendered<u16> = render(&dialect, &documents, 1).unwrap();
+        let [bos, end, image] = [0, 4, 9].map(|number| 300 + number);
+        assert_eq!(rendered.ids[..5], [bos, image, image, 256, u16::from(b'<')]);
+        assert_eq!(rendered.labels[..5], [0, 10, 10, 3, 5]);
+        assert_eq!(rendered.offsets, [0, 12, 12, 30, 35]);
+        assert_eq!(rendered.ids[30..], [bos, u16::from(b'a'), image, image, end]);
+        assert_eq!(rendered.declined, [1]);
+        assert_eq!(rendered.images, [[0, 1, 3], [3, 2, 3], [3, 3, 4]]);
+        assert_eq!(rendered.sizes, [[9, 1], [0, 0], [16, 2], [1, 0]]);
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_split_is_told_by_its_place_in_the_batch() {
+        let dialect = dialect(settings(Kind::Vision, "text"));
+        let (data, offsets) = batch(&[r#"{"text": "aa"}"#, r#"{"text": "a<image>ab"}"#]);
+        let documents = Documents::new(&data, &offsets).unwrap();
+        let needles = Needles::new(&NAMES).unwrap();
+        for threads in [1, 2] {
+            let rendered: Result<Rendered<u32>, _> =
+                dialect.render(&encoder("a"), &special_ids(FIRST), &needles, documents, threads);
+            let expected = Error::Split { document: 1, offset: 1, reason: GaveUp::Gap };
+            assert_eq!(rendered, Err(expected));
+        }
+    }
+
+    #[test]
+    fn ids_fit_the_width_or_are_refused() {
+        let dialect = dialect(settings(Kind::Chat, "gsm8k"));
+        let (data, offsets) = batch(&["x"]);
+        let documents = Documents::new(&data, &offsets).unwrap();
+        let needles = Needles::new(&NAMES).unwrap();
+        let render = |first| {
+            let ids = special_ids(first);
+            dialect.render::<u16>(&encoder("a"), &ids, &needles, documents, 1).map(|it| it.declined)
+        };
+        assert_eq!(render(65536 - 9), Ok(vec![0])); // the other special tokens are of no use here
+        assert_eq!(render(65537 - 9), Err(Error::TooManyTokens { number: 65537, limit: 65536 }));
+    }
+
+    #[test]
+    fn an_empty_batch_has_one_offset() {
+        for settings in every_dialect() {
+            let rendered: Rendered<u32> = render(&dialect(settings), &[""; 0], 3).unwrap();
+            assert_eq!(rendered, Rendered { offsets: vec![0], ..Rendered::default() });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_number_of_threads_renders_the_same(
+            (settings, documents) in documents_of_any_dialect(), threads in 2usize..6,
+        ) {
+            let dialect = dialect(settings);
+            let rendered = render::<u32>(&dialect, &documents, 1).unwrap();
+            prop_assert_eq!(rendered.offsets.len(), documents.len() + 1);
+            prop_assert_eq!(rendered.ids.len(), rendered.labels.len());
+            prop_assert_eq!(rendered.sizes.len(), documents.len());
+            prop_assert_eq!(&rendered, &render(&dialect, &documents, threads).unwrap());
+        }
+    }
 }

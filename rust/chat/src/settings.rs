@@ -126,3 +126,27 @@ fn with_images(settings: &Settings, shape: fn(Vision) -> Shape) -> Shape {
         _ => Shape::Unusable,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_name_belongs_to_a_kind() {
+        let text = Dialect::new(testing::settings(Kind::Chat, "text"));
+        assert_eq!(
+            text.unwrap_err().to_string(),
+            "\"text\" is no dialect of kind chat: there are messages, customjson, sharegpt, gsm8k, \
+             prompt-response"
+        );
+        let gsm8k = Dialect::new(testing::settings(Kind::Vision, "gsm8k"));
+        assert_eq!(
+            gsm8k.unwrap_err().to_string(),
+            "\"gsm8k\" is no dialect of kind vision: there are messages, prompt-response, text"
+        );
+        for settings in testing::every_dialect() {
+            assert!(Dialect::new(settings).is_ok());
+        }
+    }
+}

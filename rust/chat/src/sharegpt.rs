@@ -26,3 +26,44 @@ fn turn(turn: Value<'_>) -> Result<Turn<'_>, Declined> {
         _ => Err(Declined),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Kind;
+    use crate::testing::{check, check_declined, settings};
+
+    #[test]
+    fn turns_have_from_and_value() {
+        let expected = "bos:0 user_start:2 \"s\\n\\nhi\":2 user_end:2 assistant_start:4 \"yo\":5 \
+                        assistant_end:5";
+        for document in [
+            r#"{"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "hi"},
+                {"value": "yo", "from": "gpt", "weight": 1}], "system": null}"#,
+            r#"{"conversations": [{"from": "user", "value": "hi"},
+                {"from": "assistant", "value": "yo"}], "system": "s", "id": 3}"#,
+        ] {
+            check(settings(Kind::Chat, "sharegpt"), document, expected);
+        }
+    }
+
+    #[test]
+    fn other_shapes_are_declined() {
+        let user = r#"{"from": "human", "value": "hi"}"#;
+        check_declined(
+            &settings(Kind::Chat, "sharegpt"),
+            &[
+                &format!("[{user}]"),
+                r#"{"conversations": []}"#,
+                r#"{"conversations": [], "system": "s"}"#,
+                r#"{"conversations": [{"from": "human"}]}"#,
+                r#"{"conversations": [{"from": "tool", "value": "x"}]}"#,
+                r#"{"conversations": [{"from": "human", "value": ["x"]}]}"#,
+                &format!(r#"{{"conversations": [{user}, {user}]}}"#),
+                &format!(r#"{{"conversations": [{user}], "system": 7}}"#),
+                &format!(
+                    r#"{{"conversations": [{{"from": "system", "value": "s"}}, {user}], "system": "s"}}"#
+                ),
+            ],
+        );
+    }
+}

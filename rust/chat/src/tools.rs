@@ -102,3 +102,136 @@ fn code(arguments: Value<'_>) -> Result<Text<'_>, Declined> {
 fn only_code(mut arguments: Object<'_>) -> Result<Text<'_>, Declined> {
     if arguments.len() == 1 { arguments.text("code") } else { Err(Declined) }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check, check_declined, settings};
+    use crate::{Kind, Settings};
+
+    fn messages() -> Settings {
+        settings(Kind::Chat, "messages")
+    }
+
+    /// A conversation: a question, then these messages.
+    fn asked(rest: &str) -> String {
+        format!(r#"[{{"role": "user", "content": "q"}}, {rest}]"#)
+    }
+
+    fn call(id: &str, arguments: &str) -> String {
+        format!(
+            r#"{{"id": "{id}", "type": "function",
+                 "function": {{"name": "python", "arguments": {arguments}}}}}"#
+        )
+    }
+
+    fn calling(content: &str, calls: &[String]) -> String {
+        let calls = calls.join(", ");
+        format!(r#"{{"role": "assistant", {content} "tool_calls": [{calls}]}}"#)
+    }
+
+    fn answer(id: &str, content: &str) -> String {
+        format!(r#"{{"role": "tool", "tool_call_id": "{id}", "content": "{content}"}}"#)
+    }
+
+    const SAID: &str = r#"{"role": "assistant", "content": "so"}"#;
+    const START: &str = "bos:0 user_start:2 \"q\":2 user_end:2 assistant_start:4";
+
+    fn tool(code: &str, output: &str) -> String {
+        format!("python_start:7 {code:?}:7 python_end:7 output_start:8 {output:?}:8 output_end:8")
+    }
+
+    #[test]
+    fn a_call_its_answer_and_what_is_said_then_are_one_turn() {
+        let arguments = [r#"{"code": "1+1"}"#, r#""{\"code\": \"1+1\"}""#];
+        for arguments in arguments {
+            let calling = calling(r#""content": null,"#, &[call("a", arguments)]);
+            let document = asked(&[&calling, &*answer("a", "2"), SAID].join(", "));
+            let expected = format!("{START} {} \"so\":5 assistant_end:5", tool("1+1", "2"));
+            check(messages(), &document, &expected);
+        }
+    }
+
+    #[test]
+    fn calls_of_one_message_are_answered_in_their_order_and_more_may_follow() {
+        let code = r#"{"code": "x"}"#;
+        let both = calling(r#""content": "I","#, &[call("a", code), call("b", code)]);
+        let third = calling(r#""content": "","#, &[call("c", code)]);
+        let document =
+            asked(&[both, answer("a", "1"), answer("b", "2"), third, answer("c", "3")].join(", "));
+        let [one, two, three] = ["1", "2", "3"].map(|output| tool("x", output));
+        check(
+            messages(),
+            &document,
+            &format!("{START} \"I\":5 {one} {two} \"\":5 {three} assistant_end:5"),
+        );
+    }
+
+    #[test]
+    fn an_empty_text_counts_only_after_answers() {
+        let calling = calling(r#""content": "","#, &[call("a", r#"{"code": ""}"#)]);
+        let document = asked(
+            &[
+                &calling,
+                &*answer("a", ""),
+                r#"{"role": "assistant", "content": ""},
+               {"role": "user", "content": "u"}"#,
+            ]
+            .join(", "),
+        );
+        let turn = format!("{START} {} \"\":5 assistant_end:5", tool("", ""));
+        check(messages(), &document, &format!("{turn} user_start:2 \"u\":2 user_end:2"));
+    }
+
+    #[test]
+    fn a_list_of_parts_stands_beside_calls() {
+        let content = r#""content": [{"type": "text", "text": "I"}],"#;
+        let calling = calling(content, &[call("a", r#"{"code": "x"}"#)]);
+        let document = asked(&[calling, answer("a", "1")].join(", "));
+        let expected = format!("{START} \"I\":5 {} assistant_end:5", tool("x", "1"));
+        check(messages(), &document, &expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_declined() {
+        let code = r#"{"code": "x"}"#;
+        let good = calling("", &[call("a", code)]);
+        let answered = |calling: &str| asked(&[calling, &*answer("a", "1")].join(", "));
+        assert!(crate::testing::shown(messages(), &answered(&good)).is_some());
+        let replaced = [("python", "weather"), ("function\",", "tool\","), ("\"id\"", "\"no\"")];
+        for (from, to) in replaced {
+            check_declined(&messages(), &[&answered(&good.replace(from, to))]);
+        }
+        let arguments = [
+            "{}",
+            "null",
+            "[]",
+            r#"{"code": 1}"#,
+            r#"{"code": "x", "b": 1}"#,
+            r#"{"b": "x"}"#,
+            r#""x""#,
+            r#""{\"code\": \"x\"} x""#,
+            r#"{"code": "x", "code": "y"}"#,
+        ];
+        for arguments in arguments {
+            let calling = calling("", &[call("a", arguments)]);
+            check_declined(&messages(), &[&answered(&calling)]);
+        }
+        let two = calling("", &[call("a", code), call("b", code)]);
+        let swapped = [&two, &answer("b", "1"), &answer("a", "1")].map(String::as_str).join(", ");
+        let extra = [&good, &answer("a", "1"), &answer("a", "1")].map(String::as_str).join(", ");
+        check_declined(
+            &messages(),
+            &[
+                &asked(&good),
+                &asked(&answer("a", "1")),
+                &answered(&two),
+                &asked(&swapped),
+                &asked(&extra),
+                &asked(&[&good, SAID].join(", ")),
+                &answered(&good).replace(r#""content": "1""#, r#""content": ["1"]"#),
+                &answered(&good.replace("assistant", "user")),
+                &answered(&calling(r#""content": 7,"#, &[call("a", code)])),
+            ],
+        );
+    }
+}

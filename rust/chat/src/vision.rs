@@ -113,3 +113,115 @@ impl Cut for WithImages<'_> {
         self.grounding.write(page, text, label)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{check, check_declined, settings};
+    use crate::{Kind, Settings};
+
+    fn vision(name: &str) -> Settings {
+        settings(Kind::Vision, name)
+    }
+
+    fn grounded(name: &str) -> Settings {
+        let grounding = ["<|ref|>", "<|grounding|>", "<|ref|>x"].map(str::to_owned).to_vec();
+        Settings { grounding, ..vision(name) }
+    }
+
+    #[test]
+    fn placeholders_of_a_prompt_are_images_and_those_of_the_response_are_text() {
+        let document =
+            r#"{"prompt": "<image>\nOCR", "response": "<image>", "image_token_counts": [5]}"#;
+        let rest = "\"<image>\":5 assistant_end:5";
+        check(
+            vision("prompt-response"),
+            document,
+            &format!("bos:0 image*5:10! \"\\nOCR\":3 {rest}"),
+        );
+        let settings = Settings { train_prompt: false, ..vision("prompt-response") };
+        check(settings, document, &format!("bos:0 image*5:10! \"\\nOCR\":2 {rest}"));
+    }
+
+    #[test]
+    fn empty_texts_of_a_pair_are_none() {
+        let settings = Settings { image_tokens: Some(2), ..vision("prompt-response") };
+        let document = r#"{"text": "<image><image>", "response": ""}"#;
+        check(settings, document, "bos:0 image*2:10! image*2:10! assistant_end:5");
+        let document = r#"{"prompt": "", "response": "", "image_token_counts": []}"#;
+        check(vision("prompt-response"), document, "bos:0 assistant_end:5");
+    }
+
+    #[test]
+    fn a_text_ends_with_the_special_token_if_it_says_so() {
+        let end = "<|assistant_end|>";
+        for (text, expected) in [
+            ("", "bos:0".to_owned()),
+            (end, "bos:0 assistant_end:5".to_owned()),
+            ("docu<image>ment", r#"bos:0 "docu":3 image:10! "ment":3"#.to_owned()),
+            (
+                "a<|assistant_end|>b<|assistant_end|>",
+                format!("bos:0 \"a{end}b\":3 assistant_end:5"),
+            ),
+            ("x<|assistant_end|> ", format!("bos:0 \"x{end} \":3")),
+        ] {
+            check(vision("text"), &format!(r#"{{"text": "{text}"}}"#), &expected);
+        }
+    }
+
+    #[test]
+    fn grounding_is_found_where_it_is_asked_for() {
+        let text = r#"{"text": "<|grounding|>L <|ref|>xy<|ref|><|gr<|assistant_end|>"}"#;
+        check(
+            grounded("text"),
+            text,
+            "bos:0 grounding:3 \"L \":3 ref|>x:3 \"y\":3 ref:3 \"<|gr\":3 assistant_end:5",
+        );
+        let parts = "\"<|grounding|>L <|ref|>xy<|ref|><|gr\":3 assistant_end:5";
+        check(vision("text"), text, &format!("bos:0 {parts}"));
+        let pair = r#"{"prompt": "<|ref|>", "response": "<|ref|>"}"#;
+        check(grounded("prompt-response"), pair, "bos:0 ref:3 ref:5 assistant_end:5");
+    }
+
+    #[test]
+    fn images_of_a_conversation_are_the_users() {
+        let document = r#"{"messages": [{"role": "system", "content": "<image>"},
+            {"role": "user", "content": "<image> a"}, {"role": "assistant", "content": [
+            {"type": "text", "text": "<image><|ref|>"}, {"type": "python", "text": "<|ref|>"}]},
+            {"role": "user", "content": ""}], "image_token_counts": [2, 3]}"#;
+        check(
+            grounded("messages"),
+            document,
+            "bos:0 user_start:2 image*2:10! \"\\n\\n\":2 image*3:10! \" a\":2 user_end:2 \
+             assistant_start:4 \"<image>\":5 ref:5 python_start:7 \"<|ref|>\":7 python_end:7 \
+             assistant_end:5 user_start:2 \"\":2 user_end:2",
+        );
+        let array = r#"[{"role": "user", "content": "<image>"}]"#;
+        check(vision("messages"), array, "bos:0 user_start:2 image:10! user_end:2");
+    }
+
+    #[test]
+    fn counts_that_are_not_those_of_the_images_are_declined() {
+        for counts in ["[2]", "[2, 2, 2]", "[2, 0]", "2", "[]", "[2, null]"] {
+            let pair = format!(
+                r#"{{"prompt": "<image> <image>", "response": "", "image_token_counts": {counts}}}"#
+            );
+            let text = format!(r#"{{"text": "<image> <image>", "image_token_counts": {counts}}}"#);
+            let messages = format!(
+                r#"{{"messages": [{{"role": "user", "content": "<image> <image>"}}],
+                    "image_token_counts": {counts}}}"#
+            );
+            check_declined(&vision("prompt-response"), &[&pair]);
+            check_declined(&vision("text"), &[&text]);
+            check_declined(&vision("messages"), &[&messages]);
+        }
+        check_declined(&vision("text"), &[r#"{"text": "x", "image_token_counts": [4]}"#]);
+    }
+
+    #[test]
+    fn settings_that_cannot_be_used_decline_every_document() {
+        let document = [r#"{"text": "x"}"#];
+        check_declined(&Settings { image_token: None, ..vision("text") }, &document);
+        check_declined(&Settings { image_tokens: Some(0), ..vision("text") }, &document);
+        check_declined(&Settings { grounding: vec![String::new()], ..vision("text") }, &document);
+    }
+}

@@ -1,5 +1,7 @@
-//! What the fuzz targets share: patterns, programs that write documents, and plain twins of the core.
+//! What the fuzz targets share: patterns, programs that write documents, JSON documents, and plain twins of
+//! the core.
 
+pub mod documents;
 pub mod naive;
 pub mod patterns;
 pub mod program;
