@@ -351,7 +351,7 @@ class Encoder:
 
         Raises:
             TokenizerError: `wide` is False and there are more than 65,536 ids; offsets fall or
-                leave the data, or there are none; a special token has no name.
+                leave the data, or there are none; the name of a special token is empty.
             SplitError: A text cannot be split (names its document and the byte offset in the text).
         """
 

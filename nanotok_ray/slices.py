@@ -20,6 +20,10 @@ from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
 
+_BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
+"""A line that asks for images may become a million tokens."""
+
+
 @dataclass(slots=True)
 class SliceReading:
     """One pass over a slice. Iterate once, then read the account.
@@ -56,6 +60,7 @@ class SliceReading:
                 column=self.slice.column,
                 id_column=self.slice.id_column if self.with_document_ids else None,
                 max_document_bytes=self.max_document_bytes,
+                batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
             )
             for batch in reader:
                 own = self._own(batch)

@@ -19,7 +19,7 @@ from nanotok_ray.segments import Composed, Segment
 PLACEHOLDER: Final = "<image>"
 """What stands for an image in a text, whatever the special token is called."""
 
-MAX_IMAGE_TOKENS: Final = 2**24
+MAX_IMAGE_TOKENS: Final = 2**20
 """Tokens of all images of a document: a line of JSON could ask for more than any memory holds."""
 
 _END: Final = "<|assistant_end|>"

@@ -174,51 +174,36 @@ impl Memory {
         out: &mut Out<I>,
         after_text: &mut impl FnMut(&mut Out<I>),
     ) {
-        let Window { ends, .. } = window;
-        let mut start = window.start;
-        let mut texts = window.texts.as_slice();
-        let mut end_texts = |done, start, out: &mut Out<I>| {
-            while let Some((_, rest)) = texts.split_first().filter(|&(&text, _)| text == done) {
-                texts = rest;
+        let ends = window.ends.as_slice();
+        let mut keys = Keys::default();
+        let mut asked = window.start;
+        for (at, &end) in ends.iter().take(AHEAD).enumerate() {
+            self.ask(&mut keys, at, data, mem::replace(&mut asked, end), end);
+        }
+        let (mut start, mut done) = (window.start, 0);
+        let stops = window.texts.iter().map(|&text| (text, true));
+        for (stop, is_text) in stops.chain([(ends.len(), false)]) {
+            out.reserve(window.end() - start);
+            for at in done..stop {
+                let (short, place) = (keys.shorts[at % AHEAD], keys.places[at % AHEAD]);
+                if let Some(&end) = ends.get(at + AHEAD) {
+                    self.ask(&mut keys, at + AHEAD, data, mem::replace(&mut asked, end), end);
+                }
+                let Some(&end) = ends.get(at) else { break };
+                let from = mem::replace(&mut start, end);
+                if short == Short::default() {
+                    self.encode_long(source, &data[from..end], place as u64, out);
+                    continue;
+                }
+                match self.short.get(place, short) {
+                    0 => self.encode_new(source, &data[from..end], short, out),
+                    packed => out.push_packed(self.packing, packed),
+                }
+            }
+            done = stop;
+            if is_text {
                 after_text(out);
             }
-            out.reserve(window.end() - start);
-            texts.first().copied().unwrap_or(usize::MAX)
-        };
-        let mut text = end_texts(0, start, out);
-        let mut keys = Keys::default();
-        let mut asked = start;
-        let steps = if ends.is_empty() { 0 } else { ends.len() + AHEAD };
-        for at in 0..steps {
-            let key = (keys.shorts[at % AHEAD], keys.places[at % AHEAD]);
-            if let Some(&end) = ends.get(at) {
-                self.ask(&mut keys, at, data, mem::replace(&mut asked, end), end);
-            }
-            let Some(now) = at.checked_sub(AHEAD) else { continue };
-            let Some(&end) = ends.get(now) else { continue };
-            self.encode_span(source, data, (mem::replace(&mut start, end), end), key, out);
-            if now + 1 == text {
-                text = end_texts(now + 1, start, out);
-            }
-        }
-    }
-
-    /// Appends the ids of the span `data[start..end]`, which is looked up by `key`.
-    #[inline]
-    fn encode_span<I: TokenId>(
-        &mut self,
-        source: Source<'_>,
-        data: &[u8],
-        (start, end): (usize, usize),
-        (short, place): (Short, usize),
-        out: &mut Out<I>,
-    ) {
-        if short == Short::default() {
-            return self.encode_long(source, &data[start..end], place as u64, out);
-        }
-        match self.short.get(place, short) {
-            0 => self.encode_new(source, &data[start..end], short, out),
-            packed => out.push_packed(self.packing, packed),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::declined::Declined;
 use crate::json::Value;
 
 /// Tokens of all images of a document: a line of JSON could ask for more than any memory holds.
-const MAX_TOKENS: u32 = 1 << 24;
+const MAX_TOKENS: u32 = 1 << 20;
 
 /// The counts of the images that are still to come.
 #[derive(Debug)]

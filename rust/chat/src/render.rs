@@ -117,13 +117,16 @@ fn append<T: Copy>(all: &mut Vec<T>, more: Vec<T>) {
 
 /// For each document: bytes of its texts, and occurrences of needles in them.
 fn sizes(composition: &Composition, needles: &Needles) -> Vec<[i64; 2]> {
+    // Texts are back to back: where all of them together hold none, nor does any.
+    let are_there = needles.count(&composition.data) > 0;
     let mut first = 0;
     let ends = composition.ends.iter();
     ends.map(|&end| {
         let parts = &composition.parts[first..end];
         first = end;
         parts.iter().filter_map(|part| text_of(composition, part)).fold([0, 0], |sizes, text| {
-            let seen = i64::try_from(needles.count(text)).expect("memory is below 2**63 bytes");
+            let seen = if are_there { needles.count(text) } else { 0 };
+            let seen = i64::try_from(seen).expect("memory is below 2**63 bytes");
             [sizes[0] + number(text.len()), sizes[1] + seen]
         })
     })
