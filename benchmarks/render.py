@@ -1,9 +1,11 @@
 """Rendering conversations, beside upstream's method and beside encoding the same texts plainly.
 
     python benchmarks/render.py --learn 'english/*.parquet' --chats 'chat/*.jsonl' [--save]
+    python benchmarks/render.py --learn 'english/*.parquet' --made 'more/*.parquet' [--save]
 
-A tokenizer is learned from the parquet files; the conversations are JSON lines. Three engines, one
-thread each, in fresh processes that take turns:
+A tokenizer is learned from the parquet files; the conversations are JSON lines, or made of the
+paragraphs of other parquet files, four messages each, where more of them are wanted. Three engines,
+one thread each, in fresh processes that take turns:
 
   nanotok_ray   JSON lines to ids, labels and offsets, in batches as the job makes them
   reference     nanochat's way: json.loads, its rendering in Python, tiktoken's encode_ordinary
@@ -16,6 +18,7 @@ results/render.jsonl.
 """
 
 import argparse
+import json
 import tempfile
 from functools import partial
 from glob import glob
@@ -34,11 +37,10 @@ PASSES = ("first", "third")
 def main() -> None:
     """Measure what the command line names."""
     options = parse()
-    learn, chats = (sorted(map(Path, glob(each))) for each in (options.learn, options.chats))  # noqa: PTH207 - absolute globs
-    assert learn, f"--learn {options.learn!r} matches no file"
-    assert chats, f"--chats {options.chats!r} matches no file"
+    learn, timed = files_of(options.learn), files_of(options.chats or options.made)
     with tempfile.TemporaryDirectory() as name:
         Tokenizer.train_from_iterator(read_texts(learn), options.vocab_size).save(name)
+        chats = timed if options.chats else [make_chats(read_texts(timed), Path(name))]
         works = {
             engine: partial(fresh, "one_render.py", engine, name, *chats) for engine in ENGINES
         }
@@ -46,7 +48,7 @@ def main() -> None:
     assert_same({name: runs[name] for name in ENGINES[:2]}, "answer", "ids and masks")
     assert_same(runs, "text_bytes", "bytes of texts")
     told = [told_of(runs, which) for which in PASSES]
-    row = about("render", [path.stem for path in chats], ("tiktoken",))
+    row = about("render", [f"{path.parent.name}/{path.stem}" for path in timed], ("tiktoken",))
     finish(row | {"repeats": options.repeats, "passes": told}, save=options.save)
 
 
@@ -54,11 +56,32 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--learn", required=True, metavar="GLOB", help="parquet files of texts")
-    parser.add_argument("--chats", required=True, metavar="GLOB", help="JSON lines of messages")
+    chats = parser.add_mutually_exclusive_group(required=True)
+    chats.add_argument("--chats", metavar="GLOB", help="JSON lines of messages")
+    chats.add_argument("--made", metavar="GLOB", help="parquet files to make conversations of")
     parser.add_argument("--vocab-size", type=int, default=32768)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--save", action="store_true", help="add to results/render.jsonl")
     return parser.parse_args()
+
+
+def files_of(pattern: str) -> list[Path]:
+    """Give the files of a glob."""
+    files = sorted(map(Path, glob(pattern)))  # noqa: PTH207 - absolute globs
+    assert files, f"{pattern!r} matches no file"
+    return files
+
+
+def make_chats(texts: list[str], folder: Path) -> Path:
+    """Write conversations of four paragraphs each."""
+    paragraphs = [each for text in texts for each in text.split("\n\n") if each.strip()]
+    path = folder / "made.jsonl"
+    with path.open("w") as file:
+        for start in range(0, len(paragraphs) - 3, 4):
+            said = zip(("user", "assistant") * 2, paragraphs[start : start + 4], strict=True)
+            messages = [{"role": role, "content": content} for role, content in said]
+            file.write(json.dumps(messages, ensure_ascii=False) + "\n")
+    return path
 
 
 def told_of(runs: dict[str, list[Figures]], which: str) -> dict[str, Any]:

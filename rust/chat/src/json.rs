@@ -44,7 +44,7 @@ impl<'d> Value<'d> {
     ///
     /// Nesting over 128, numbers beyond a double and escapes of lone surrogates are declined anywhere.
     pub(crate) fn read(document: &'d [u8]) -> Result<Self, Declined> {
-        let text = std::str::from_utf8(document).map_err(|_| Declined)?;
+        let text = simdutf8::basic::from_utf8(document).map_err(|_| Declined)?;
         serde_json::from_str(text).map_err(|_| Declined)
     }
 
