@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cluster.job import prepare
-from nanotok_ray.dialects import Dialect, segments_of
+from nanotok_ray.cluster.stages import count_work
+from nanotok_ray.cluster.training import training_of
+from nanotok_ray.dialects import Dialect, message_texts, segments_of
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.segments import compose
@@ -148,6 +151,33 @@ def test_vision_documents_of_every_dialect_become_what_the_plain_reading_says(
     assert result.values["roles"].get("image", 0) == written
     assert verify_output(Folder(out), masks=True).problems == []
     assert verify_output(Folder(out), deep=True).problems == []
+
+
+@pytest.mark.parametrize("grounding", [False, True])
+def test_what_is_counted_is_what_is_encoded(tmp_path, grounding):
+    rows = VISION["prompt-response"]
+    write(tmp_path / "pages/a.jsonl", rows, "jsonl")
+    source = settings(
+        "pages",
+        'kind = "vision"',
+        f'paths = ["{tmp_path}/pages"]',
+        f"grounding = {str(grounding).lower()}",
+        "count = true",
+    )
+    recipe = job(tmp_path, [source], f"output.work={tmp_path}/work")
+    training = training_of(recipe, make_plan(recipe))
+    (work,) = (training.work(each) for each in training.slices if each.source == "pages")
+    count_work(work)
+    record = json.loads((tmp_path / f"work/{work.name}.json").read_text())
+    dialect = Dialect(
+        kind="vision",
+        name="prompt-response",
+        image_token="<image>",
+        grounding=GROUNDING if grounding else (),
+    )
+    own = [text for row in rows for text in message_texts(json.dumps(row).encode(), dialect)]
+    assert record["texts"] == len(own)
+    assert record["text_bytes"] == sum(len(text.encode()) for text in own)
 
 
 def test_documents_too_long_or_with_nothing_to_train_on_are_dropped_and_listed(

@@ -13,6 +13,7 @@ from nanotok_ray.manifest import key_of
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.plan import Plan, Slice
 from nanotok_ray.recipe import Recipe, SourceRecipe
+from nanotok_ray.special_tokens import GROUNDING
 
 LEARN_FORMAT = "nanotok-learn 3"
 
@@ -24,6 +25,7 @@ class Training:
     recipe: Recipe
     slices: tuple[Slice, ...]
     settings: CountSettings
+    """Of sources whose texts hold no special tokens."""
 
     @property
     def key(self) -> str:
@@ -32,7 +34,7 @@ class Training:
         return key_of(
             {
                 "format": LEARN_FORMAT,
-                "counts": [self.settings.key(each) for each in self.slices],
+                "counts": [self.settings_of(each).key(each) for each in self.slices],
                 "max_chars": self.recipe.limits.max_chars,
                 "vocab_size": own.vocab_size,
                 "special_tokens": list(own.learned_special_tokens),
@@ -43,9 +45,14 @@ class Training:
             }
         )
 
+    def settings_of(self, each: Slice) -> CountSettings:
+        """Give how a slice is counted: the texts that will be encoded, special tokens cut out."""
+        source = next(own for own in self.recipe.sources if own.name == each.source)
+        return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
+
     def work(self, each: Slice, *, budget: int | None = None) -> CountWork:
         """Give the counting of one slice, with a budget of code points if it has one."""
-        settings = self.settings
+        settings = self.settings_of(each)
         if budget is not None:
             settings = replace(settings, budget=budget)
         return CountWork(slice=each, settings=settings, work=self.recipe.output.work)
