@@ -311,6 +311,14 @@ def test_what_a_reason_repeats_of_a_document_is_cut_but_not_the_error():
     assert len(reason) < 300
 
 
+def test_what_a_reason_repeats_of_a_document_is_one_line_that_terminals_and_files_can_take():
+    document = rb'[{"role": "\ud800\u001b[31m\n\u00e9", "content": "a"}]'
+    with pytest.raises(AssertionError) as caught:
+        segments_of(document, MESSAGES)
+    reason = reason_of(caught.value)
+    assert reason == "Message 0 is from \\ud800\\x1b[31m\\n\u00e9 but should be from user"
+
+
 @pytest.mark.parametrize("place", ["role", "type"])
 def test_a_value_nested_too_deeply_to_be_quoted_is_malformed_not_a_crash(place):
     quoted = {
