@@ -22,6 +22,7 @@ from nanotok_ray.recipe import (
 from nanotok_ray.recipe.parse import build_recipe
 from nanotok_ray.recipe.sizes import parse_size
 from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.vision import MAX_IMAGE_TOKENS
 
 SMALL = """
 [[source]]
@@ -268,6 +269,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "leave it out"]),
         ({"kind": "vision", "image_token": ""}, ["source.web.image_token is empty"]),
         ({"kind": "vision", "image_tokens": 0}, ["source.web.image_tokens = 0", "1 to"]),
+        ({"kind": "vision", "image_tokens": MAX_IMAGE_TOKENS + 1}, [f"1 to {MAX_IMAGE_TOKENS}"]),
         ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),
         ({"append": ["<s>"]}, ["source.web.append", "'<s>'"]),
         ({"count": False}, ["count = true", "tokenizer.path"]),

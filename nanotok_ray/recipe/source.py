@@ -23,7 +23,7 @@ _VISION_DEFAULTS = {
     "grounding": False,
     "train_prompt": True,
 }
-_MOST_IMAGE_TOKENS = 2**31 - 1  # lengths in the document index are int32
+_MOST_IMAGE_TOKENS = 2**20  # those of all images of a document, as `vision` has it
 _SMALLEST_WEIGHT = Decimal("0.000001")
 _LARGEST_WEIGHT = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
