@@ -19,7 +19,6 @@ from nanotok_ray.quarantine import MAX_ID_CHARS, SKIPPED, Quarantined, Quarantin
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
-
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """A line that asks for images may become a million tokens."""
 

@@ -4,6 +4,7 @@ Quarantines what cannot be used, does with documents that are too long or have n
 what the recipe says, and keeps the account that the record states. Knows no files.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -176,14 +177,11 @@ class Renderer:
         own.special_text += int(rendered.sizes[keeping.kept, 1].sum())
         own.trainable_tokens += int(np.count_nonzero(keeping.labels & np.uint8(1)))
         own.images += len(keeping.images)
-        for name, count in zip(ROLES, _role_counts(keeping.labels), strict=True):
-            if count:
-                own.roles[name] = own.roles.get(name, 0) + count
-        numbers, counts = np.unique(
-            keeping.ids[keeping.ids >= self.tokenizer.num_text_ids], return_counts=True
-        )
+        for number, count in _counts(keeping.labels).items():
+            name = ROLES[number >> 1]
+            own.roles[name] = own.roles.get(name, 0) + count
         names = {number: name for name, number in self.tokenizer.special_tokens.items()}
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        for number, count in _counts(keeping.ids, least=self.tokenizer.num_text_ids).items():
             own.add_special(names[number], count)
 
     def _account_texts(self, documents: Documents) -> None:
@@ -195,14 +193,18 @@ class Renderer:
             self.account.add_special(name, len(documents))
 
 
-def _role_counts(labels: npt.NDArray[np.uint8]) -> list[int]:
-    """Count the labels of each role, in the order of `ROLES`."""
-    total = np.zeros(len(ROLES), dtype=np.int64)
-    for start in range(0, len(labels), _BLOCK):  # numpy counts copies of 8 bytes each
-        roles = labels[start : start + _BLOCK] >> np.uint8(1)
-        total += np.bincount(roles, minlength=len(ROLES))
-    counts: list[int] = total.tolist()
-    return counts
+def _counts(values: npt.NDArray[np.unsignedinteger], *, least: int = 0) -> dict[int, int]:
+    """Count how often each number from `least` on is there; numbers are not far above it.
+
+    >>> _counts(np.array([7, 3, 9, 7], np.uint16), least=4)
+    {7: 2, 9: 1}
+    """
+    counts: Counter[int] = Counter()
+    for start in range(0, len(values), _BLOCK):  # numpy counts copies of 8 bytes each
+        block = values[start : start + _BLOCK]
+        found = np.bincount(block[block >= least] - least if least else block).tolist()
+        counts.update({least + number: count for number, count in enumerate(found) if count})
+    return dict(sorted(counts.items()))
 
 
 def _too_many(length: int) -> str:
