@@ -21,7 +21,7 @@ from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
 
 LONGEST_CONVERSATION = 1 << 20
-"""UTF-8 bytes of its texts; longer ones are decoded, but not encoded again."""
+"""Characters of its texts; longer ones are decoded, but not encoded again."""
 
 LONG_CONVERSATION = "a conversation above 1 MiB"
 
@@ -59,19 +59,19 @@ class ComposedProver:
             return "it has no mask of its length"
         segments = segments_of(document, dialect)
         is_cut = self._limit is not None and len(ids) == self._limit
-        wanted = _spelled(segments), _spelled([each for each in segments if each.mask])
-        decoded = (self._tables.spelled(own.tolist()) for own in (ids, ids[mask == 1]))
-        for text, own in zip(wanted, decoded, strict=True):
-            if own != (text[: len(own)] if is_cut else text):
+        trained = [each for each in segments if each.mask]
+        for expected, own in ((segments, ids), (trained, ids[mask == 1])):
+            text, decoded = _spelled(expected), self._tables.spelled(own)
+            if decoded != (text[: len(decoded)] if is_cut else text):
                 return "its ids, or those under mask 1, do not decode to its messages"
         places = [] if images is None else [(start, end) for start, end in images.tolist()]
-        return self._rendering_problem(segments, ids.tolist(), mask.tolist(), places)
+        return self._rendering_problem(segments, ids, mask, places)
 
     def _rendering_problem(
         self,
         segments: Sequence[Segment],
-        ids: list[int],
-        mask: list[int],
+        ids: Ids,
+        mask: npt.NDArray[np.uint8],
         images: list[tuple[int, int]],
     ) -> str | None:
         answers = self._answers(segments)
@@ -83,7 +83,7 @@ class ComposedProver:
         limit = self._limit
         if images != expected.images:
             return f"its images are at {images}, rendered with tiktoken at {expected.images}"
-        if (ids, mask) != (expected.ids[:limit], expected.mask[:limit]):
+        if (ids.tolist(), mask.tolist()) != (expected.ids[:limit], expected.mask[:limit]):
             silence = disagreement(self._tokenizer)
             if silence is None:
                 return "rendered with tiktoken it has other ids or another mask"
@@ -94,12 +94,12 @@ class ComposedProver:
 
     def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | Silence:
         """Give tiktoken's ids of each text, or why it has none of one of them."""
-        texts = [to_utf8(each.text).decode() for each in segments if not each.is_special]
+        texts = [each.text for each in segments if not each.is_special]
         if sum(map(len, texts)) > LONGEST_CONVERSATION:
             return Silence(LONG_CONVERSATION)
         answers: list[list[int]] = []
         for text in texts:
-            answer = self._tables.opinion.ids(text)
+            answer = self._tables.opinion.ids(to_utf8(text).decode())
             if isinstance(answer, Silence):
                 return answer
             answers.append(answer)

@@ -1,5 +1,6 @@
 """What proving needs of a tokenizer: plain tables of its ids, and tiktoken's opinion of it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,7 +9,10 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.shards.second_opinion import SecondOpinion
+from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
+
+_BLOCK = 1 << 20  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +27,16 @@ class ProofTables:
     splitter: _core.Splitter
     opinion: SecondOpinion
 
-    def spelled(self, ids: list[int]) -> bytes:
+    def spelled(self, ids: Ids) -> bytes:
         """Give the bytes that ids stand for."""
-        return b"".join(map(self.spelling.__getitem__, ids))
+        spelling = self.spelling.__getitem__
+        return b"".join(b"".join(map(spelling, block.tolist())) for block in blocks(ids))
+
+
+def blocks(ids: Ids) -> Iterator[Ids]:
+    """Give ids in parts, so that what is worked out for each takes little memory."""
+    for start in range(0, len(ids), _BLOCK):
+        yield ids[start : start + _BLOCK]
 
 
 @lru_cache(maxsize=2)

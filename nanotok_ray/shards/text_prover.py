@@ -5,14 +5,14 @@ and decoder, except that a piece of a long text is cut where the core cuts spans
 files, nor which documents are looked at.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.shards.proof_count import ProofCount
-from nanotok_ray.shards.proof_tables import proof_tables
+from nanotok_ray.shards.proof_tables import blocks, proof_tables
 from nanotok_ray.shards.sample import WINDOW_BYTES
 from nanotok_ray.shards.second_opinion import Silence, disagreement
 from nanotok_ray.shards.settings import ShardSettings
@@ -22,7 +22,7 @@ from nanotok_ray.tokenizer import Tokenizer
 LONG_SPAN = "a span above 64 KiB"
 LOOKS_FURTHER = "the pattern looks past the piece"
 
-_BLOCK = 1 << 20  # tokens whose lengths are summed at a time
+_SEED_BYTES = 1 << 20  # of a long document, so many say where to look
 _MIDDLE = 4096
 
 
@@ -56,7 +56,7 @@ class TextProver:
         own = ids[len(before) : end]
         if len(own) and int(own.max()) >= self._tables.num_tokens:
             return f"its ids hold {int(own.max())}, which is no id of text"
-        found = sum(int(self._tables.lengths[each].sum()) for each in _blocks(own))
+        found = sum(int(self._tables.lengths[each].sum()) for each in blocks(own))
         if found != len(document):
             return f"its ids stand for {found:,} bytes, it has {len(document):,}"
         return self._piece_problem(document, own)
@@ -76,14 +76,14 @@ class TextProver:
         first, last = (_token_at(self._tables.lengths, own, place) for place in (start, stop))
         if first is None or last is None:
             return f"a token crosses the border of a span, at byte {start} or {stop}"
-        piece, ids = document[start:stop].tobytes(), own[first:last].tolist()
+        piece, ids = document[start:stop].tobytes(), own[first:last]
         if self._tables.spelled(ids) != piece:
             return f"bytes {start} to {stop} are not what its ids decode to"
         answer = self._tables.opinion.ids(piece.decode())
         if isinstance(answer, Silence):
             self._silent(answer)
             return None
-        if answer != ids:
+        if answer != ids.tolist():
             return self._explain(piece, edges, is_whole=len(piece) == len(document))
         self._count.encoded_again += 1
         return None
@@ -91,8 +91,8 @@ class TextProver:
     def _tokens_problem(self, document: npt.NDArray[np.uint8], own: Ids) -> str | None:
         """Decode some tokens in the middle of a document that has no span short enough."""
         first = len(own) // 2
-        start = sum(int(self._tables.lengths[each].sum()) for each in _blocks(own[:first]))
-        spelled = self._tables.spelled(own[first : first + _MIDDLE].tolist())
+        start = sum(int(self._tables.lengths[each].sum()) for each in blocks(own[:first]))
+        spelled = self._tables.spelled(own[first : first + _MIDDLE])
         if spelled != document[start : start + len(spelled)].tobytes():
             return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
         self._silent(Silence(LONG_SPAN))
@@ -114,15 +114,9 @@ class TextProver:
         self._count.not_encoded_again[silence.reason] += 1
 
 
-def _blocks(ids: Ids) -> Iterator[Ids]:
-    """Give ids in parts, so that what is worked out for each takes little memory."""
-    for start in range(0, len(ids), _BLOCK):
-        yield ids[start : start + _BLOCK]
-
-
 def _place(document: npt.NDArray[np.uint8]) -> int:
     """Give where to look into a long document: anywhere, but always the same."""
-    seed = len(document).to_bytes(8, "little") + document[:_BLOCK:97].tobytes()
+    seed = len(document).to_bytes(8, "little") + document[:_SEED_BYTES:97].tobytes()
     return _core.hash64(seed) % (len(document) - WINDOW_BYTES + 1)
 
 
@@ -133,7 +127,7 @@ def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, place: int) -> int | Non
     2
     """
     number = 0
-    for block in _blocks(ids):
+    for block in blocks(ids):
         if place == 0:
             break
         ends = np.cumsum(lengths[block], dtype=np.int64)
