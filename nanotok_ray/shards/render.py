@@ -18,7 +18,7 @@ from nanotok_ray.rendering import BatchRenderer, RenderedBatch
 from nanotok_ray.segments import ROLES
 from nanotok_ray.shards.keeping import Keeping
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.sink import Ids
+from nanotok_ray.shards.sink import ILLUSTRATED, Ids
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
@@ -148,7 +148,7 @@ class Renderer:
         if not len(keeping.kept):
             return None
         self._account_labels(rendered, keeping)
-        is_vision = self.reading.slice.kind == "vision"
+        has_images = self.reading.slice.kind in ILLUSTRATED
         return self._rendered(
             piece,
             batch,
@@ -156,7 +156,7 @@ class Renderer:
             ids=keeping.ids,
             lengths=keeping.lengths,
             mask=keeping.labels & np.uint8(1),
-            images=keeping.images if is_vision else None,
+            images=keeping.images if has_images else None,
         )
 
     def _batch_renderer(self, piece: int) -> BatchRenderer:

@@ -18,7 +18,7 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.prover import Prover
-from nanotok_ray.shards.sink import MASKED
+from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import read_piece
 from nanotok_ray.storage import Folder, open_input
@@ -144,7 +144,7 @@ class _Written:
         first, last = self._positions[name][number : number + 2].tolist()
         ids = self._read(f"{name}.bin", first, last, self._item_bytes)
         mask = self._read(f"{name}.mask", first, last, 1) if self._kind in MASKED else None
-        return ids, mask, self._images_of(name, number) if self._kind == "vision" else None
+        return ids, mask, self._images_of(name, number) if self._kind in ILLUSTRATED else None
 
     def _images_of(self, name: str, number: int) -> npt.NDArray[np.int32]:
         if name not in self._images:
