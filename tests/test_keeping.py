@@ -1,16 +1,22 @@
 """What is kept of a rendered batch: by length, by what is trained on; against a plain twin."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from nanotok_ray.rendering import RenderedBatch
 from nanotok_ray.shards import keeping as module
 from nanotok_ray.shards.keeping import Keeping
 from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.tokenizer import Tokenizer
+from tests.test_chat import conversations
+
+TOKENIZER = Tokenizer.train_from_iterator([], vocab_size=265)
 
 
 def settings(**rules):
@@ -100,6 +106,18 @@ def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
     ]
     assert found.too_long == len(long)
     assert found.cut == (len([n for n in long if n in kept]) if too_long == "cut" else 0)
+
+
+@examples(max_examples=25)  # of about 60 places each
+@given(st.lists(conversations(), min_size=1, max_size=3))
+def test_a_cut_at_every_place_is_nanochats(talks):
+    rendered = TOKENIZER.render_batch([json.dumps(each) for each in talks])
+    for limit in range(1, int(np.diff(rendered.offsets).max()) + 2):
+        found = Keeping.of(rendered, settings(max_tokens=limit, too_long="cut"))
+        expected = [TOKENIZER.render_conversation(each, max_tokens=limit) for each in talks]
+        assert found.ids.tolist() == [number for ids, _ in expected for number in ids]
+        assert (found.labels & 1).tolist() == [flag for _, mask in expected for flag in mask]
+        assert found.lengths.tolist() == [len(ids) for ids, _ in expected]
 
 
 def test_documents_with_nothing_to_train_on_are_counted_whatever_becomes_of_them():

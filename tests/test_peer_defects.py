@@ -208,7 +208,8 @@ def test_conversations_are_not_cut_unless_asked_and_cuts_are_counted(job, tmp_pa
         + f'\n[[source]]\nname = "chats"\nkind = "chat"\npaths = ["{tmp_path}/chats"]\n'
     )
     for limit, cut in ((None, 0), (100, 1)):
-        options = [] if limit is None else ["--set", f"limits.max_tokens={limit}"]
+        cutting = ["--set", f"limits.max_tokens={limit}", "--set", "limits.too_long=cut"]
+        options = [] if limit is None else cutting
         assert main(["prepare", str(recipe), *options]) == 0
         manifest = json.loads((tmp_path / "out/manifest.json").read_text())
         assert manifest["totals"]["all"]["truncated"] == cut
