@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.dialects import Dialect, message_texts, segments_of
@@ -230,8 +231,23 @@ def test_special_tokens_spelled_out_are_counted_and_stay_text(tmp_path, in_proce
 def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_process):
     write(tmp_path / "pages/a.jsonl", VISION["text"], "jsonl")
     source = settings("pages", 'kind = "vision"', f'paths = ["{tmp_path}/pages"]')
-    with pytest.raises(RecipeError, match=r"none of the special tokens <image>, <\|image\|>"):
-        prepare(job(tmp_path, [source]))
+    wrong = job(tmp_path, [source])
+    for command in (prepare, plan_job):
+        with pytest.raises(RecipeError, match=r"none of the special tokens <image>, <\|image\|>"):
+            command(wrong)
+    assert not (tmp_path / "out").exists()  # found before anything is learned
+    train_tokenizer(wrong)
+    with pytest.raises(RecipeError, match="none of the special tokens"):
+        tokenize_corpus(wrong)
+
+
+def test_masks_of_a_parquet_with_an_id_column_are_verified(tmp_path, in_process):
+    rows = [{"id": str(number), "messages": SAID} for number in range(3)]
+    write(tmp_path / "chats/a.parquet", rows, "parquet")
+    source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]', 'id_column = "id"')
+    prepare(job(tmp_path, [source]))
+    result = verify_output(Folder(str(tmp_path / "out")), masks=True)
+    assert (result.problems, result.sampled) == ([], 3)
 
 
 def test_texts_of_conversations_count_when_asked_for(tmp_path, in_process):

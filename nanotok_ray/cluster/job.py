@@ -11,6 +11,7 @@ from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.run import Run, Start
+from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
 from nanotok_ray.cluster.train import finished_tokenizer
@@ -45,6 +46,7 @@ def prepare(
     Raises:
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
+    check_special_tokens(recipe)
     start = Start("prepare", workers=workers, resplit=resplit, watch=StageTimes(on_event))
     return looking_again(recipe.output.path, lambda: _prepare(_Job.of(recipe, start)))
 

@@ -12,6 +12,7 @@ from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
 from nanotok_ray.cluster.max_chars import next_round
 from nanotok_ray.cluster.outlook_text import outlook_text
+from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.smaller import missing_sizes
 from nanotok_ray.cluster.stages import CountWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
@@ -46,6 +47,8 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
     Raises:
         NanotokError: what the job itself would raise before it starts.
     """
+    if command == "prepare":
+        check_special_tokens(recipe)
     out = Folder(recipe.output.path)
     plan = plan_for(recipe, out, resplit=resplit)
     values: dict[str, Any] = {

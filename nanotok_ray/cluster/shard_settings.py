@@ -1,7 +1,10 @@
 """What the shards of a source depend on: from its recipe, the limits, and the tokenizer there is.
 
-Checks that the tokenizer has the special tokens that documents of its kind are rendered with.
+Checks that the tokenizer has the special tokens that documents of its kind are rendered with, or
+will have them, before it is learned.
 """
+
+from collections.abc import Collection
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe, SourceRecipe
@@ -12,6 +15,18 @@ from nanotok_ray.tokenizer import Tokenizer
 _IMAGE_TOKENS = tuple(preset.image_token for preset in PRESETS.values())
 
 
+def check_special_tokens(recipe: Recipe) -> None:
+    """See that a tokenizer that is still to be learned will have what the sources need.
+
+    Raises:
+        RecipeError: it will lack a special token.
+    """
+    if recipe.tokenizer.path is None:
+        known = recipe.tokenizer.all_special_tokens
+        for source in recipe.sources:
+            _check_source(source, known)
+
+
 def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
     """Give the settings of a source.
 
@@ -19,10 +34,8 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
         RecipeError: the tokenizer lacks a special token that its documents need.
     """
     is_composed, is_vision = source.kind != "text", source.kind == "vision"
-    limits = recipe.limits
-    if is_composed:
-        needed = ("<|bos|>", "<|assistant_end|>") if is_vision else SPECIAL_TOKENS
-        _check(needed, source, tokenizer)
+    limits, known = recipe.limits, tokenizer.special_tokens
+    _check_source(source, known)
     return ShardSettings(
         tokenizer_sha256=tokenizer.sha256,
         gaps=recipe.tokenizer.gaps,
@@ -33,15 +46,25 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
         max_tokens=limits.max_tokens if is_composed else None,
         too_long=limits.too_long if is_composed else "keep",
         untrainable=limits.untrainable if is_composed else "keep",
-        image_token=_image_token(source, tokenizer) if is_vision else None,
+        image_token=_image_token(source, known) if is_vision else None,
         image_tokens=source.image_tokens,
-        grounding=_grounding(source, tokenizer),
+        grounding=_grounding(source, known),
         train_prompt=source.train_prompt,
     )
 
 
-def _check(names: tuple[str, ...], source: SourceRecipe, tokenizer: Tokenizer) -> None:
-    missing = [name for name in names if name not in tokenizer.special_tokens]
+def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
+    if source.kind == "text":
+        return
+    is_vision = source.kind == "vision"
+    _check(("<|bos|>", "<|assistant_end|>") if is_vision else SPECIAL_TOKENS, source, known)
+    if is_vision:
+        _image_token(source, known)
+        _grounding(source, known)
+
+
+def _check(names: tuple[str, ...], source: SourceRecipe, known: Collection[str]) -> None:
+    missing = [name for name in names if name not in known]
     if missing:
         raise RecipeError(
             f"source {source.name!r} is of kind {source.kind}, which is rendered with "
@@ -50,22 +73,22 @@ def _check(names: tuple[str, ...], source: SourceRecipe, tokenizer: Tokenizer) -
         )
 
 
-def _image_token(source: SourceRecipe, tokenizer: Tokenizer) -> str:
+def _image_token(source: SourceRecipe, known: Collection[str]) -> str:
     if source.image_token is not None:
-        _check((source.image_token,), source, tokenizer)
+        _check((source.image_token,), source, known)
         return source.image_token
-    known = [name for name in _IMAGE_TOKENS if name in tokenizer.special_tokens]
-    if not known:
+    found = [name for name in _IMAGE_TOKENS if name in known]
+    if not found:
         raise RecipeError(
             f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
             f'{", ".join(_IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
             f"as source.{source.name}.image_token"
         )
-    return known[0]
+    return found[0]
 
 
-def _grounding(source: SourceRecipe, tokenizer: Tokenizer) -> tuple[str, ...]:
+def _grounding(source: SourceRecipe, known: Collection[str]) -> tuple[str, ...]:
     if source.kind != "vision" or not source.grounding:
         return ()
-    _check(GROUNDING, source, tokenizer)
+    _check(GROUNDING, source, known)
     return GROUNDING

@@ -38,9 +38,8 @@ def compare_masks(
     found = Compared()
     if SKIPPED in values["quarantined"]:  # it was left out unread
         return found
-    reading = SliceReading(
-        each, max_document_bytes=settings.max_document_bytes, with_document_ids=False
-    )
+    # With the ids, which are among the bytes that the record's sha256 is of.
+    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
     comparison = _Comparison(
         slice=each,
         settings=settings,
