@@ -160,7 +160,8 @@ def slices(out):
 def test_a_conversation_that_was_cut_is_a_prefix_of_both_texts(corpus, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     prepare(recipe(corpus, whole, "limits.slice_bytes=1000000"))
-    prepare(recipe(corpus, cut, "limits.slice_bytes=1000000", "limits.max_tokens=40"))
+    rules = ("limits.max_tokens=40", "limits.too_long=cut")
+    prepare(recipe(corpus, cut, "limits.slice_bytes=1000000", *rules))
 
     def compared(out, **changed):
         tokenizer = Tokenizer.load(out / "tokenizer")
