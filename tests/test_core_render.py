@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
@@ -31,6 +31,10 @@ from tests.dialect_strategies import (
 MERGES = np.array([(104, 105), (32, 116), (97, 98), (258, 258), (49, 43), (60, 124)], np.uint32)
 IDS = {name: 256 + len(MERGES) + number for number, name in enumerate(NAMES)}
 ENCODER = _core.Encoder(SPLIT_PATTERN, MERGES)
+
+FEWER = settings(max_examples=settings().max_examples // 4)
+"""Of tests that are repeated for each dialect, whose examples are up to four documents rendered
+three times over; proptests and fuzzing of the core look further."""
 
 
 def core_dialect(dialect):
@@ -112,12 +116,14 @@ def check(documents, dialect):
 
 
 @pytest.mark.parametrize("dialect", ORDINARY, ids=lambda dialect: dialect.name)
+@FEWER
 @given(data=st.data())
 def test_ordinary_chats_are_rendered_as_the_plain_way_does(dialect, data):
     documents = data.draw(st.lists(lines(ORDINARY[dialect]), max_size=4))
     assert check(documents, dialect) == set()
 
 
+@FEWER
 @given(dialect=st.sampled_from(VISION), data=st.data())
 def test_ordinary_documents_with_images_are_rendered_as_the_plain_way_does(dialect, data):
     documents = data.draw(st.lists(lines(with_images(dialect)), max_size=4))

@@ -1,5 +1,6 @@
 """Count files: what is in them, in which order, and how they are read back range by range."""
 
+import json
 import random
 from collections import Counter
 from itertools import pairwise
@@ -20,6 +21,7 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.reference import learn_merges as learn_plainly
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -202,6 +204,70 @@ def test_a_record_says_what_was_read_and_counted(tmp_path):
     ]
 
 
+def talk(*said):
+    """Give a line of the user and the assistant in turn."""
+    roles = ("user", "assistant")
+    return json.dumps([{"role": roles[n % 2], "content": each} for n, each in enumerate(said)])
+
+
+def counted(tmp_path, lines, *, kind="chat", **settings):
+    """Give the record and the quarantine entries of counting a file of lines, and its spans."""
+    (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    own = parse_recipe(
+        f"""
+        source = [{{ name = "a", kind = "{kind}", paths = ["{tmp_path}/a.jsonl"], count = true }}]
+        output = {{ path = "{tmp_path}/out" }}
+        """
+    )
+    [each] = make_plan(own).slices()
+    folder = Folder(str(tmp_path / "work"))
+    settings = CountSettings(**{"pattern": "[a-z]+", "gaps": "error"} | settings)
+    record = count_slice(each, settings, folder=folder, name="x")
+    listed = [file["name"] for file in record["files"] if file["name"].endswith(".jsonl")]
+    entries = [json.loads(line) for name in listed for line in folder.read_bytes(name).splitlines()]
+    table = pa.ipc.open_file(pa.BufferReader(folder.read_bytes("x.arrow"))).read_all()
+    found = {row["span"]: row["count"] for row in table.to_pylist()}
+    return record, [(entry["row"], entry["reason"]) for entry in entries], found
+
+
+def test_texts_of_a_conversation_count_together_or_not_at_all(tmp_path):
+    lines = [
+        talk("ab", "cd", "ab"),
+        '[{"role": "tool", "content": "ef"}]',
+        talk("ef", "gh", "i!"),
+        talk("ab"),
+        talk("kl", "kl"),
+    ]
+    record, entries, found = counted(tmp_path, lines)
+    assert record["documents"] == {"in": 5, "quarantined": 2}
+    assert [row for row, _ in entries] == [1, 2]
+    assert entries[0][1] == "Message 0 is from tool but should be from user"
+    assert entries[1][1].startswith("cannot be split: at byte 1: ")
+    assert found == {b"ab": 3, b"cd": 1, b"kl": 2}
+
+
+def test_a_budget_ends_counting_beside_a_text_that_cannot_be_split(tmp_path):
+    lines = [talk("a!", "bc"), talk("de", "fg"), talk("hi"), talk("jk")]
+    record, entries, found = counted(tmp_path, lines, budget=5)
+    assert [row for row, _ in entries] == [0]
+    assert (record["texts"], record["code_points"]) == (3, 6)
+    assert found == {b"de": 1}
+
+
+@pytest.mark.parametrize(("budget", "texts"), [(1, 1), (2, 2), (4, 3), (5, 3), (6, 4), (9, 4)])
+def test_a_budget_that_is_reached_exactly_is_not_passed(tmp_path, budget, texts):
+    lines = [talk("ab"), talk("cd", "ef"), talk("gh")]
+    assert counted(tmp_path, lines, budget=budget)[0]["texts"] == texts
+
+
+def test_grounding_is_no_text_of_a_vision_document(tmp_path):
+    lines = [json.dumps({"text": "<image>ab<|ref|>cd<image>", "image_token_counts": [2, 3]})]
+    assert counted(tmp_path, lines, kind="vision", grounding=("<|ref|>",))[2] == {
+        b"ab": 1,
+        b"cd": 1,
+    }
+
+
 def test_every_setting_and_the_slice_are_in_the_key(tmp_path):
     write_corpus(tmp_path / "in")
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
@@ -212,6 +278,7 @@ def test_every_setting_and_the_slice_are_in_the_key(tmp_path):
         CountSettings(pattern=SPLIT_PATTERN, gaps="error"),
         CountSettings(pattern=SPLIT_PATTERN, gaps="spans", doc_cap=10),
         CountSettings(pattern=SPLIT_PATTERN, gaps="spans", budget=10),
+        CountSettings(pattern=SPLIT_PATTERN, gaps="spans", grounding=("<|ref|>",)),
     ]
     keys = [settings.key(each) for settings in variants for each in (first, second)]
     assert len(set(keys)) == len(keys)

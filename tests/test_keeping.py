@@ -135,6 +135,34 @@ def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
     assert found.left_out == {0: "too many tokens: 3, an index holds at most 2"}
 
 
+def test_a_document_of_exactly_the_limit_is_not_too_long():
+    own = [([3, 3], [], None), ([3, 3, 3], [], None)]
+    for rule, kept in (("keep", [0, 1]), ("cut", [0, 1]), ("drop", [0])):
+        found = Keeping.of(batch(own), settings(max_tokens=2, too_long=rule))
+        assert (found.kept.tolist(), found.too_long) == (kept, 1)
+        assert found.cut == (rule == "cut")
+
+
+def test_an_image_may_end_where_a_document_is_cut():
+    own = [([10, 10, 3], [(0, 2)], None), ([3, 10, 10], [(1, 3)], None)]
+    found = Keeping.of(batch(own), settings(max_tokens=2, too_long="cut"))
+    assert found.kept.tolist() == [0]
+    assert found.images.tolist() == [[0, 0, 2]]
+    assert (found.too_long, found.cut) == (2, 1)
+
+
+def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeypatch):
+    monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
+    own = [([3, 3], [], None), ([3, 3, 3], [], None)]
+    assert Keeping.of(batch(own), settings()).kept.tolist() == [0]
+    found = Keeping.of(batch(own), settings(max_tokens=1, too_long="drop"))
+    assert found.left_out == {
+        0: "dropped: 2 tokens, limits.max_tokens = 1",
+        1: "dropped: 3 tokens, limits.max_tokens = 1",
+    }
+    assert Keeping.of(batch(own), settings(max_tokens=2, too_long="cut")).kept.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("cuts", [[0, 0, 3], [0, 1, 2, 3], [0, 3], [0, 2, 2, 3]])
 def test_parts_of_a_batch_join_to_it(cuts):
     own = [([3, 2], [(0, 1)], None), ([], [], "bad"), ([5, 4, 4], [(0, 1), (1, 3)], None)]

@@ -13,9 +13,11 @@ from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import second_opinion as opinions
 from nanotok_ray.shards import tokenize_slice
+from nanotok_ray.shards.composed_prover import LONG_CONVERSATION
 from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sample import WINDOW_BYTES, Sample
 from nanotok_ray.shards.text_prover import LONG_SPAN, LOOKS_FURTHER
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
 from tests.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
@@ -173,6 +175,84 @@ def test_messages_of_the_same_bytes_in_other_tokens_are_found():
     arrays = np.array(other, np.uint16), np.array(flags, np.uint8)
     line = json.dumps(messages).encode()
     assert "other ids or another mask" in prover.problem(line, *arrays, dialect="messages")
+
+
+def with_every_token(*merges):
+    """Give a tokenizer of chosen merges that has all special tokens, and one of images."""
+    names = [*SPECIAL_TOKENS, "<image>"]
+    return Tokenizer(
+        Model(
+            pattern=r"\p{L}+|\s+",
+            unicode_version=LEARNED.model.unicode_version,
+            merges=merges,
+            special_tokens={name: 256 + len(merges) + n for n, name in enumerate(names)},
+        )
+    )
+
+
+def prove_composed(document, ids, mask, *, tokenizer=LEARNED, images=None, kind="chat", **rules):
+    """Give the problem of a document with what was written of it, and the prover's count."""
+    own = settings(tokenizer, prepend=(), append=(), **rules)
+    prover = Prover(kind=kind, settings=own, tokenizer=tokenizer)
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
+    name = "messages" if kind == "chat" else "text"
+    return prover.problem(json.dumps(document).encode(), *arrays, dialect=name), prover.count
+
+
+def test_a_mask_on_the_same_bytes_elsewhere_is_found():
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]
+    ids, mask = LEARNED.render_conversation({"messages": messages})
+    assert prove_composed(messages, ids, mask)[0] is None
+    places = [place for place, number in enumerate(ids) if number == ids[2]]
+    assert [mask[place] for place in places] == [0, 1]
+    for place in places:
+        mask[place] = 1 - mask[place]
+    assert "another mask" in prove_composed(messages, ids, mask)[0]
+
+
+def test_as_many_other_tokens_of_the_same_bytes_are_found():
+    tokenizer = with_every_token((97, 98), (98, 99))
+    messages = [{"role": "user", "content": "abc"}]
+    ids, mask = tokenizer.render_conversation({"messages": messages})
+    assert ids[2:4] == [256, 99]
+    assert prove_composed(messages, ids, mask, tokenizer=tokenizer)[0] is None
+    other = [*ids[:2], 97, 257, *ids[4:]]
+    assert "other ids" in prove_composed(messages, other, mask, tokenizer=tokenizer)[0]
+
+
+def test_images_elsewhere_are_found():
+    tokenizer = with_every_token()
+    document = {"text": "<image>a<image>", "image_token_counts": [2, 1]}
+    ids, images = tokenizer.render_vision_pretraining(document["text"], None, [2, 1])
+    mask = [0, 0, 0, 1, 0]
+
+    def told(places):
+        problem, _ = prove_composed(
+            document, ids, mask, tokenizer=tokenizer, images=places,
+            kind="vision", image_token="<image>",
+        )  # fmt: skip
+        return problem
+
+    assert images == [(1, 3), (4, 5)]
+    assert told(images) is None
+    for other in ([(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], None):
+        assert told(other).startswith("its images are at ")
+
+
+def test_a_long_conversation_is_decoded_but_not_encoded_again(monkeypatch):
+    monkeypatch.setattr("nanotok_ray.shards.composed_prover.LONGEST_CONVERSATION", 5)
+    for said, reasons in (("12345", {}), ("123456", {LONG_CONVERSATION: 1})):
+        messages = [{"role": "user", "content": said}]
+        ids, mask = LEARNED.render_conversation({"messages": messages})
+        problem, count = prove_composed(messages, ids, mask)
+        assert problem is None
+        assert (count.not_encoded_again, count.encoded_again) == (reasons, not reasons)
+        assert "do not decode" in prove_composed(messages, ids[:-1], mask[:-1])[0]
+        # Only what is as long as the limit may have been cut there.
+        for limit in (len(ids) - 1, len(ids), len(ids) + 1):
+            rules = {"max_tokens": limit, "too_long": "cut"}
+            problem, _ = prove_composed(messages, ids[:-1], mask[:-1], **rules)
+            assert (problem is None) == (limit == len(ids) - 1)
 
 
 @given(st.lists(st.lists(st.integers(0, 200_000), max_size=30), max_size=6), st.text(max_size=3))

@@ -1,6 +1,7 @@
 """Shards: documents in order and whole, framed as asked, under the limit; records that add up."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.plan import make_plan
+from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import tokenize_slice
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.shards.writer import Rendered, ShardWriter
@@ -170,6 +172,58 @@ def test_masks_count_what_is_trained(job, tmp_path):
     assert list(stored) == [flag for mask in masks for flag in mask]
     assert record["trainable_tokens"] == sum(map(sum, masks))
     assert record["without_trainable_token"] == 0
+
+
+def composed(tmp_path, files, *, kind="chat", **rules):
+    """Give the record of one slice of files of lines, and the tokenizer."""
+    for name, rows in files.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = parse_recipe(
+        f"""
+        source = [{{ name = "a", kind = "{kind}", paths = ["{tmp_path}/*.jsonl"], count = true }}]
+        output = {{ path = "{tmp_path}/out" }}
+        """
+    )
+    [each] = make_plan(own).slices()
+    tokenizer = Tokenizer.train_from_iterator([], vocab_size=265).extended(["<image>"])
+    settings = shard_settings(tokenizer, prepend=(), **rules)
+    out = Folder(str(tmp_path / "out"))
+    return tokenize_slice(each, settings, tokenizer=tokenizer, out=out)
+
+
+def test_an_account_is_of_what_is_kept(tmp_path):
+    rows = [
+        [{"role": "user", "content": "<|bos|>"}, {"role": "assistant", "content": said}]
+        for said in ("yes", "<|bos|>" * 9, "no")
+    ]
+    record = composed(tmp_path, {"a.jsonl": rows}, max_tokens=50, too_long="drop")
+    assert record["documents"] == {"in": 3, "out": 2, "quarantined": 1}
+    assert record["text_bytes"] == 2 * len("<|bos|>") + len("yes") + len("no")
+    assert record["special_text"] == 2
+    assert record["trainable_tokens"] == len("yes") + len("no") + 2
+    assert record["special_tokens"] == dict.fromkeys(
+        ["<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>"], 2
+    )
+
+
+def test_roles_and_images_of_all_files_and_dialects_of_a_slice_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr("nanotok_ray.shards.render._BLOCK", 3)
+    files = {
+        "a.jsonl": [{"text": "<image>abc", "image_token_counts": [4]}],
+        "b.jsonl": [{"prompt": "<image><image>", "response": "d"}],
+    }
+    record = composed(tmp_path, files, kind="vision", image_token="<image>")
+    assert record["images"] == 3
+    assert record["roles"] == {"bos": 2, "user": 3, "assistant": 2, "image": 6}
+    assert record["special_tokens"] == {"<|bos|>": 2, "<image>": 6, "<|assistant_end|>": 1}
+
+
+def test_special_tokens_on_both_sides_of_texts_are_counted(job, tmp_path):
+    slices, tokenizer, settings = job
+    both = replace(settings, append=("<|user_end|>", "<|bos|>"))
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], both, tokenizer=tokenizer, out=out)
+    assert record["special_tokens"] == {"<|bos|>": 160, "<|user_end|>": 80}
 
 
 def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
