@@ -2,7 +2,7 @@
 
 from nanotok_ray.dialects.gsm8k import extract_answer
 from nanotok_ray.dialects.malformed import MALFORMED, reason_of
-from nanotok_ray.dialects.model import CHAT_DIALECTS, VISION_DIALECTS, Dialect
+from nanotok_ray.dialects.model import CHAT_DIALECTS, DIALECTS, VISION_DIALECTS, Dialect
 from nanotok_ray.dialects.read import (
     conversation_of,
     expected_text,
@@ -13,6 +13,7 @@ from nanotok_ray.dialects.read import (
 
 __all__ = [
     "CHAT_DIALECTS",
+    "DIALECTS",
     "MALFORMED",
     "VISION_DIALECTS",
     "Dialect",

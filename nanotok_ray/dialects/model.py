@@ -15,6 +15,9 @@ from and value. `gsm8k`: question and answer. `prompt-response`: one string each
 VISION_DIALECTS: Final = ("messages", "prompt-response", "text")
 """Of documents with images. `text`: one string in which each placeholder counts."""
 
+DIALECTS: Final[Mapping[str, tuple[str, ...]]] = {"chat": CHAT_DIALECTS, "vision": VISION_DIALECTS}
+"""By kind; documents of other kinds have none."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
@@ -27,7 +30,7 @@ class Dialect:
     image_token: str | None = None
     """Vision: the special token that stands for a part of an image."""
     image_tokens: int | None = None
-    """Vision: tokens of every image; None: as each document's `image_token_counts` says."""
+    """Vision: tokens of each image where a document has no `image_token_counts`; None: one."""
     grounding: tuple[str, ...] = ()
     """Vision: special tokens that are recognised where prompt and response spell them out."""
     train_prompt: bool = True

@@ -7,15 +7,9 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from nanotok_ray.dialects.model import CHAT_DIALECTS, VISION_DIALECTS
+from nanotok_ray.dialects.model import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.shape import Check, Shape, check_shape, number, one_of, optional, text
-
-_DIALECTS: dict[str, tuple[str, ...]] = {
-    "text": (),
-    "chat": CHAT_DIALECTS,
-    "vision": VISION_DIALECTS,
-}
 
 _FILE: Shape = {
     "path": text,
@@ -73,7 +67,7 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
     files = source["files"]
     if not optional(text)(source.get("id_column")):
         raise CorruptOutputError(f"{name} has an id_column that is no text")
-    dialects = one_of(None, *_DIALECTS[source["kind"]])
+    dialects = one_of(None, *DIALECTS.get(source["kind"], ()))
     for file in files:
         _check_file(file, dialects=dialects, name=name)
     for each in source["slices"]:

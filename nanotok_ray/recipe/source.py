@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from nanotok_ray.dialects.model import CHAT_DIALECTS, VISION_DIALECTS
+from nanotok_ray.dialects.model import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_range
 
 KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
-_DIALECTS = {"chat": CHAT_DIALECTS, "vision": VISION_DIALECTS}
 _VISION_DEFAULTS = {
     "image_token": None,
     "image_tokens": None,
@@ -71,7 +70,7 @@ class SourceRecipe:
     image_token: str | None = None
     """Vision: the special token that stands for a part of an image; None: the tokenizer's."""
     image_tokens: int | None = None
-    """Vision: tokens of every image; None: as each document says."""
+    """Vision: tokens of each image where a document does not say so; None: one."""
     grounding: bool = False
     """Vision: whether the special tokens of grounding are recognised where a text spells them."""
     train_prompt: bool = True
@@ -138,7 +137,7 @@ class SourceRecipe:
                     f"{self._key('dialect')} = {self.dialect!r}, but the documents of a text "
                     'source have none; leave it out, or set kind = "chat" or "vision"'
                 )
-            check_choice(self._key("dialect"), self.dialect, _DIALECTS[self.kind])
+            check_choice(self._key("dialect"), self.dialect, DIALECTS[self.kind])
         for name, default in _VISION_DEFAULTS.items():
             if self.kind != "vision" and getattr(self, name) != default:
                 raise RecipeError(

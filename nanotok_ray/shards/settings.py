@@ -36,7 +36,7 @@ class ShardSettings:
     image_token: str | None = None
     """Of vision documents: the special token that an image's tokens are."""
     image_tokens: int | None = None
-    """Tokens of every image; None: as each document says."""
+    """Tokens of each image where a document does not say so; None: one."""
     grounding: tuple[str, ...] = ()
     """Special tokens that are recognised where a vision document spells them out."""
     train_prompt: bool = True
