@@ -1,6 +1,6 @@
 """The special tokens of nanochat, in the order of their ids, and sets of others to add to them."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,3 +40,15 @@ _PRESETS = (
 
 PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _PRESETS}
 """By name. `seed`: images and grounding; `nano-deepseek-ocr`: the one token of that project."""
+
+IMAGE_TOKENS: Final = tuple(preset.image_token for preset in _PRESETS)
+"""The first of them that a tokenizer has stands for images, unless another one is named."""
+
+
+def image_token_of(special_tokens: Container[str]) -> str | None:
+    """Give the special token that stands for images, None if there is none.
+
+    >>> image_token_of(["<|bos|>", "<|image|>"])
+    '<|image|>'
+    """
+    return next((name for name in IMAGE_TOKENS if name in special_tokens), None)

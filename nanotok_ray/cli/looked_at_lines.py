@@ -14,9 +14,8 @@ import pyarrow as pa
 from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.looked_at import LookedAt
 from nanotok_ray.dialects import (
-    CHAT_DIALECTS,
+    DIALECTS,
     MALFORMED,
-    VISION_DIALECTS,
     Dialect,
     reason_of,
     segments_of,
@@ -26,14 +25,13 @@ from nanotok_ray.dialects.json_value import value_of
 from nanotok_ray.document_page import Document
 from nanotok_ray.errors import RecipeError, SourceError, TransientIOError
 from nanotok_ray.segments import compose
-from nanotok_ray.special_tokens import GROUNDING, PRESETS
+from nanotok_ray.special_tokens import GROUNDING, IMAGE_TOKENS, image_token_of
 from nanotok_ray.storage import open_input
 from nanotok_ray.tokenizer import Tokenizer
 
 MAX_BYTES = 1 << 30
 """All lines are held while one is looked at."""
 
-_DIALECTS = {"chat": CHAT_DIALECTS, "vision": VISION_DIALECTS}
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _BOM = b"\xef\xbb\xbf"
 
@@ -46,9 +44,14 @@ def add_file_arguments(own: argparse.ArgumentParser) -> None:
     group = own.add_argument_group("lines of a file instead of DIR, before a job")
     group.add_argument("--file", metavar="FILE", help="JSON lines, also .gz and .zst")
     group.add_argument("--tokenizer", metavar="FOLDER", help="a tokenizer's folder")
-    group.add_argument("--kind", choices=[*_DIALECTS], default="chat", help="(default: chat)")
+    group.add_argument("--kind", choices=[*DIALECTS], default="chat", help="(default: chat)")
     group.add_argument("--dialect", metavar="NAME", help="(default: seen from the first line)")
-    group.add_argument("--image-tokens", type=positive, metavar="N", help="tokens of every image")
+    group.add_argument(
+        "--image-tokens",
+        type=positive,
+        metavar="N",
+        help="of images whose document does not say",
+    )
     group.add_argument("--grounding", action="store_true", help="as in a recipe")
     group.add_argument("--no-train-prompt", action="store_true", help="train_prompt = false")
 
@@ -108,8 +111,8 @@ def _decompressed(file: BinaryIO, path: str) -> BinaryIO | pa.NativeFile:
 
 def _dialect(arguments: argparse.Namespace, tokenizer: Tokenizer, lines: list[_Line]) -> Dialect:
     kind, name = arguments.kind, arguments.dialect
-    known = ", ".join(_DIALECTS[kind])
-    if name is not None and name not in _DIALECTS[kind]:
+    known = ", ".join(DIALECTS[kind])
+    if name is not None and name not in DIALECTS[kind]:
         raise RecipeError(f"--dialect {name!r} is none of kind {kind}: use {known}")
     if name is None and lines:
         name = detect(_first_value(lines, arguments.file), kind=kind)
@@ -138,14 +141,13 @@ def _first_value(lines: list[_Line], path: str) -> object:
 
 
 def _image_token(tokenizer: Tokenizer) -> str:
-    known = [preset.image_token for preset in PRESETS.values()]
-    found = [name for name in known if name in tokenizer.special_tokens]
-    if not found:
+    found = image_token_of(tokenizer.special_tokens)
+    if found is None:
         raise RecipeError(
-            f"the tokenizer has no token for images ({', '.join(known)}): add one with "
-            "`nanotok tokenizer`"
+            f"the tokenizer has no token for images ({', '.join(IMAGE_TOKENS)}): add one with "
+            "`nanotok tokenizer extend`"
         )
-    return found[0]
+    return found
 
 
 def _document(

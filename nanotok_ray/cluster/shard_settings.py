@@ -9,10 +9,8 @@ from collections.abc import Collection
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe, SourceRecipe
 from nanotok_ray.shards import ShardSettings
-from nanotok_ray.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
+from nanotok_ray.special_tokens import GROUNDING, IMAGE_TOKENS, SPECIAL_TOKENS, image_token_of
 from nanotok_ray.tokenizer import Tokenizer
-
-_IMAGE_TOKENS = tuple(preset.image_token for preset in PRESETS.values())
 
 
 def check_special_tokens(recipe: Recipe) -> None:
@@ -77,14 +75,14 @@ def _image_token(source: SourceRecipe, known: Collection[str]) -> str:
     if source.image_token is not None:
         _check((source.image_token,), source, known)
         return source.image_token
-    found = [name for name in _IMAGE_TOKENS if name in known]
-    if not found:
+    found = image_token_of(known)
+    if found is None:
         raise RecipeError(
             f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
-            f'{", ".join(_IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
+            f'{", ".join(IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
             f"as source.{source.name}.image_token"
         )
-    return found[0]
+    return found
 
 
 def _grounding(source: SourceRecipe, known: Collection[str]) -> tuple[str, ...]:

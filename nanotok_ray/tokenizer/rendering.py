@@ -14,14 +14,12 @@ from nanotok_ray.documents import Documents, as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.rendering import BatchRenderer, RenderedBatch
 from nanotok_ray.segments import Composed, Segment, compose
+from nanotok_ray.special_tokens import IMAGE_TOKENS, image_token_of
 
 MAX_TOKENS = 2048
 """Where nanochat cuts a conversation unless told otherwise."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
-
-_IMAGE_TOKENS = tuple(preset.image_token for preset in vision.PRESETS.values())
-"""The first of them that a tokenizer has stands for images."""
 
 ImageTokenCounts = Sequence[int] | None
 """Tokens of each image; None: one each."""
@@ -200,10 +198,10 @@ class Rendering(ABC):
 
     def _vision_settings(self, counts: object, *, grounding: bool) -> _VisionSettings:
         has = self.special_tokens
-        image_token = next((name for name in _IMAGE_TOKENS if name in has), None)
+        image_token = image_token_of(has)
         lacking = [name for name in vision.GROUNDING if grounding and name not in has]
         if image_token is None or lacking:
-            missing = f"no {lacking[0]}" if lacking else f"neither {' nor '.join(_IMAGE_TOKENS)}"
+            missing = f"no {lacking[0]}" if lacking else f"neither {' nor '.join(IMAGE_TOKENS)}"
             raise TokenizerError(
                 f"the tokenizer has {missing}: give it those of a preset, as "
                 'tokenizer.extended(nanotok_ray.vision.PRESETS["seed"].special_tokens) or '
