@@ -10,6 +10,7 @@ import pytest
 
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.planning import plan_job
+from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.dialects import Dialect, message_texts, segments_of
@@ -239,6 +240,17 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_proces
     train_tokenizer(wrong)
     with pytest.raises(RecipeError, match="none of the special tokens"):
         tokenize_corpus(wrong)
+
+
+def test_turns_of_vision_documents_need_the_special_tokens_of_chats(tmp_path):
+    source = settings("pages", 'kind = "vision"', f'paths = ["{tmp_path}/pages"]')
+    few = 'tokenizer.special_tokens=["<|bos|>", "<|assistant_end|>", "<image>"]'
+    check_special_tokens(job(tmp_path, [source], few))
+    talks = settings(
+        "talks", 'kind = "vision"', 'dialect = "messages"', f'paths = ["{tmp_path}/a"]'
+    )
+    with pytest.raises(RecipeError, match=r"'talks' is of kind vision.* with <\|user_start\|>"):
+        check_special_tokens(job(tmp_path, [source, talks], few))
 
 
 def test_masks_of_a_parquet_with_an_id_column_are_verified(tmp_path, in_process):

@@ -55,7 +55,8 @@ def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
     if source.kind == "text":
         return
     is_vision = source.kind == "vision"
-    _check(("<|bos|>", "<|assistant_end|>") if is_vision else SPECIAL_TOKENS, source, known)
+    has_turns = not is_vision or source.dialect == "messages"
+    _check(SPECIAL_TOKENS if has_turns else ("<|bos|>", "<|assistant_end|>"), source, known)
     if is_vision:
         _image_token(source, known)
         _grounding(source, known)
