@@ -19,7 +19,6 @@ from nanotok_ray.quarantine import MAX_ID_CHARS, SKIPPED, Quarantined, Quarantin
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
-
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """A line that asks for images may become a million tokens."""
 
@@ -108,7 +107,7 @@ class SliceReading:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many documents were quarantined for each kind of reason (its text before a colon)."""
+        """How many documents were quarantined for each kind of reason."""
         return self.quarantined.reasons
 
     def _own(self, batch: Batch) -> Batch:
