@@ -11,7 +11,7 @@ import pytest
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.dialects import Dialect, segments_of
-from nanotok_ray.errors import RecipeError
+from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.segments import compose
@@ -209,6 +209,16 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_proces
     train_tokenizer(wrong)
     with pytest.raises(RecipeError, match="none of the special tokens"):
         tokenize_corpus(wrong)
+
+
+def test_the_first_document_refused_is_named_with_what_it_was_read_as(tmp_path, in_process):
+    write(tmp_path / "chats/a.jsonl", [*CHATS["prompt-response"], *[SAID] * 9], "jsonl")
+    source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
+    told = (
+        r"\(9\); see .*; the first is a.jsonl of chats, byte \d+, read as prompt-response: not an"
+    )
+    with pytest.raises(QuarantineLimitError, match=told):
+        prepare(job(tmp_path, [source]))
 
 
 def test_masks_of_a_parquet_with_an_id_column_are_verified(tmp_path, in_process):
