@@ -21,9 +21,11 @@ from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
 
 LONGEST_CONVERSATION = 1 << 20
-"""UTF-8 bytes of its texts; longer ones are decoded, but not encoded again."""
+"""Characters of its texts; longer ones are decoded, but not encoded again."""
 
 LONG_CONVERSATION = "a conversation above 1 MiB"
+
+_BLOCK = 1 << 16  # ids that are made Python's own at a time
 
 
 class ComposedProver:
@@ -59,19 +61,28 @@ class ComposedProver:
             return "it has no mask of its length"
         segments = segments_of(document, dialect)
         is_cut = self._limit is not None and len(ids) == self._limit
-        wanted = _spelled(segments), _spelled([each for each in segments if each.mask])
-        decoded = (self._tables.spelled(own.tolist()) for own in (ids, ids[mask == 1]))
-        for text, own in zip(wanted, decoded, strict=True):
-            if own != (text[: len(own)] if is_cut else text):
+        trained = [each for each in segments if each.mask]
+        for own, told in ((ids, segments), (ids[mask == 1], trained)):
+            if not self._decodes_to(_spelled(told), own, is_cut=is_cut):
                 return "its ids, or those under mask 1, do not decode to its messages"
         places = [] if images is None else [(start, end) for start, end in images.tolist()]
-        return self._rendering_problem(segments, ids.tolist(), mask.tolist(), places)
+        return self._rendering_problem(segments, ids, mask, places)
+
+    def _decodes_to(self, text: bytes, ids: Ids, *, is_cut: bool) -> bool:
+        """Tell whether ids decode to a text, or to its start; a block of them at a time."""
+        place = 0
+        for start in range(0, len(ids), _BLOCK):
+            own = self._tables.spelled(ids[start : start + _BLOCK].tolist())
+            if own != text[place : place + len(own)]:
+                return False
+            place += len(own)
+        return is_cut or place == len(text)
 
     def _rendering_problem(
         self,
         segments: Sequence[Segment],
-        ids: list[int],
-        mask: list[int],
+        ids: Ids,
+        mask: npt.NDArray[np.uint8],
         images: list[tuple[int, int]],
     ) -> str | None:
         answers = self._answers(segments)
@@ -83,7 +94,7 @@ class ComposedProver:
         limit = self._limit
         if images != expected.images:
             return f"its images are at {images}, rendered with tiktoken at {expected.images}"
-        if (ids, mask) != (expected.ids[:limit], expected.mask[:limit]):
+        if (ids.tolist(), mask.tolist()) != (expected.ids[:limit], expected.mask[:limit]):
             silence = disagreement(self._tokenizer)
             if silence is None:
                 return "rendered with tiktoken it has other ids or another mask"
@@ -94,9 +105,10 @@ class ComposedProver:
 
     def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | Silence:
         """Give tiktoken's ids of each text, or why it has none of one of them."""
-        texts = [to_utf8(each.text).decode() for each in segments if not each.is_special]
-        if sum(map(len, texts)) > LONGEST_CONVERSATION:
+        own = [each.text for each in segments if not each.is_special]
+        if sum(map(len, own)) > LONGEST_CONVERSATION:
             return Silence(LONG_CONVERSATION)
+        texts = [to_utf8(text).decode() for text in own]
         answers: list[list[int]] = []
         for text in texts:
             answer = self._tables.opinion.ids(text)

@@ -179,11 +179,8 @@ class Renderer:
         for name, count in zip(ROLES, _role_counts(keeping.labels), strict=True):
             if count:
                 own.roles[name] = own.roles.get(name, 0) + count
-        numbers, counts = np.unique(
-            keeping.ids[keeping.ids >= self.tokenizer.num_text_ids], return_counts=True
-        )
         names = {number: name for name, number in self.tokenizer.special_tokens.items()}
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        for number, count in _id_counts(keeping.ids, least=self.tokenizer.num_text_ids).items():
             own.add_special(names[number], count)
 
     def _account_texts(self, documents: Documents) -> None:
@@ -203,6 +200,17 @@ def _role_counts(labels: npt.NDArray[np.uint8]) -> list[int]:
         total += np.bincount(roles, minlength=len(ROLES))
     counts: list[int] = total.tolist()
     return counts
+
+
+def _id_counts(ids: Ids, *, least: int) -> dict[int, int]:
+    """Count how often each id from `least` on occurs; a block at a time, as it is sorted."""
+    total: dict[int, int] = {}
+    for start in range(0, len(ids), _BLOCK):
+        block = ids[start : start + _BLOCK]
+        numbers, counts = np.unique(block[block >= least], return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            total[number] = total.get(number, 0) + count
+    return dict(sorted(total.items()))
 
 
 def _too_many(length: int) -> str:
