@@ -34,6 +34,28 @@ _NUMBER_END = 1 << 64
 _PACK_ENTRIES = 4096
 _PACK_LEVEL = 1  # lines that are much alike: a few bytes each
 _HASH = re.compile("[0-9a-f]{16}")
+_ROLES = ("system", "user", "assistant", "tool", "developer", "function", "None")
+_SPEAKER = re.compile(r"^(Message \d+ (?:is from|has role) )(.*)( but should be )", re.DOTALL)
+_PARTICULAR = re.compile(":|, got ")
+_NUMBER = re.compile(r"(?<![\w-])\d+\b")  # not that of UTF-8
+
+
+def kind_of_reason(reason: str) -> str:
+    """Give a reason without what it repeats of a document, so that there are few kinds.
+
+    That is what follows a colon or ", got ", numbers, and speakers of no known role.
+
+    >>> kind_of_reason("12 <image> placeholders but 1 image_token_counts")
+    'N <image> placeholders but N image_token_counts'
+    >>> kind_of_reason("Message 1 is from user but should be from assistant")
+    'Message N is from user but should be from assistant'
+    """
+    text = _SPEAKER.sub(lambda found: f"{found[1]}{_role(found[2])}{found[3]}", reason)
+    return _NUMBER.sub("N", _PARTICULAR.split(text, maxsplit=1)[0])
+
+
+def _role(speaker: str) -> str:
+    return speaker if speaker in _ROLES else "another"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +77,7 @@ class QuarantineEntry:
     position: int
     """Parquet: row in the file. Line formats: byte in the decoded file. A document: 0."""
     reason: str
-    """The kind of the reason, and after a colon what is particular to this document."""
+    """Why, and mostly after a colon what is particular to this document."""
     hash64: str | None
     """The document's hash64 in 16 hex digits; None where there are no bytes to hash."""
     bytes: int
@@ -66,8 +88,16 @@ class QuarantineEntry:
 
     @property
     def kind(self) -> str:
-        """The part of the reason before the colon."""
-        return self.reason.partition(":")[0]
+        """The reason without what is particular to this document.
+
+        >>> entry = QuarantineEntry(
+        ...     source="a", file="a", row=0, position=0, hash64=None, bytes=7,
+        ...     reason="Message 3 is from Ann: 7 but should be from user",
+        ... )
+        >>> entry.kind
+        'Message N is from another but should be from user'
+        """
+        return kind_of_reason(self.reason)
 
     def to_json(self) -> str:
         """Give the entry as one line of JSON with sorted keys, without the line break."""

@@ -107,7 +107,7 @@ class SliceReading:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many documents were quarantined for each kind of reason (its text before a colon)."""
+        """How many documents were quarantined for each kind of reason."""
         return self.quarantined.reasons
 
     def _own(self, batch: Batch) -> Batch:

@@ -14,7 +14,7 @@ from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.dialects import Dialect, message_texts, segments_of
-from nanotok_ray.errors import RecipeError
+from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
@@ -251,6 +251,16 @@ def test_turns_of_vision_documents_need_the_special_tokens_of_chats(tmp_path):
     )
     with pytest.raises(RecipeError, match=r"'talks' is of kind vision.* with <\|user_start\|>"):
         check_special_tokens(job(tmp_path, [source, talks], few))
+
+
+def test_the_first_document_refused_is_named_with_what_it_was_read_as(tmp_path, in_process):
+    write(tmp_path / "chats/a.jsonl", [*CHATS["prompt-response"], *[SAID] * 9], "jsonl")
+    source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
+    told = (
+        r"\(9\); see .*; the first is a.jsonl of chats, byte \d+, read as prompt-response: not an"
+    )
+    with pytest.raises(QuarantineLimitError, match=told):
+        prepare(job(tmp_path, [source]))
 
 
 def test_masks_of_a_parquet_with_an_id_column_are_verified(tmp_path, in_process):

@@ -1,6 +1,7 @@
 """The proof of a slice: what is wrong is found, what is right passes, and silence has a reason."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -161,6 +162,25 @@ def test_the_ids_and_masks_of_conversations_are_their_own(limit):
             line, arrays[0], arrays[1][1:], dialect="messages"
         )
     assert prover.count.encoded_again == len(made)
+
+
+def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
+    messages = [{"role": "user", "content": ""}, {"role": "assistant", "content": "the " * 400_000}]
+    prover = Prover(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
+    ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
+    del ids, mask
+    line = json.dumps(messages).encode()
+    tracemalloc.start()
+    try:
+        assert prover.problem(line, *arrays, dialect="messages") is None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 15 * len(line)  # as lists, all its ids alone take more
+    assert prover.count.not_encoded_again == {LONG_CONVERSATION: 1}
+    arrays[0][-2] = arrays[0][-3]
+    assert "do not decode" in prover.problem(line, *arrays, dialect="messages")
 
 
 def test_messages_of_the_same_bytes_in_other_tokens_are_found():

@@ -73,6 +73,27 @@ def test_the_kind_of_a_reason_is_what_comes_before_the_colon():
     assert entry(reason="dropped").kind == "dropped"
 
 
+def test_reasons_that_repeat_what_documents_say_are_of_few_kinds():
+    # A record, the manifest and the summary hold every kind.
+    said = ["x", "a: b, got c", "7", "but should be", "\n", "'"]
+    reasons = [
+        text
+        for number in range(9)
+        for speaker in said
+        for text in (
+            f"Message {number} is from {speaker} but should be from user",
+            f"Message {number} has role {speaker} but should be user",
+            f"message {number} is a string, not an object",
+            f"{number} <image> placeholders but {number + 1} image_token_counts",
+            f"image token count must be an int >= 1, got {speaker}",
+            f"the images have {number}000001 tokens together: at most",
+        )
+    ]
+    kinds = packed([entry(reason=reason) for reason in reasons]).reasons
+    assert len(kinds) == 6
+    assert kinds["Message N is from another but should be from user"] == 9 * len(said)
+
+
 @given(entries)
 def test_entries_survive_their_file_and_pickle(written):
     data = to_json_lines(written)

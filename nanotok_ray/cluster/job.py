@@ -5,10 +5,12 @@ there is nothing to do. The manifest is removed before anything changes and writ
 """
 
 import time
+from collections.abc import Sequence
 
 from nanotok_ray.cluster.changed import setting_changes
 from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
+from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.shard_settings import check_special_tokens
@@ -16,14 +18,19 @@ from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
 from nanotok_ray.cluster.train import finished_tokenizer
 from nanotok_ray.cluster.training import training_of
-from nanotok_ray.errors import IncompleteOutputError, SourceError, VerificationError
+from nanotok_ray.errors import (
+    IncompleteOutputError,
+    QuarantineLimitError,
+    SourceError,
+    VerificationError,
+)
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
     to_json,
 )
-from nanotok_ray.output import Output
+from nanotok_ray.output import Output, Record
 from nanotok_ray.plan import plan_to_json
 from nanotok_ray.quarantine import QUARANTINE, check_limits
 from nanotok_ray.recipe import Recipe
@@ -138,7 +145,7 @@ class _Job(Run):
         self.begin_changes()
         records = tokenize(tokenizing, self.out, on_event=self.watch)
         output = tokenizing.output(records)
-        self._check(output)
+        self._check(output, tokenizing, records)
         verification = self._verify(output)
         self.hold.check()
         output.publish(self.out)
@@ -175,7 +182,7 @@ class _Job(Run):
         )
         return output if same else None
 
-    def _check(self, output: Output) -> None:
+    def _check(self, output: Output, tokenizing: Tokenizing, records: Sequence[Record]) -> None:
         totals = output.manifest["totals"]["all"]
         if totals["documents"]["in"] == 0:
             number = len(list(self.plan.slices()))
@@ -183,12 +190,16 @@ class _Job(Run):
                 f"no documents at all in {number} slices: the files are empty; see `paths` in the "
                 "recipe"
             )
-        check_limits(
-            documents=totals["documents"]["in"],
-            quarantined=totals["quarantined"],
-            limits=self.recipe.limits,
-            where=self.out.join(QUARANTINE.rstrip("/")),
-        )
+        try:
+            check_limits(
+                documents=totals["documents"]["in"],
+                quarantined=totals["quarantined"],
+                limits=self.recipe.limits,
+                where=self.out.join(QUARANTINE.rstrip("/")),
+            )
+        except QuarantineLimitError as error:
+            first = first_refused(self.out, tokenizing.expected, records)
+            raise QuarantineLimitError(f"{error}; {first}" if first else str(error)) from error
 
     def _verify(self, output: Output) -> Verification:
         """Check what the records say together; each slice's files its worker has read back."""

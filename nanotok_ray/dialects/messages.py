@@ -22,9 +22,10 @@ def messages_of(value: object) -> list[dict[str, Any]]:
     """
     messages = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(messages, list):
+        is_there = isinstance(value, dict) and "messages" in value
+        found = f"'messages' that is {kind_of(messages)}" if is_there else kind_of(value)
         raise SourceError(
-            "expected an array of messages or an object with the array as 'messages', "
-            f"got {kind_of(value)}"
+            f"expected an array of messages or an object with the array as 'messages', got {found}"
         )
     if not messages:
         raise SourceError("the conversation has no messages")
