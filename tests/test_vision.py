@@ -449,3 +449,22 @@ def test_of_names_that_begin_alike_the_longest_is_meant():
     segments = text_segments("a<b><b>c<b>", counts=[], image_token="<image>", grounding=names)
     told = [(each.text, each.is_special) for each in segments[1:]]
     assert told == [("a", False), ("<b><b>", True), ("c", False), ("<b>", True)]
+
+
+def test_among_shapes_as_near_the_larger_is_taken_if_the_image_fills_more_than_half():
+    assert 1280 * 1440 * 2 == 9 * 640**2
+    assert tiles_of(1280, 1440) == (2, 2)
+    assert tiles_of(1281, 1440) == (3, 3)
+
+
+@pytest.mark.parametrize("counts", [[2**20 + 1], [2**20, 1], [2**19, 2**19 + 1]])
+def test_the_images_of_a_document_have_at_most_so_many_tokens(counts):
+    def segments(numbers):
+        text = "<image>" * len(numbers)
+        return text_segments(text, counts=numbers, image_token="<image>")
+
+    fewer = [*counts[:-1], counts[-1] - 1]
+    if fewer[-1]:
+        assert [each.count for each in segments(fewer)[1:]] == fewer
+    with pytest.raises(SourceError, match="the images have 1048577 tokens together"):
+        segments(counts)
