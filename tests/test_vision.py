@@ -230,6 +230,8 @@ def test_impossible_sizes_and_numbers_of_tiles_are_refused():
         tiles_of(0, 7)
     with pytest.raises(SourceError, match="got 3, 2"):
         tiles_of(700, 700, least=3, most=2)
+    with pytest.raises(SourceError, match="got 0, 2"):
+        tiles_of(700, 700, least=0, most=2)
 
 
 @pytest.mark.parametrize(
