@@ -283,9 +283,18 @@ def test_what_is_no_text_is_refused(tokenizer):
     for call in (
         lambda: tokenizer.render_vision_pretraining(None),
         lambda: tokenizer.render_vision("a", b"b"),
+        lambda: tokenizer.render_vision("a", None),
+        lambda: tokenizer.render_vision(None, "b"),
     ):
         with pytest.raises(ValueError, match="Invalid input type"):
             call()
+
+
+def test_a_boolean_is_no_number_of_every_image(tokenizer):
+    conversation = {"messages": [{"role": "user", "content": "no image"}]}
+    assert tokenizer.render_vision_conversation(conversation, None, 1)[2] == []
+    with pytest.raises(TypeError, match="image_token_counts must be a list of ints"):
+        tokenizer.render_vision_conversation(conversation, None, True)
 
 
 def test_a_cut_below_0_is_refused():
