@@ -297,6 +297,23 @@ def test_a_boolean_is_no_number_of_every_image(tokenizer):
         tokenizer.render_vision_conversation(conversation, None, True)
 
 
+def test_all_is_cut_at_2048_tokens_unless_told_otherwise(tokenizer):
+    long = "".join(map(str, range(9999)))
+    conversation = {
+        "messages": [{"role": "user", "content": long}, {"role": "assistant", "content": "x"}]
+    }
+    assert len(tokenizer.render_conversation(conversation)[0]) == 2048
+    assert len(tokenizer.render_for_completion(conversation)) == 2049
+    assert len(tokenizer.render_vision_pretraining(long)[0]) == 2048
+    assert len(tokenizer.render_vision(long, "x")[0]) == 2048
+    assert len(tokenizer.render_vision_conversation(conversation)[0]) == 2048
+
+
+def test_a_token_is_shown_green_where_its_mask_is_1_alone(tokenizer):
+    shown = tokenizer.visualize_tokenization([97, 97, 97], [0, 1, 2])
+    assert shown == "\x1b[91ma\x1b[0m|\x1b[92ma\x1b[0m|\x1b[91ma\x1b[0m"
+
+
 def test_a_cut_below_0_is_refused():
     with pytest.raises(SourceError, match="max_tokens is -1"):
         cut(Composed(ids=[1], labels=[0], images=[]), -1)
