@@ -33,8 +33,8 @@ IDS = {name: 256 + len(MERGES) + number for number, name in enumerate(NAMES)}
 ENCODER = _core.Encoder(SPLIT_PATTERN, MERGES)
 
 FEWER = settings(max_examples=settings().max_examples // 4)
-"""Of tests that are repeated for each dialect, whose examples are up to four documents rendered
-three times over; proptests and fuzzing of the core look further."""
+"""An example is up to four documents, rendered three times over and read plainly; proptests and
+fuzzing of the core look further."""
 
 
 def core_dialect(dialect):
@@ -130,6 +130,7 @@ def test_ordinary_documents_with_images_are_rendered_as_the_plain_way_does(diale
     assert check(documents, dialect) == set()
 
 
+@FEWER
 @given(dialect=st.sampled_from(EVERY), data=st.data())
 def test_what_the_plain_way_refuses_is_declined(dialect, data):
     """`check` compares whatever is not declined."""
@@ -201,3 +202,16 @@ def test_a_document_that_needs_a_special_token_that_is_not_there_is_declined(nam
     special_tokens = {own: number for own, number in IDS.items() if own != name}
     _, _, _, declined, _, _ = render_one(line, special_tokens=special_tokens)
     assert declined.tolist() == ([0] if name.startswith("<|output") else [0, 1])
+
+
+def test_images_of_too_many_tokens_are_declined_as_the_plain_way_refuses_them():
+    line = b'{"text":"<image><image>","image_token_counts":[%d,1]}'
+    lines = [line % (2**20 - 1), line % 2**20]
+    dialect = next(each for each in VISION if each.name == "text")
+    found = [plain(own, dialect) is None for own in lines]
+    batch = Documents.from_bytes(lines)
+    _, _, offsets, declined, _, _ = ENCODER.render(
+        core_dialect(dialect), list(IDS.items()), batch.data, batch.offsets
+    )
+    assert (found, declined.tolist()) == ([False, True], [1])
+    assert offsets.tolist() == [0, 2**20 + 1, 2**20 + 1]

@@ -7,8 +7,10 @@ from nanotok_ray.dialects import (
     expected_text,
     expected_trained_text,
     message_texts,
+    reason_of,
     segments_of,
 )
+from nanotok_ray.dialects.json_value import value_of
 from tests.dialect_documents import (
     CUSTOMJSON,
     GSM8K,
@@ -194,3 +196,18 @@ def test_every_line_of_a_small_file_works(tmp_path, dialect):
         assert expected_trained_text(line, dialect) == trained
     assert len(read) == len(SAMPLES[dialect])
     assert set(SAMPLES) == {chat_dialect(name) for name in CHAT_DIALECTS}
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_integers_of_more_than_18_digits_are_floats(sign):
+    kept, longer = f"{sign}{'9' * 18}", f"{sign}{'9' * 19}"
+    assert value_of(kept.encode()) == int(kept)
+    assert isinstance(value_of(kept.encode()), int)
+    assert isinstance(value_of(longer.encode()), float)
+    assert value_of(f"{sign}{'9' * 5000}".encode()) == float(f"{sign}inf")
+
+
+def test_a_reason_is_cut_in_its_middle_once_it_is_longer_than_what_is_left_of_it():
+    for length in (200, 201, 240):
+        assert reason_of(ValueError("x" * length)) == "x" * length
+    assert reason_of(ValueError("x" * 200 + "y" * 41)) == f"{'x' * 200}...{'y' * 40}"

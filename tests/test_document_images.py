@@ -71,6 +71,14 @@ def test_the_layout_is_the_one_that_is_documented():
     assert opened(data, documents=3)[2].tolist() == [[0, 9, 0]]
 
 
+@pytest.mark.parametrize("place", [0, 8, 12, 15, 16])
+def test_another_beginning_is_refused(place):
+    data = bytearray(with_images([0, 1], (1, 4, 0)))
+    data[place] += 1
+    with pytest.raises(CorruptOutputError, match="does not begin as images of 1 documents do"):
+        opened(bytes(data), documents=1)
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [

@@ -9,9 +9,10 @@ import nanotok_ray
 from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
+from nanotok_ray.errors import TransientIOError
 from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 from nanotok_ray.verify import verify_output
 from tests.small_corpus import contents, recipe, write_corpus
 
@@ -193,3 +194,23 @@ def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_p
     assert run(job, tokenize_corpus)[0]["status"] == "unchanged"
     shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
+
+
+def test_a_run_that_ends_before_the_tokenizer_is_there_again_leaves_none_to_trust(
+    corpus, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    run(recipe(corpus, out), train_tokenizer)
+
+    def fail(self, folder):
+        raise TransientIOError("the line went dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokenizer, "save", fail)
+        with pytest.raises(TransientIOError):
+            run(recipe(corpus, out, EXTEND), train_tokenizer)
+    assert not (out / "tokenizer" / READABLE_NAME).exists()
+    _, stages, _ = run(recipe(corpus, out, EXTEND), train_tokenizer)
+    assert "learn" in stages
+    run(recipe(corpus, tmp_path / "fresh", EXTEND), train_tokenizer)
+    assert contents(out) == contents(tmp_path / "fresh")

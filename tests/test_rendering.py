@@ -1,15 +1,16 @@
 """Batches of documents, by core and plain reading together: as the plain reading alone has them."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.dialects import MALFORMED, message_texts, reason_of, segments_of
+from nanotok_ray.dialects import MALFORMED, Dialect, message_texts, reason_of, segments_of
 from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.errors import SplitError
 from nanotok_ray.patterns import SPLIT_PATTERN
@@ -22,6 +23,9 @@ MERGES = np.array([(104, 105), (32, 116), (97, 98), (258, 258)], np.uint32)
 ENCODER = _core.Encoder(SPLIT_PATTERN, MERGES)
 NARROW = {name: 300 + number for number, name in enumerate(NAMES)}
 WIDE = {name: 70_000 + number for number, name in enumerate(NAMES)}
+FEWER = settings(max_examples=settings().max_examples // 5)
+"""An example is up to five documents, rendered twice and read plainly; what the core gives alone is
+for `test_core_render`."""
 SAID = {"content", "value", "answer", "response", "text"}
 
 
@@ -109,18 +113,24 @@ def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
     return expected
 
 
-@pytest.mark.parametrize("special_tokens", [NARROW, WIDE], ids=["narrow", "wide"])
-@given(dialect=st.sampled_from(EVERY), data=st.data())
+@FEWER
+@given(
+    special_tokens=st.sampled_from([NARROW, WIDE]),
+    dialect=st.sampled_from(EVERY),
+    data=st.data(),
+)
 def test_a_batch_is_the_plain_reading_of_each_document(special_tokens, dialect, data):
     check(data.draw(documents_of(dialect)), dialect, special_tokens=special_tokens)
 
 
+@FEWER
 @given(dialect=st.sampled_from(EVERY), data=st.data())
 def test_documents_that_cannot_be_split_cost_no_other(dialect, data):
     encoder = _core.Encoder("[a-z<|>_]+", MERGES, gaps="error")
     check(data.draw(documents_of(dialect)), dialect, encoder=encoder)
 
 
+@FEWER
 @given(dialect=st.sampled_from(EVERY), data=st.data())
 def test_the_texts_of_a_batch_are_those_of_each_document(dialect, data):
     documents = data.draw(documents_of(dialect))
@@ -174,6 +184,34 @@ def test_a_document_that_cannot_be_split_is_told_where(number):
     documents[number] = json.dumps([user("abc"), assistant("ab!")]).encode()
     found = check(documents, MESSAGES, encoder=encoder)
     assert [n for n, each in enumerate(found) if each[-1] is not None] == [number]
+
+
+VISION_LINE = b'{"prompt":"a<image><|ref|>","response":"<image>"%s}'
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"image_token": "<|image|>"},
+        {"image_tokens": 3},
+        {"grounding": ("<|ref|>",)},
+        {"train_prompt": False},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_every_setting_of_a_dialect_is_the_cores_too(settings):
+    usual = Dialect(kind="vision", name="prompt-response", image_token="<image>")
+    documents = [VISION_LINE % b"", VISION_LINE % b',"x":NaN']
+    for rows in zip(
+        check(documents, usual), check(documents, replace(usual, **settings)), strict=True
+    ):
+        assert rows[0] != rows[1]
+
+
+@pytest.mark.parametrize("special_tokens", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_ids_are_as_wide_as_they_must_be_whoever_reads(special_tokens):
+    check([GOOD, SURROGATE, GOOD, BAD], MESSAGES, special_tokens=special_tokens)
+    check([SURROGATE], MESSAGES, special_tokens=special_tokens)
 
 
 def test_a_batch_of_nothing_is_a_batch():

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nanotok_ray.document_images import DocumentImages, images_parts
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.reader import open_shards
+from nanotok_ray.verify.images import image_problems
 from nanotok_ray.verify.record import record_problems
 from nanotok_ray.verify.shard import check_files
 from tests.finished_output import read_all, with_index
@@ -246,3 +248,22 @@ def test_a_truncated_file_of_images_is_found_and_refused(made):
     assert "has 60 bytes, its record says" in problem
     with pytest.raises(CorruptOutputError, match="has 60 bytes"):
         open_shards(made.out.url).images(0)
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [
+        ([1, 3, 5, 7], None),
+        ([1, 3], "token 0 of document 1"),
+        ([1, 3, 5, 8], "token 2 of document 1"),
+        ([1, 3, 5, 7, 8, 9], "token 3 of document 1"),
+        ([2, 3, 5, 7], "token 1 of document 0"),
+        ([], "token 1 of document 0"),
+    ],
+)
+def test_the_first_image_token_that_does_not_agree_is_named(edges, told):
+    own = np.array([[0, 1, 3], [1, 0, 1], [1, 1, 2]])
+    data = np.frombuffer(b"".join(images_parts([(2, own)])), np.uint8)
+    images = DocumentImages(data, name="a.images", documents=2)
+    found = list(image_problems(images, np.array([0, 5, 9]), np.array(edges, np.int64), name="a"))
+    assert [each.partition(", first at ")[2] for each in found] == ([told] if told else [])

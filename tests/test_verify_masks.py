@@ -332,3 +332,9 @@ def test_images_that_share_their_tokens_otherwise_are_found(vision):
     images[place + 1, 1] += 1
     assert vision_problems(vision, images=images) == [(2, OTHER_IMAGES)]
     assert vision_problems(vision, images=images[:-1])[-1] == (19, OTHER_IMAGES)
+
+
+@pytest.mark.parametrize(("rule", "cut_at"), [("keep", None), ("drop", None), ("cut", 5)])
+def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, cut_at):
+    settings = replace(vision.settings, max_tokens=5, too_long=rule)
+    assert PlainReading.of(vision.tokenizer, settings).cut_at == cut_at

@@ -230,6 +230,8 @@ def test_impossible_sizes_and_numbers_of_tiles_are_refused():
         tiles_of(0, 7)
     with pytest.raises(SourceError, match="got 3, 2"):
         tiles_of(700, 700, least=3, most=2)
+    with pytest.raises(SourceError, match="got 0, 2"):
+        tiles_of(700, 700, least=0, most=2)
 
 
 @pytest.mark.parametrize(
@@ -281,9 +283,35 @@ def test_what_is_no_text_is_refused(tokenizer):
     for call in (
         lambda: tokenizer.render_vision_pretraining(None),
         lambda: tokenizer.render_vision("a", b"b"),
+        lambda: tokenizer.render_vision("a", None),
+        lambda: tokenizer.render_vision(None, "b"),
     ):
         with pytest.raises(ValueError, match="Invalid input type"):
             call()
+
+
+def test_a_boolean_is_no_number_of_every_image(tokenizer):
+    conversation = {"messages": [{"role": "user", "content": "no image"}]}
+    assert tokenizer.render_vision_conversation(conversation, None, 1)[2] == []
+    with pytest.raises(TypeError, match="image_token_counts must be a list of ints"):
+        tokenizer.render_vision_conversation(conversation, None, True)
+
+
+def test_all_is_cut_at_2048_tokens_unless_told_otherwise(tokenizer):
+    long = "".join(map(str, range(9999)))
+    conversation = {
+        "messages": [{"role": "user", "content": long}, {"role": "assistant", "content": "x"}]
+    }
+    assert len(tokenizer.render_conversation(conversation)[0]) == 2048
+    assert len(tokenizer.render_for_completion(conversation)) == 2049
+    assert len(tokenizer.render_vision_pretraining(long)[0]) == 2048
+    assert len(tokenizer.render_vision(long, "x")[0]) == 2048
+    assert len(tokenizer.render_vision_conversation(conversation)[0]) == 2048
+
+
+def test_a_token_is_shown_green_where_its_mask_is_1_alone(tokenizer):
+    shown = tokenizer.visualize_tokenization([97, 97, 97], [0, 1, 2])
+    assert shown == "\x1b[91ma\x1b[0m|\x1b[92ma\x1b[0m|\x1b[91ma\x1b[0m"
 
 
 def test_a_cut_below_0_is_refused():
@@ -449,3 +477,22 @@ def test_of_names_that_begin_alike_the_longest_is_meant():
     segments = text_segments("a<b><b>c<b>", counts=[], image_token="<image>", grounding=names)
     told = [(each.text, each.is_special) for each in segments[1:]]
     assert told == [("a", False), ("<b><b>", True), ("c", False), ("<b>", True)]
+
+
+def test_among_shapes_as_near_the_larger_is_taken_if_the_image_fills_more_than_half():
+    assert 1280 * 1440 * 2 == 9 * 640**2
+    assert tiles_of(1280, 1440) == (2, 2)
+    assert tiles_of(1281, 1440) == (3, 3)
+
+
+@pytest.mark.parametrize("counts", [[2**20 + 1], [2**20, 1], [2**19, 2**19 + 1]])
+def test_the_images_of_a_document_have_at_most_so_many_tokens(counts):
+    def segments(numbers):
+        text = "<image>" * len(numbers)
+        return text_segments(text, counts=numbers, image_token="<image>")
+
+    fewer = [*counts[:-1], counts[-1] - 1]
+    if fewer[-1]:
+        assert [each.count for each in segments(fewer)[1:]] == fewer
+    with pytest.raises(SourceError, match="the images have 1048577 tokens together"):
+        segments(counts)

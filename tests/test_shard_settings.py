@@ -1,0 +1,82 @@
+"""What the shards of a source depend on: its recipe, the limits, the tokenizer's special tokens."""
+
+from dataclasses import replace
+
+import pytest
+
+from nanotok_ray.cluster.shard_settings import shard_settings
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.special_tokens import GROUNDING, SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer
+
+PLAIN = Tokenizer.train_from_iterator([], vocab_size=265)
+EVERY = PLAIN.extended(["<image>", "<|image|>", *GROUNDING, "<mine>"])
+RULES = ("limits.max_tokens=9", "limits.too_long=drop", "limits.untrainable=drop")
+
+
+def settings(kind, *more, tokenizer=EVERY, overrides=()):
+    """Give the settings of a source of a kind with more in its recipe."""
+    own = parse_recipe(
+        "\n".join(
+            [
+                "[[source]]",
+                'name = "a"',
+                f'kind = "{kind}"',
+                'paths = ["/in"]',
+                "count = true",
+                *more,
+                "[output]",
+                'path = "/out"',
+            ]
+        ),
+        overrides=overrides,
+    )
+    return shard_settings(own, own.sources[0], tokenizer)
+
+
+def lacking(*names):
+    return Tokenizer(EVERY.model.without(names))
+
+
+@pytest.mark.parametrize("kind", ["chat", "vision"])
+def test_limits_of_conversations_are_theirs_alone(kind):
+    assert settings("text", overrides=RULES) == settings("text")
+    own = settings(kind, overrides=RULES)
+    assert (own.max_tokens, own.too_long, own.untrainable) == (9, "drop", "drop")
+    assert replace(own, max_tokens=None, too_long="keep", untrainable="keep") == settings(kind)
+
+
+@pytest.mark.parametrize("name", SPECIAL_TOKENS)
+def test_a_special_token_that_a_kind_is_rendered_with_must_be_there(name):
+    with pytest.raises(RecipeError, match="of kind chat, which is rendered with") as caught:
+        settings("chat", tokenizer=lacking(name))
+    assert name in str(caught.value)
+    if name in ("<|bos|>", "<|assistant_end|>"):
+        with pytest.raises(RecipeError, match="of kind vision, which is rendered with") as caught:
+            settings("vision", tokenizer=lacking(name))
+        assert name in str(caught.value)
+
+
+def test_documents_with_images_need_no_token_of_a_turn_in_general():
+    turns = set(SPECIAL_TOKENS) - {"<|bos|>", "<|assistant_end|>"}
+    assert settings("vision", tokenizer=lacking(*turns)).image_token == "<image>"
+
+
+def test_the_token_of_images_is_the_named_one_or_the_first_that_is_there():
+    assert settings("vision", 'image_token = "<mine>"').image_token == "<mine>"
+    assert settings("vision", tokenizer=lacking("<image>")).image_token == "<|image|>"
+    assert settings("chat").image_token is None
+    with pytest.raises(RecipeError, match="rendered with <mine>"):
+        settings("vision", 'image_token = "<mine>"', tokenizer=lacking("<mine>"))
+    with pytest.raises(RecipeError, match="none of the special tokens"):
+        settings("vision", tokenizer=PLAIN)
+
+
+def test_what_a_source_says_of_images_is_passed_on():
+    assert settings("vision").grounding == ()
+    own = settings("vision", "image_tokens = 7", "train_prompt = false", "grounding = true")
+    assert (own.image_tokens, own.train_prompt, own.grounding) == (7, False, GROUNDING)
+    with pytest.raises(RecipeError, match="rendered with") as caught:
+        settings("vision", "grounding = true", tokenizer=lacking(GROUNDING[-1]))
+    assert GROUNDING[-1] in str(caught.value)
