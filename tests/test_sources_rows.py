@@ -6,7 +6,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import SourceError
@@ -169,6 +169,7 @@ conversations = st.lists(
 )
 
 
+@settings(max_examples=settings().max_examples // 4)  # each is a file, written and read
 @given(talks=conversations, group=st.integers(1, 12), batch=st.integers(1, 9))
 def test_nulls_and_empty_lists_at_every_level_are_written_as_they_are(
     tmp_path_factory, talks, group, batch

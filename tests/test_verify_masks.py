@@ -16,6 +16,7 @@ from nanotok_ray.errors import VerificationError
 from nanotok_ray.manifest import from_json
 from nanotok_ray.output import settings_from
 from nanotok_ray.plan import plan_from_json
+from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
@@ -338,3 +339,46 @@ def test_images_that_share_their_tokens_otherwise_are_found(vision):
 def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, cut_at):
     settings = replace(vision.settings, max_tokens=5, too_long=rule)
     assert PlainReading.of(vision.tokenizer, settings).cut_at == cut_at
+
+
+def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
+    model = vision.tokenizer.model
+    last = model.num_ids - 1
+    sparse = Tokenizer(replace(model, special_tokens={**model.special_tokens, IMAGE: last + 3}))
+    messages = [{"role": "user", "content": "\0"}]
+    ids, mask, _ = sparse.render_vision_conversation({"messages": messages})
+    plain = PlainReading.of(sparse, vision.settings)
+
+    def problems(ids):
+        run = Run(
+            name="a",
+            first=0,
+            rows=np.array([0]),
+            lengths=np.array([len(ids)]),
+            ids=np.array(ids, np.uint16),
+            mask=np.array(mask, np.uint8),
+            images=np.zeros((0, 3), np.int64),
+            document_ids=None,
+        )
+        documents = Documents.from_bytes([json.dumps(messages).encode()])
+        return list(plain.problems(run, documents, vision.settings.dialect("vision", "messages")))
+
+    assert ids[2] == 0
+    assert problems(ids) == []
+    assert problems([*ids[:2], last + 1, *ids[3:]]) == [(0, OTHER_TEXT)]
+
+
+def test_a_slice_that_was_left_out_is_not_read(out, corpus):
+    for path in corpus.glob("chats/*"):
+        path.unlink()
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    for each, values, settings in slices(out):
+        for reasons, is_sound in (({SKIPPED: 9}, True), ({}, False)):
+            found = compare_masks(
+                Folder(str(out)),
+                each,
+                {**values, "quarantined": reasons},
+                tokenizer=tokenizer,
+                settings=settings,
+            )
+            assert (not found.problems) == is_sound
