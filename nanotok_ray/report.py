@@ -3,7 +3,7 @@
 Takes the manifest and the times; knows nothing of how they came about.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,10 +119,23 @@ def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
                 "text_bytes": own["text_bytes"],
                 "tokens": own["tokens"],
                 "bytes_per_token": _ratio(own["text_bytes"], own["tokens"]),
+                "quarantined": own["documents"]["quarantined"],
+                "trainable_tokens": own["trainable_tokens"] if own["roles"] else None,
             }
             for name, own in totals.items()
             if name != "all"
         },
+        "rules": _rules(manifest["settings"].values()),
+    }
+
+
+def _rules(settings: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give what the recipe does with documents that are too long or have nothing to train on."""
+    limited = next((own for own in settings if own["max_tokens"] is not None), None)
+    return {
+        "max_tokens": limited and limited["max_tokens"],
+        "too_long": limited["too_long"] if limited else "keep",
+        "untrainable": "drop" if "drop" in {own["untrainable"] for own in settings} else "keep",
     }
 
 
@@ -146,11 +159,7 @@ def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
         f"text        {own['text_bytes']:,} bytes",
         f"tokens      {own['tokens']:,}, {own['bytes_per_token'] or 0:.3f} bytes per token",
     ]
-    for name, source in own["sources"].items():
-        lines.append(
-            f"  {name:<20} {source['documents']:>10,} documents {source['tokens']:>14,} tokens "
-            f"{source['bytes_per_token'] or 0:>6.3f} bytes per token"
-        )
+    lines += [_source_line(name, source) for name, source in own["sources"].items()]
     lines += [
         f"  quarantined {number:,}: {reason}" for reason, number in own["quarantined"].items()
     ]
@@ -160,14 +169,43 @@ def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
             f"special     {own['special_text']:,} special tokens spelled out in the data, "
             "kept as plain text"
         )
-    if own["truncated"]:
-        lines.append(f"truncated   {own['truncated']:,} conversations were cut at max_tokens")
-    if own["without_trainable_token"]:
-        lines.append(
-            f"untrainable {own['without_trainable_token']:,} conversations without a token "
-            "under mask 1"
+    return [*lines, *_composed_lines(own)]
+
+
+def _source_line(name: str, source: Mapping[str, Any]) -> str:
+    line = (
+        f"  {name:<20} {source['documents']:>10,} documents {source['tokens']:>14,} tokens "
+        f"{source['bytes_per_token'] or 0:>6.3f} bytes per token"
+    )
+    if source["trainable_tokens"] is not None:
+        line += f", {source['trainable_tokens'] / source['tokens']:.1%} trained on"
+    if source["quarantined"]:
+        line += f", {source['quarantined']:,} quarantined"
+    return line
+
+
+def _composed_lines(own: Mapping[str, Any]) -> Iterator[str]:
+    """Say what became of conversations and documents with images."""
+    roles, rules = own["roles"], own["rules"]
+    if roles:
+        yield (
+            f"trained on  {own['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
+            "conversations and documents with images"
         )
-    return lines
+    if own["images"]:
+        yield f"images      {own['images']:,}, {roles['image']:,} tokens"
+    if long := own["over_max_tokens"]:
+        cut = own["truncated"]
+        why = "a cut would take an image or a part of one"
+        done = {"keep": "kept whole", "drop": "dropped", "cut": f"{cut:,} cut"}[rules["too_long"]]
+        lost = long - cut if rules["too_long"] == "cut" else 0
+        others = f", {lost:,} dropped: {why}" if lost else ""
+        most = f"{rules['max_tokens']:,}"
+        yield f"too long    {long:,} documents of more than {most} tokens: {done}{others}"
+    if bare := own["without_trainable_token"]:
+        hint = 'kept; limits.untrainable = "drop" leaves them out'
+        done = "dropped" if rules["untrainable"] == "drop" else hint
+        yield f"untrainable {bare:,} documents without a token to train on: {done}"
 
 
 def _proof_line(proof: Mapping[str, Any]) -> str:

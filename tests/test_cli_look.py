@@ -294,6 +294,8 @@ def test_broken_and_large_files_and_missing_tokenizers_are_refused(
 ):
     code, _, told = look_at(gzip.compress(b"[]" * 99)[:-9], name="in.jsonl.gz")
     assert (code, "cannot be read" in told) == (2, True)
+    code, _, told = look_at(b"PAR1\x15\x04", name="in.parquet")
+    assert (code, "in.parquet is parquet" in told) == (2, True)
     assert look_at(b"[]", folder="none")[0] == 2
     plain = str(out / "tokenizer")
     code, _, told = look_at(json_lines(SCAN), "--kind", "vision", folder=plain)

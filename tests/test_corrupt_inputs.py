@@ -162,8 +162,8 @@ CASES = {
         chat("user", "assistant") + chat("user", "user") + chat("assistant") + chat("user"),
         [""] * 2,
         {
-            "Message 0 is from assistant but should be from user": 1,
-            "Message 1 is from user but should be from assistant": 1,
+            "Message N is from assistant but should be from user": 1,
+            "Message N is from user but should be from assistant": 1,
         },
         {"row": 1, "position": len(chat("user", "assistant"))},
         kind="chat",

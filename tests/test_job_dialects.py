@@ -189,7 +189,10 @@ def test_documents_too_long_or_with_nothing_to_train_on_are_dropped_and_listed(
     write(tmp_path / "chats/a.jsonl", rows, "jsonl")
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
     rules = ("limits.max_tokens=400", "limits.too_long=drop", "limits.untrainable=drop")
-    values = prepare(job(tmp_path, [source], *rules)).values
+    summary = prepare(job(tmp_path, [source], *rules))
+    assert "too long    1 documents of more than 400 tokens: dropped\n" in summary.text()
+    assert "untrainable 1 documents without a token to train on: dropped\n" in summary.text()
+    values = summary.values
     assert values["quarantined"] == {"dropped": 2}
     assert (values["over_max_tokens"], values["without_trainable_token"]) == (1, 1)
     [path] = (tmp_path / "out/quarantine/chats/train").glob("*.jsonl")
@@ -208,7 +211,11 @@ def test_an_image_is_never_cut(tmp_path, in_process):
     write(tmp_path / "pages/a.jsonl", rows, "jsonl")
     source = settings("pages", 'kind = "vision"', f'paths = ["{tmp_path}/pages"]')
     rules = ("limits.max_tokens=20", "limits.too_long=cut", 'tokenizer.extend=["preset:seed"]')
-    values = prepare(job(tmp_path, [source], *rules)).values
+    summary = prepare(job(tmp_path, [source], *rules))
+    told = "2 documents of more than 20 tokens: 1 cut, 1 dropped: a cut would take an image"
+    assert told in summary.text()
+    assert "images      1, 3 tokens\n" in summary.text()
+    values = summary.values
     assert values["quarantined"] == {"dropped": 1}
     assert (values["over_max_tokens"], values["truncated"], values["images"]) == (2, 1, 1)
     shards = open_shards(str(tmp_path / "out"), source="pages")
@@ -227,6 +234,19 @@ def test_special_tokens_spelled_out_are_counted_and_stay_text(tmp_path, in_proce
     assert totals["special_tokens"]["<|bos|>"] == totals["special_tokens"]["<|user_end|>"] == 2
     assert values["roles"]["bos"] == 2
     assert sum(totals["roles"].values()) == totals["tokens"]
+
+
+def test_the_summary_tells_people_what_is_trained_on(tmp_path, in_process):
+    write(tmp_path / "chats/a.jsonl", [SAID[:2], [*SAID, *SAID[1:] * 40]], "jsonl")
+    source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
+    summary = prepare(job(tmp_path, [source], "limits.max_tokens=400"))
+    own = summary.values["sources"]["chats/train"]
+    share = f"{own['trainable_tokens'] / own['tokens']:.1%}"
+    text = summary.text()
+    assert f" bytes per token, {share} trained on\n" in text
+    assert f"trained on  {own['trainable_tokens']:,} of {own['tokens']:,} tokens of" in text
+    assert "too long    1 documents of more than 400 tokens: kept whole\n" in text
+    assert "untrainable 1 documents without a token to train on: kept; " in text
 
 
 def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_process):

@@ -361,3 +361,9 @@ def test_every_public_name_is_there():
     assert set(nanotok_ray.__all__) <= set(dir(nanotok_ray))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = nanotok_ray.nothing
+
+
+@pytest.mark.parametrize("value", [{"messages": []}, []])
+def test_parsed_documents_are_refused_with_what_to_do(tokenizer, value):
+    with pytest.raises(TypeError, match=f"got a {type(value).__name__}: json.dumps it"):
+        tokenizer.render_batch([value])

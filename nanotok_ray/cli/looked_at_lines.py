@@ -34,6 +34,7 @@ MAX_BYTES = 1 << 30
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _BOM = b"\xef\xbb\xbf"
+_PARQUET = b"PAR1"
 
 _Line = tuple[int, bytes]
 """Its number from 1 on, and what it holds."""
@@ -95,6 +96,11 @@ def _lines(path: str) -> list[_Line]:
 
 def _numbered(file: BinaryIO | pa.NativeFile, path: str) -> Iterator[_Line]:
     data: bytes = file.read(MAX_BYTES + 1)
+    if data.startswith(_PARQUET):
+        raise SourceError(
+            f"--file {path} is parquet, and JSON lines are looked at before a job: look at its "
+            "rows in the output of one"
+        )
     if len(data) > MAX_BYTES:
         raise SourceError(
             f"--file {path} holds more than {MAX_BYTES:,} bytes: cut it, e.g. with head -n 1000"

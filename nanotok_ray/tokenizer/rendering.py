@@ -105,6 +105,10 @@ class Rendering(ABC):
         """
         if isinstance(dialect, str):
             dialect = Dialect(kind="chat", name=dialect)
+        first: object = documents[0] if len(documents) else None
+        if isinstance(first, dict | list):
+            name = type(first).__name__
+            raise TypeError(f"a document is JSON as str or bytes, got a {name}: json.dumps it")
         return self.batch_renderer(dialect).render(as_documents(documents), threads=threads)
 
     def render_vision_pretraining(
