@@ -268,6 +268,7 @@ def test_a_recipe_without_output_or_sources_is_refused():
         ({"kind": "chat", "image_token": "<image>"}, ["source.web.image_token", 'kind = "vision"']),
         ({"kind": "chat", "image_tokens": 3}, ["source.web.image_tokens = 3", "leave it out"]),
         ({"kind": "vision", "image_token": ""}, ["source.web.image_token is empty"]),
+        ({"kind": "vision", "image_token": "<|bos|>"}, ["'<|bos|>'", "already means", "<image>"]),
         ({"kind": "vision", "image_tokens": 0}, ["source.web.image_tokens = 0", "1 to"]),
         ({"kind": "vision", "image_tokens": MAX_IMAGE_TOKENS + 1}, [f"1 to {MAX_IMAGE_TOKENS}"]),
         ({"prepend": ["<s>"]}, ["source.web.prepend", "'<s>'", "<|output_end|>"]),

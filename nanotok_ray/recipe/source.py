@@ -12,6 +12,7 @@ from typing import Final
 from nanotok_ray.dialects.model import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_range
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
@@ -147,6 +148,11 @@ class SourceRecipe:
         if self.image_token == "":
             raise RecipeError(
                 f"{self._key('image_token')} is empty; name a special token, or leave it out"
+            )
+        if self.image_token in SPECIAL_TOKENS:
+            raise RecipeError(
+                f"{self._key('image_token')} = {self.image_token!r} already means something else "
+                "in every document; name a special token of its own, as <image>"
             )
         if self.image_tokens is not None:
             key = self._key("image_tokens")
