@@ -74,6 +74,10 @@ class ProofError(NanotokError, ValueError):
     """The ids of a document are not what they must be; nothing of its slice is recorded."""
 
 
+class ExportError(NanotokError, ValueError):
+    """A layout cannot hold an output, or its options are wrong."""
+
+
 class VerificationError(NanotokError, ValueError):
     """Verification found the output wrong."""
 

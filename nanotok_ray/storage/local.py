@@ -106,6 +106,27 @@ class LocalStore:
         _sync_folder(path.parent)
         return True
 
+    def link(self, other: str, name: str) -> bool:
+        """Publish a hard link to a file elsewhere, in place of one that may be there, if it can be.
+
+        Gives False where disks differ, or the file system has no such links.
+        """
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(_temporary_name(path.name))
+        try:
+            os.link(other, temporary)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return False
+        try:
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)  # a link to the same file is left where it was
+        _sync_folder(path.parent)
+        return True
+
     def size(self, name: str) -> int | None:
         """Give the bytes of a file, None if there is none."""
         try:

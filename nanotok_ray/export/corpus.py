@@ -1,0 +1,158 @@
+"""What a finished output says of itself, as far as other layouts ask: its shards and their sources.
+
+Takes an output folder; gives checked values. Opens no shard, and does not know layouts.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    SHARDS_INDEX_NAME,
+    SPLITS,
+    ShardsIndex,
+    unpack_shards_index,
+)
+from nanotok_ray.output_shapes import (
+    MAX_MANIFEST_BYTES,
+    MAX_SHARDS_INDEX_BYTES,
+    check_size,
+    no_manifest,
+    parse_manifest,
+)
+from nanotok_ray.shard_rows import check_rows, shard_name
+from nanotok_ray.storage import Folder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceFacts:
+    """What holds for every document of a source."""
+
+    name: str
+    kind: str
+    prepend: tuple[int, ...]
+    """Ids that each of its documents begins with; of text sources alone."""
+    append: tuple[int, ...]
+    """Ids that each of its documents ends with; of text sources alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardFacts:
+    """One native shard, as shards.idx has it."""
+
+    name: str
+    """Path in the output folder, without suffix."""
+    source: str
+    split: str
+    documents: int
+    tokens: int
+    sizes: Mapping[str, int]
+    """Bytes of each of its files, by suffix: .bin, .idx and what else there is."""
+    record_sha256: str
+    """Of the record that names its files."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all of its files."""
+        return sum(self.sizes.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Corpus:
+    """A finished output, but for its shards' data."""
+
+    out: Folder
+    manifest: Mapping[str, Any]
+    manifest_sha256: str
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of an id: 2 or 4."""
+        return int(self.manifest["item_bytes"])
+
+    @property
+    def num_ids(self) -> int:
+        """The highest id of the tokenizer + 1."""
+        return int(self.manifest["num_ids"])
+
+    @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """Id of each special token by name."""
+        return dict(self.manifest["special_tokens"])
+
+    @property
+    def sources(self) -> tuple[SourceFacts, ...]:
+        """The sources in the order of the recipe."""
+        return tuple(map(self._source, self.manifest["sources"]))
+
+    def _source(self, name: str) -> SourceFacts:
+        kind, own = self.manifest["kinds"][name], self.manifest["settings"][name]
+        ids = self.special_tokens
+        if kind != "text":
+            return SourceFacts(name=name, kind=kind, prepend=(), append=())
+        return SourceFacts(
+            name=name,
+            kind=kind,
+            prepend=tuple(ids[token] for token in own["prepend"]),
+            append=tuple(ids[token] for token in own["append"]),
+        )
+
+
+_COLUMNS = {
+    ".bin": "bin_bytes",
+    ".idx": "idx_bytes",
+    ".mask": "mask_bytes",
+    ".ids": "ids_bytes",
+    ".images": "images_bytes",
+}
+_ALWAYS = (".bin", ".idx")
+
+
+def read_corpus(out: Folder) -> tuple[Corpus, list[ShardFacts]]:
+    """Read the manifest and shards.idx of a finished output, local or remote.
+
+    The shards come in order: by source, train before val.
+
+    Raises:
+        IncompleteOutputError: there is no manifest: the job has not finished.
+        CorruptOutputError: one of the two is not what a job writes.
+    """
+    data = _read(out, MANIFEST_NAME, most=MAX_MANIFEST_BYTES)
+    if data is None:
+        raise no_manifest(out.join(MANIFEST_NAME))
+    manifest = parse_manifest(data, name=out.join(MANIFEST_NAME))
+    index_data = _read(out, SHARDS_INDEX_NAME, most=MAX_SHARDS_INDEX_BYTES) or b""
+    if hashlib.sha256(index_data).hexdigest() != manifest["shards_index_sha256"]:
+        raise CorruptOutputError(
+            f"{out.join(SHARDS_INDEX_NAME)} is not the one that {MANIFEST_NAME} names"
+        )
+    index = unpack_shards_index(index_data)
+    check_rows(index, sources=len(manifest["sources"]))
+    sha256 = hashlib.sha256(data).hexdigest()
+    corpus = Corpus(out=out, manifest=manifest, manifest_sha256=sha256)
+    return corpus, list(_shards(index, list(manifest["sources"])))
+
+
+def _shards(index: ShardsIndex, names: list[str]) -> Iterator[ShardFacts]:
+    for number, row in enumerate(index.rows):
+        sizes = {suffix: int(row[column]) for suffix, column in _COLUMNS.items()}
+        yield ShardFacts(
+            name=shard_name(index, number, sources=names),
+            source=names[int(row["source"])],
+            split=SPLITS[int(row["split"])],
+            documents=int(row["documents"]),
+            tokens=int(row["tokens"]),
+            sizes={suffix: own for suffix, own in sizes.items() if own or suffix in _ALWAYS},
+            record_sha256=bytes(row["record_sha256"]).hex(),
+        )
+
+
+def _read(out: Folder, name: str, *, most: int) -> bytes | None:
+    try:
+        check_size(out.size(name), most=most, name=out.join(name))
+        return out.read_bytes(name)
+    except FileNotFoundError:
+        return None

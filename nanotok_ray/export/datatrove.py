@@ -1,0 +1,74 @@
+"""datatrove: NAME.ds, NAME.ds.index, NAME.ds.loss, NAME.ds.metadata, as its merger and reader take.
+
+NAME.ds           ids of 2 or 4 bytes back to back: the native .bin
+NAME.ds.index     u64 for each document: where it ends, in tokens; no leading 0
+NAME.ds.loss      a byte for each id, 1 = train on it: the native .mask
+NAME.ds.metadata  three lines: tokenizer|bytes of an id, tokens, tokens for people
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.storage import Folder
+
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datatrove(Layout):
+    """Files of datatrove's DocumentTokenizer."""
+
+    name: ClassVar[str] = "datatrove"
+    format: ClassVar[str] = "datatrove 1"
+    reader: ClassVar[str] = "datatrove's DatatroveFolderDataset and DocumentTokenizerMerger"
+    masks: ClassVar[str | None] = "NAME.ds.loss, a byte for each id"
+
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+        """Link ids and masks; write the index and the metadata."""
+        (shard,) = unit.shards
+        name = f"{unit.name}.ds"
+        target.link(shard, ".bin", name)
+        if unit.has_masks:
+            target.link(shard, ".mask", f"{name}.loss")
+        target.write(f"{name}.index", shard.positions()[1:].astype("<u8").tobytes())
+        lines = (
+            f"{corpus.manifest['tokenizer_sha256'][:16]}|{unit.item_bytes}",
+            str(unit.tokens),
+            _told(unit.tokens),
+        )
+        target.write(f"{name}.metadata", "\n".join(lines).encode())
+        return Written(documents=unit.documents, tokens=unit.tokens)
+
+    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+        """Cut the ids at the ends that the index gives."""
+        (name,) = exported.names(".ds")
+        ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
+        ends = np.frombuffer(folder.read_bytes(f"{name}.index"), dtype="<u8").astype(np.int64)
+        loss = exported.names(".ds.loss")
+        mask = np.frombuffer(folder.read_bytes(loss[0]), dtype=np.uint8) if loss else None
+        if len(ends) and int(ends[-1]) != len(ids):
+            raise CorruptOutputError(f"{folder.join(name)}: its index ends at {ends[-1]}")
+        start = 0
+        for end in ends.tolist():
+            yield ids[start:end], None if mask is None else mask[start:end]
+            start = end
+
+
+def _told(tokens: int) -> str:
+    """Give a number of tokens as datatrove's people read it.
+
+    >>> _told(1430), _told(12)
+    ('1.43 kT', '12 T')
+    """
+    for size, letter in _UNITS:
+        if tokens >= size:
+            return f"{tokens / size:.2f} {letter}T"
+    return f"{tokens} T"

@@ -1,0 +1,121 @@
+"""The folder of an export as a whole: whose it is, what is left of former ones, export.json.
+
+Takes a folder and what was exported; removes what no record names, writes export.json last. Does
+not know how a unit is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nanotok_ray.errors import ExportError, IncompleteOutputError
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.layout import Exported, Layout
+from nanotok_ray.export.record import RECORDS, record_name
+from nanotok_ray.manifest import from_json, to_json
+from nanotok_ray.storage import Folder
+
+EXPORT_NAME = "export.json"
+EXPORT_FORMAT = "nanotok-export 1"
+EXPORTS = "export"
+"""The folder of exports in an output folder, unless told otherwise."""
+
+
+def check_folder(folder: Folder) -> None:
+    """Refuse a folder that holds other things than an export.
+
+    Raises:
+        ExportError: naming one of them.
+    """
+    names = folder.list()
+    if any(name == EXPORT_NAME or name.startswith(RECORDS) for name in names) or not names:
+        return
+    raise ExportError(
+        f"{folder.url} holds files of something else, as {names[0]}: name an empty folder with "
+        "--output, as all that an export does not name is removed from its folder"
+    )
+
+
+def begin(folder: Folder) -> None:
+    """Take export.json away: until it is there again, the export is not whole."""
+    folder.remove(EXPORT_NAME)
+
+
+def remove_strangers(
+    folder: Folder, exported: Sequence[Exported], joint: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Remove files of former exports, which readers who look for all files would find."""
+    named = {file["name"] for each in exported for file in each.files}
+    named |= {record_name(each.unit) for each in exported}
+    named |= {file["name"] for file in joint}
+    strangers = [name for name in folder.list() if name not in named]
+    strangers += folder.list_temporaries()
+    for name in strangers:
+        folder.remove(name)
+    return strangers
+
+
+def export_values(
+    layout: Layout,
+    corpus: Corpus,
+    exported: Sequence[Exported],
+    joint: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Give what export.json says."""
+    left_out: dict[str, int] = {}
+    for each in exported:
+        for reason, number in each.written.left_out.items():
+            left_out[reason] = left_out.get(reason, 0) + number
+    files = [file for each in exported for file in each.files] + list(joint)
+    return {
+        "format": EXPORT_FORMAT,
+        "layout": layout.name,
+        "layout_format": layout.format,
+        "options": layout.options,
+        "reader": layout.reader,
+        "masks": layout.masks,
+        "item_bytes": corpus.item_bytes,
+        "num_ids": corpus.num_ids,
+        "special_tokens": dict(corpus.special_tokens),
+        "tokenizer_sha256": corpus.manifest["tokenizer_sha256"],
+        "manifest_sha256": corpus.manifest_sha256,
+        "units": len(exported),
+        "files": len(files),
+        "bytes": sum(file["size"] for file in files),
+        "documents": sum(each.written.documents for each in exported),
+        "tokens": sum(each.written.tokens for each in exported),
+        "left_out": dict(sorted(left_out.items())),
+        "joint_files": [dict(file) for file in joint],
+    }
+
+
+def write_export(folder: Folder, values: Mapping[str, Any]) -> None:
+    """Publish export.json: the export is whole."""
+    folder.write_whole(EXPORT_NAME, to_json(values))
+
+
+def read_export(folder: Folder) -> dict[str, Any]:
+    """Read export.json.
+
+    Raises:
+        IncompleteOutputError: there is none: this is no finished export.
+        CorruptOutputError: it is none of this version.
+    """
+    try:
+        data = folder.read_bytes(EXPORT_NAME)
+    except FileNotFoundError as error:
+        raise IncompleteOutputError(
+            f"{folder.join(EXPORT_NAME)} is missing: no export, or one that has not finished; "
+            "the same `nanotok export` goes on from there"
+        ) from error
+    return from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
+
+
+def told_options(layout: Layout) -> str:
+    """Give a layout and its options as a person writes them.
+
+    >>> from nanotok_ray.export.layouts import parse_layout
+    >>> told_options(parse_layout("raw"))
+    'raw'
+    """
+    options = ",".join(f"{key}={value}" for key, value in layout.options.items())
+    return f"{layout.name}:{options}" if options else layout.name

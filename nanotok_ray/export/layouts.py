@@ -1,0 +1,53 @@
+"""The layouts by name, and how a person writes one with its options.
+
+Takes `NAME` or `NAME:KEY=VALUE,...`; gives a layout, or an error that says what there is.
+"""
+
+from dataclasses import fields
+from typing import Any, Final
+
+from nanotok_ray.errors import ExportError
+from nanotok_ray.export.datatrove import Datatrove
+from nanotok_ray.export.layout import Layout
+from nanotok_ray.export.raw import Raw
+
+LAYOUTS: Final[dict[str, type[Layout]]] = {each.name: each for each in (Datatrove, Raw)}
+
+
+def parse_layout(text: str) -> Layout:
+    """Give the layout that a name with options stands for.
+
+    >>> parse_layout("datatrove").format
+    'datatrove 1'
+
+    Raises:
+        ExportError: no such layout or option, or a value that the option cannot have.
+    """
+    name, colon, options = text.partition(":")
+    layout = LAYOUTS.get(name)
+    if layout is None:
+        raise ExportError(f"no layout {name!r}; there are {', '.join(LAYOUTS)}")
+    return layout(**_options(layout, options) if colon else {})
+
+
+def _options(layout: type[Layout], text: str) -> dict[str, Any]:
+    known = {each.name: each.type for each in fields(layout)}
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if key not in known or not equals:
+            told = ", ".join(f"{each}=..." for each in known) or "none"
+            raise ExportError(f"layout {layout.name!r} has no option {part!r}; there are: {told}")
+        if key in found:
+            raise ExportError(f"layout {layout.name!r}: {key} is given twice")
+        found[key] = _value(layout, key, value, kind=known[key])
+    return found
+
+
+def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:
+    """Give a value of the option's type: a whole number, or text."""
+    if kind is not int:
+        return value
+    if not (value.isdecimal() and value.isascii()):
+        raise ExportError(f"layout {layout.name!r}: {key} = {value!r} is not a whole number")
+    return int(value)

@@ -1,0 +1,56 @@
+"""raw: ids with no header and a true NumPy file of offsets, as nanoGPT, torchtitan and numpy read.
+
+NAME.bin          ids of 2 or 4 bytes back to back: the native .bin
+NAME.offsets.npy  int64: where each document begins in tokens, and the last ends
+NAME.mask         a byte for each id, 1 = train on it: the native .mask
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.storage import Folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raw(Layout):
+    """Ids, offsets and masks that numpy maps as they are."""
+
+    name: ClassVar[str] = "raw"
+    format: ClassVar[str] = "raw 1"
+    reader: ClassVar[str] = "numpy.memmap and numpy.load, as nanoGPT and torchtitan do"
+    masks: ClassVar[str | None] = "NAME.mask, a byte for each id"
+
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+        """Link ids and masks; write the offsets."""
+        del corpus
+        (shard,) = unit.shards
+        target.link(shard, ".bin", f"{unit.name}.bin")
+        if unit.has_masks:
+            target.link(shard, ".mask", f"{unit.name}.mask")
+        offsets = io.BytesIO()
+        np.save(offsets, shard.positions().astype("<i8"))
+        target.write(f"{unit.name}.offsets.npy", offsets.getvalue())
+        return Written(documents=unit.documents, tokens=unit.tokens)
+
+    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+        """Cut the ids at the offsets."""
+        (name,) = exported.names(".bin")
+        ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
+        (offsets_name,) = exported.names(".offsets.npy")
+        offsets = np.load(io.BytesIO(folder.read_bytes(offsets_name)), allow_pickle=False)
+        masks = exported.names(".mask")
+        mask = np.frombuffer(folder.read_bytes(masks[0]), dtype=np.uint8) if masks else None
+        if int(offsets[-1]) != len(ids):
+            raise CorruptOutputError(f"{folder.join(name)}: its offsets end at {offsets[-1]}")
+        for start, end in pairwise(offsets.tolist()):
+            yield ids[start:end], None if mask is None else mask[start:end]

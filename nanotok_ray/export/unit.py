@@ -1,0 +1,103 @@
+"""What is exported at once: neighbouring shards of one source and split.
+
+Takes the shards of an output; gives units in order. Does not know what is made of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from nanotok_ray.export.corpus import Corpus, ShardFacts
+from nanotok_ray.export.native import Batch, NativeShard
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """Shards that become one set of files."""
+
+    source: str
+    split: str
+    number: int
+    """Its place among the units of its source and split."""
+    name: str
+    """Path in the export's folder, without suffix: of its files and of its record."""
+    shards: tuple[NativeShard, ...]
+
+    @property
+    def documents(self) -> int:
+        """Of all of its shards."""
+        return sum(shard.facts.documents for shard in self.shards)
+
+    @property
+    def tokens(self) -> int:
+        """Of all of its shards."""
+        return sum(shard.facts.tokens for shard in self.shards)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all files of its shards."""
+        return sum(shard.facts.num_bytes for shard in self.shards)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of an id: 2 or 4."""
+        return self.shards[0].item_bytes
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether its documents have loss masks."""
+        return ".mask" in self.shards[0].facts.sizes
+
+    @property
+    def has_document_ids(self) -> bool:
+        """Whether its documents have ids from an `id_column`."""
+        return ".ids" in self.shards[0].facts.sizes
+
+    @property
+    def has_images(self) -> bool:
+        """Whether its documents have images."""
+        return ".images" in self.shards[0].facts.sizes
+
+    def batches(self) -> Iterator[Batch]:
+        """Read all documents of all shards, in order."""
+        for shard in self.shards:
+            yield from shard.batches()
+
+
+def units_of(
+    corpus: Corpus, shards: Sequence[ShardFacts], *, joined: int | None = None
+) -> list[Unit]:
+    """Give the units of an output in order.
+
+    Args:
+        corpus: the output.
+        shards: all of its shards in order.
+        joined: None: each shard is a unit of its own. Else the shards of each source and split
+            become so many units of about the same number of tokens (fewer where there are fewer
+            shards).
+    """
+    units = []
+    for (source, split), group in groupby(shards, lambda shard: (shard.source, shard.split)):
+        own = list(group)
+        parts = [[shard] for shard in own] if joined is None else _parts(own, joined)
+        for number, part in enumerate(parts):
+            name = part[0].name if joined is None else f"{source}/{split}/{number:05d}"
+            native = [
+                NativeShard(out=corpus.out, facts=facts, item_bytes=corpus.item_bytes)
+                for facts in part
+            ]
+            units.append(
+                Unit(source=source, split=split, number=number, name=name, shards=tuple(native))
+            )
+    return units
+
+
+def _parts(shards: Sequence[ShardFacts], number: int) -> list[list[ShardFacts]]:
+    """Cut shards into at most so many runs of about the same number of tokens, none empty."""
+    total, seen = sum(shard.tokens for shard in shards), 0
+    parts: list[list[ShardFacts]] = [[] for _ in range(number)]
+    for shard in shards:
+        middle = seen + shard.tokens / 2
+        parts[min(int(middle * number / total) if total else 0, number - 1)].append(shard)
+        seen += shard.tokens
+    return [part for part in parts if part]

@@ -1,0 +1,188 @@
+"""Finished outputs made by hand, of any ids and masks: what layouts are tested with. No job."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nanotok_ray.documents import Documents
+from nanotok_ray.export import Exported, ExportWork, Layout, export_unit, read_corpus, units_of
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.record import read_record
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.manifest import (
+    MANIFEST_FORMAT,
+    MANIFEST_NAME,
+    SHARDS_INDEX_NAME,
+    ShardRow,
+    pack_shards_index,
+    to_json,
+)
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.sink import NativeSink
+from nanotok_ray.storage import Folder
+
+SPECIAL_TOKENS = {"<|bos|>": 60000, "<|assistant_end|>": 60001}
+BOS = SPECIAL_TOKENS["<|bos|>"]
+END = SPECIAL_TOKENS["<|assistant_end|>"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeSource:
+    """A source: the documents of each of its shards."""
+
+    name: str
+    shards: Sequence[Sequence[Sequence[int]]]
+    kind: str = "text"
+    split: str = "train"
+    prepend: tuple[str, ...] = ("<|bos|>",)
+    append: tuple[str, ...] = ()
+    with_document_ids: bool = False
+    extra_settings: dict[str, Any] = field(default_factory=dict)
+
+
+def mask_of(document: Sequence[int]) -> np.ndarray:
+    """Give the mask that documents of made chats have: 1 at two of three places, never first."""
+    return (np.arange(len(document)) % 3 != 0).astype(np.uint8)
+
+
+def made_output(root: Path, *sources: MadeSource, item_bytes: int = 2) -> Folder:
+    """Write an output that readers and exports take, and give its folder."""
+    out, rows = Folder(str(root)), []
+    for source in sources:
+        first = 0
+        for number, documents in enumerate(source.shards):
+            name = f"{source.name}/{source.split}/part-{number:05d}-000-{'0' * 16}"
+            files = {
+                f["name"]: f["size"] for f in _write_shard(out, name, source, documents, item_bytes)
+            }
+            rows.append(_row(source, name, documents, files, first=first, item_bytes=item_bytes))
+            first += len(documents)
+    names = list(dict.fromkeys(source.name for source in sources))
+    index = pack_shards_index(rows, sources=names)
+    out.write_whole(SHARDS_INDEX_NAME, index)
+    out.write_whole(MANIFEST_NAME, to_json(_manifest(sources, names, index, len(rows), item_bytes)))
+    return out
+
+
+def _write_shard(
+    out: Folder, name: str, source: MadeSource, documents: Sequence[Sequence[int]], item_bytes: int
+) -> list[dict[str, Any]]:
+    masked = source.kind != "text"
+    sink = NativeSink(
+        out,
+        name,
+        item_bytes=item_bytes,
+        with_mask=masked,
+        with_images=False,
+        with_document_ids=source.with_document_ids,
+    )
+    ids = np.array([one for document in documents for one in document], dtype=f"<u{item_bytes}")
+    mask = np.concatenate([np.zeros(0, np.uint8), *map(mask_of, documents)]) if masked else None
+    own = [f"{name}#{number}".encode() for number in range(len(documents))]
+    sink.write(
+        ids,
+        np.array([len(document) for document in documents], dtype=np.int64),
+        mask,
+        None,
+        Documents.from_bytes(own) if source.with_document_ids else None,
+    )
+    return sink.close()
+
+
+def _row(
+    source: MadeSource,
+    name: str,
+    documents: Sequence[Sequence[int]],
+    files: dict[str, int],
+    *,
+    first: int,
+    item_bytes: int,
+) -> ShardRow:
+    return ShardRow(
+        source=source.name,
+        split=source.split,
+        name=name,
+        item_bytes=item_bytes,
+        first_document=first,
+        documents=len(documents),
+        tokens=sum(map(len, documents)),
+        bin_bytes=files[f"{name}.bin"],
+        idx_bytes=files[f"{name}.idx"],
+        mask_bytes=files.get(f"{name}.mask", 0),
+        ids_bytes=files.get(f"{name}.ids", 0),
+        images_bytes=0,
+        record_sha256=hashlib.sha256(name.encode()).hexdigest(),
+    )
+
+
+def _manifest(
+    sources: Sequence[MadeSource], names: list[str], index: bytes, shards: int, item_bytes: int
+) -> dict[str, Any]:
+    zero = {"in": 0, "out": 0, "quarantined": 0}
+    empty: dict[str, Any] = {"documents": zero, "bytes": zero}
+    empty |= {"quarantined": {}, "roles": {}, "special_tokens": {}}
+    return {
+        "format": MANIFEST_FORMAT,
+        "sources": names,
+        "kinds": {source.name: source.kind for source in sources},
+        "tokenizer_sha256": "0" * 64,
+        "special_tokens": SPECIAL_TOKENS,
+        "item_bytes": item_bytes,
+        "num_ids": max(SPECIAL_TOKENS.values()) + 1,
+        "settings": {source.name: _settings(source).to_dict() for source in sources},
+        "plan_sha256": "0" * 64,
+        "records_sha256": "0" * 64,
+        "shards_index_sha256": hashlib.sha256(index).hexdigest(),
+        "slices": shards,
+        "shards": shards,
+        "totals": {"all": empty},
+    }
+
+
+def _settings(source: MadeSource) -> ShardSettings:
+    return ShardSettings(
+        tokenizer_sha256="0" * 64,
+        gaps="spans",
+        prepend=source.prepend if source.kind == "text" else (),
+        append=source.append if source.kind == "text" else (),
+        max_document_bytes=2**30,
+        max_shard_tokens=2**30,
+        **source.extra_settings,
+    )
+
+
+def works_of(out: Folder, layout: Layout, folder: Folder) -> list[ExportWork]:
+    """Give what has to be exported of an output, as a job would."""
+    corpus, shards = read_corpus(out)
+    layout.check(corpus)
+    units = units_of(corpus, shards, joined=layout.joined)
+    return [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
+
+
+def export_here(out: Folder, layout: Layout, folder: Folder) -> tuple[list[Exported], Corpus]:
+    """Export an output unit by unit, each read back as it is written; then the joint files."""
+    works = works_of(out, layout, folder)
+    exported = []
+    for work in works:
+        export_unit(work)
+        found = read_record(folder, work.unit, key=work.key)
+        assert found is not None
+        exported.append(found)
+    corpus = works[0].corpus
+    layout.finish(exported, corpus, Target(folder))
+    return exported, corpus
+
+
+def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] | None]]:
+    """Give ids and mask of every document of native shards, plainly."""
+    return [
+        (ids.tolist(), None if mask is None else mask.tolist())
+        for unit in units
+        for batch in unit.batches()
+        for ids, mask in batch.documents()
+    ]
