@@ -29,7 +29,7 @@ RECORD_FORMAT = "nanotok-record 1"
 SPLITS = ("train", "val")
 
 RESERVED_NAMES = (
-    *("quarantine", "records", "run", "work", TOKENIZER_FOLDER),
+    *("export", "quarantine", "records", "run", "work", TOKENIZER_FOLDER),
     *(MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME),
 )
 """Names in the output folder that no source may take."""

@@ -6,9 +6,12 @@ import sys
 from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.progress import Progress
+from nanotok_ray.errors import VerificationError
+from nanotok_ray.export import EXPORT_NAME, EXPORTS
 from nanotok_ray.printable import printable
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import Verification
+from nanotok_ray.verify.result import SHOWN_PROBLEMS
 
 PROBLEMS, UNCHECKED = 4, 5
 
@@ -27,6 +30,7 @@ alone are checked then.
   nanotok verify /data/out --deep          (every document against its source, all read again)
   nanotok verify /data/out --masks         (what conversations train on, against their source)
   nanotok verify s3://bucket/out --deep --workers 16
+  nanotok verify /data/out/export/llmc     (an export: every document against the native shards)
 
 With --workers slices are checked on Ray: on a local one of so many CPUs, or on the cluster that
 RAY_ADDRESS names. Exits 4 when a problem is found, else 5 when a slice could not be checked.
@@ -61,12 +65,19 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="N",
         help="check on Ray; CPUs of a local one (default: threads of this process, no Ray)",
     )
+    own.add_argument(
+        "--of",
+        metavar="DIR",
+        help="of an export: the output it was made of (default: the one whose export/ it lies in)",
+    )
     own.set_defaults(run=_run_verify)
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
     from nanotok_ray.cluster.verifying import verify  # noqa: PLC0415 - Ray, where it is needed
 
+    if arguments.of is not None or Folder(arguments.folder).exists(EXPORT_NAME):
+        return _run_verify_export(arguments)
     with Progress(sys.stderr) as progress:
         result = verify(
             Folder(arguments.folder),
@@ -98,6 +109,33 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     if result.problems:
         return PROBLEMS
     return UNCHECKED if result.unchecked else 0
+
+
+def _run_verify_export(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.exporting import verify_export  # noqa: PLC0415 - as above
+
+    folder = Folder(arguments.folder)
+    above = folder.url.rsplit("/", 2)
+    if arguments.of is None and above[1:2] != [EXPORTS]:
+        raise VerificationError(
+            f"{folder.url} is an export, and not in the folder {EXPORTS}/ of an output: say of "
+            "which with --of DIR"
+        )
+    with Progress(sys.stderr) as progress:
+        values, problems = verify_export(
+            folder, Folder(arguments.of or above[0]), on_event=progress
+        )
+    for problem in problems[:SHOWN_PROBLEMS]:
+        print(printable(problem, lines=True), file=sys.stderr)
+    if not problems:
+        print(
+            f"{folder.url}: {values['units']:,} units, {values['documents']:,} documents are those "
+            "of the output",
+            file=sys.stderr,
+        )
+    status = "failed" if problems else "verified"
+    print_json({"status": status, "problems": problems, **values})
+    return PROBLEMS if problems else 0
 
 
 def _told(folder: str, result: Verification, *, masks: bool) -> str:

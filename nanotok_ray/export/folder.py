@@ -19,6 +19,11 @@ EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
 """The folder of exports in an output folder, unless told otherwise."""
 
+_PROBES = "run/probe/"  # by which nodes are asked whether they see the folder
+
+File = Mapping[str, Any]
+"""Name, size and sha256."""
+
 
 def check_folder(folder: Folder) -> None:
     """Refuse a folder that holds other things than an export.
@@ -26,12 +31,12 @@ def check_folder(folder: Folder) -> None:
     Raises:
         ExportError: naming one of them.
     """
-    names = folder.list()
+    names = [name for name in folder.list() if not name.startswith(_PROBES)]
     if any(name == EXPORT_NAME or name.startswith(RECORDS) for name in names) or not names:
         return
     raise ExportError(
         f"{folder.url} holds files of something else, as {names[0]}: name an empty folder with "
-        "--output, as all that an export does not name is removed from its folder"
+        "--output"
     )
 
 
@@ -40,25 +45,32 @@ def begin(folder: Folder) -> None:
     folder.remove(EXPORT_NAME)
 
 
-def remove_strangers(
-    folder: Folder, exported: Sequence[Exported], joint: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Remove files of former exports, which readers who look for all files would find."""
+def remove_strangers(folder: Folder, exported: Sequence[Exported], joint: Sequence[File]) -> int:
+    """Remove files of former exports, which readers that take all files of a folder would find.
+
+    Looked at are records, and folders of sources that have records; gives how many files went.
+    """
     named = {file["name"] for each in exported for file in each.files}
     named |= {record_name(each.unit) for each in exported}
     named |= {file["name"] for file in joint}
-    strangers = [name for name in folder.list() if name not in named]
-    strangers += folder.list_temporaries()
+    names = folder.list()
+    sources = {name.split("/")[1] for name in names if name.startswith(RECORDS)}
+    tops = (*(f"{top}/" for top in sources), RECORDS)
+    strangers = [
+        name
+        for name in names + folder.list_temporaries()
+        if name not in named and name.startswith(tops)
+    ]
     for name in strangers:
         folder.remove(name)
-    return strangers
+    return len(strangers)
 
 
 def export_values(
     layout: Layout,
     corpus: Corpus,
     exported: Sequence[Exported],
-    joint: Sequence[Mapping[str, Any]],
+    joint: Sequence[File],
 ) -> dict[str, Any]:
     """Give what export.json says."""
     left_out: dict[str, int] = {}

@@ -1,0 +1,101 @@
+"""The command that writes a finished output for other trainers: export."""
+
+import argparse
+import sys
+from typing import Any
+
+from nanotok_ray.cli.arguments import positive
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.progress import Progress
+from nanotok_ray.errors import ExportError
+from nanotok_ray.export import LAYOUTS, told_options
+from nanotok_ray.export.layouts import parse_layout
+from nanotok_ray.storage import Folder
+
+COMMANDS = ("export",)
+
+_LAYOUTS = "\n".join(f"  {name + ':':<11}{own.reader}" for name, own in LAYOUTS.items())
+
+_EXPORT = f"""\
+Write a finished output in the layouts of other trainers.
+
+  nanotok export /data/out --to datatrove                (into /data/out/export/datatrove)
+  nanotok export /data/out --to llmc --to megatron:datasets=4
+  nanotok export s3://bucket/out --to parquet --output s3://bucket/parquet --workers 32
+
+Layouts, and who reads them:
+
+{_LAYOUTS}
+
+Nothing is tokenized again. Where a file of the layout has the bytes of a native one it is a hard
+link to it, so that on one disk it takes no room. Options follow the name: NAME:KEY=VALUE,KEY=VALUE.
+Every file is read back as its readers do, and every document compared, before it counts as done.
+The same command again goes on where it stopped, does only what is new after the output has grown,
+and removes what the output no longer has. `nanotok verify DIR/export/NAME` compares all of it once
+more.
+
+With --workers units are exported on Ray: on a local one of so many CPUs, or on the cluster that
+RAY_ADDRESS names.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    own = commands.add_parser(
+        "export",
+        help=_EXPORT.partition("\n")[0],
+        description=_EXPORT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("folder", metavar="DIR", help="the output folder of a job")
+    own.add_argument(
+        "--to",
+        action="append",
+        required=True,
+        metavar="LAYOUT",
+        help="the layout, perhaps with options; may be given several times",
+    )
+    own.add_argument(
+        "--output", metavar="FOLDER", help="where to, for one layout (default: DIR/export/LAYOUT)"
+    )
+    own.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="export on Ray; CPUs of a local one (default: threads of this process, no Ray)",
+    )
+    own.set_defaults(run=_run_export)
+
+
+def _run_export(arguments: argparse.Namespace) -> int:
+    from nanotok_ray.cluster.exporting import export  # noqa: PLC0415 - Ray, where it is needed
+
+    layouts = [parse_layout(text) for text in arguments.to]
+    if arguments.output is not None and len(layouts) > 1:
+        raise ExportError("--output is for one layout: export one at a time, or leave it out")
+    results = []
+    for layout in layouts:
+        with Progress(sys.stderr) as progress:
+            result = export(
+                Folder(arguments.folder),
+                layout,
+                folder=None if arguments.output is None else Folder(arguments.output),
+                workers=arguments.workers,
+                on_event=progress,
+            )
+        _tell(result.folder, told_options(layout), result.values, unchanged=result.unchanged)
+        results.append({"output": result.folder, "units_done": result.units_done, **result.values})
+    print_json({"status": "done", "exports": results})
+    return 0
+
+
+def _tell(folder: str, layout: str, values: dict[str, Any], *, unchanged: bool) -> None:
+    lines = [f"{layout}: {folder}" + (" (nothing to do)" if unchanged else "")]
+    lines.append(
+        f"  {values['files']:,} files, {values['bytes'] / 1e6:,.1f} MB, "
+        f"{values['documents']:,} documents, {values['tokens']:,} tokens"
+    )
+    lines += [f"  left out: {number:,} {why}" for why, number in values["left_out"].items()]
+    lines.append(f"  loss masks: {values['masks'] or 'this layout has no place for them'}")
+    lines.append(f"  read by {values['reader']}")
+    print("\n".join(lines), file=sys.stderr)
