@@ -162,18 +162,11 @@ def assemble(
 ) -> Output:
     """Build shards.idx and the manifest from the records of all slices, in plan order."""
     names = [source.name for source in plan.sources]
-    item_bytes = tokenizer.model.id_bytes
-    rows = list(_shard_rows(plan, records, item_bytes))
+    rows = list(_shard_rows(plan, records, tokenizer.model.id_bytes))
     index = pack_shards_index(rows, sources=names)
     manifest = {
         "format": MANIFEST_FORMAT,
-        "sources": names,
-        "kinds": {source.name: source.kind for source in plan.sources},
-        "tokenizer_sha256": tokenizer.sha256,
-        "special_tokens": tokenizer.special_tokens,  # in order of ids
-        "item_bytes": item_bytes,
-        "num_ids": tokenizer.model.num_ids,
-        "settings": {name: own.to_dict() for name, own in settings.items()},
+        **manifest_facts(plan, settings=settings, tokenizer=tokenizer),
         "plan_sha256": hashlib.sha256(plan_to_json(plan)).hexdigest(),
         "records_sha256": digest_of(record.sha256 for record in records),
         "shards_index_sha256": hashlib.sha256(index).hexdigest(),
@@ -185,6 +178,21 @@ def assemble(
         ),
     }
     return Output(manifest=manifest, shards_index=index)
+
+
+def manifest_facts(
+    plan: Plan, *, settings: Mapping[str, ShardSettings], tokenizer: Tokenizer
+) -> dict[str, Any]:
+    """Give what a manifest says of sources and tokenizer, known before anything is tokenized."""
+    return {
+        "sources": [source.name for source in plan.sources],
+        "kinds": {source.name: source.kind for source in plan.sources},
+        "tokenizer_sha256": tokenizer.sha256,
+        "special_tokens": tokenizer.special_tokens,  # in order of ids
+        "item_bytes": tokenizer.model.id_bytes,
+        "num_ids": tokenizer.model.num_ids,
+        "settings": {name: own.to_dict() for name, own in settings.items()},
+    }
 
 
 def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Iterator[ShardRow]:

@@ -3,7 +3,7 @@
 Takes the manifest and the times; knows nothing of how they came about.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ class Summary:
                 f"verified    {verified['slices']:,} slices, {verified['shards']:,} shards, "
                 f"{verified['documents']:,} documents"
             )
+        lines += [_export_line(each) for each in own.get("exports", [])]
         return "\n".join(lines)
 
 
@@ -56,6 +57,7 @@ def summarise(
     learned: Record | None = None,
     manifest: Mapping[str, Any] | None = None,
     verification: Verification | None = None,
+    exports: Sequence[Mapping[str, Any]] = (),
     unchanged: bool = False,
 ) -> Summary:
     """Build the summary of a run.
@@ -67,6 +69,7 @@ def summarise(
         learned: the learn record, if the job is to learn the tokenizer.
         manifest: of a tokenized corpus; None after training alone.
         verification: of what was just written.
+        exports: what export.json says of each, and its folder.
         unchanged: there was nothing to do.
     """
     values: dict[str, Any] = {
@@ -93,6 +96,8 @@ def summarise(
             "shards": verification.shards,
             "documents": verification.documents,
         }
+    if exports:
+        values["exports"] = [dict(each) for each in exports]
     return Summary(values)
 
 
@@ -214,6 +219,15 @@ def _proof_line(proof: Mapping[str, Any]) -> str:
     return (
         f"sample      {proof['documents']:,} documents equal their source when decoded, "
         f"{proof['encoded_again']:,} have tiktoken's ids{left_out}"
+    )
+
+
+def _export_line(export: Mapping[str, Any]) -> str:
+    left_out = "".join(f", {number:,} {why}" for why, number in export["left_out"].items())
+    masks = "" if export["masks"] else ", without loss masks"
+    return (
+        f"export      {export['layout']}: {export['files']:,} files, {export['documents']:,} "
+        f"documents{left_out}{masks}, in {export['folder']}"
     )
 
 

@@ -112,7 +112,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
 
 
 def _run_verify_export(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.exporting import verify_export  # noqa: PLC0415 - as above
+    from nanotok_ray.cluster.export_check import verify_export  # noqa: PLC0415 - as above
 
     folder = Folder(arguments.folder)
     above = folder.url.rsplit("/", 2)

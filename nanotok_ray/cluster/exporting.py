@@ -4,15 +4,14 @@ Takes a finished output and a layout; how a unit is written and checked is not k
 call again goes on where it stopped, and does nothing when there is nothing to do.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from nanotok_ray.cluster.engine import Task
-from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.events import OnEvent, ignore
 from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.here import run_here
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
@@ -25,11 +24,9 @@ from nanotok_ray.export import (
     Target,
     begin,
     check_folder,
-    check_unit,
     export_unit,
     export_values,
     finished_units,
-    parse_layout,
     read_corpus,
     read_export,
     remove_strangers,
@@ -38,11 +35,11 @@ from nanotok_ray.export import (
 )
 from nanotok_ray.manifest import MANIFEST_NAME
 from nanotok_ray.storage import Folder
-from nanotok_ray.threads import default_threads
 
-STAGE, CHECK_STAGE = "export", "verify"
+STAGE = "export"
 
-R = TypeVar("R")
+Runner = Callable[[Sequence[ExportWork], int], None]
+"""Exports units, of which so many were done already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,14 +53,11 @@ class ExportResult:
     """Units that were exported by this call; the others were there."""
     removed: int
     """Files of former exports that were removed."""
-
-    @property
-    def unchanged(self) -> bool:
-        """Whether there was nothing to do."""
-        return not self.units_done and not self.removed
+    unchanged: bool
+    """Whether there was nothing to do."""
 
 
-def default_folder(out: Folder, layout: Layout) -> Folder:
+def export_folder(out: Folder, layout: Layout) -> Folder:
     """Give the folder in which an output's export lies unless told otherwise."""
     return Folder(out.join(f"{EXPORTS}/{layout.name}"))
 
@@ -92,130 +86,135 @@ def export(
         CorruptOutputError: a native file is not what it should be, or the output changed meanwhile.
         SliceError: units failed for good, on Ray.
     """
-    corpus, shards = read_corpus(out)
-    layout.check(corpus)
-    target = folder or default_folder(out, layout)
-    check_folder(target)
-    units = units_of(corpus, shards, joined=layout.joined)
-    works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=target.url) for u in units]
-    found = _finished(target, works)
-    todo = [work for work, own in zip(works, found, strict=True) if own is None]
-    if todo or not _is_whole(target, layout, corpus):
-        begin(target)
-    _run(todo, kept=len(works) - len(todo), workers=workers, on_event=on_event)
-    values, removed = _finish(target, layout, corpus, works if todo else None, found)
-    return ExportResult(folder=target.url, values=values, units_done=len(todo), removed=removed)
+    exporting = Exporting.of(out, layout, folder=folder)
+    if workers is None or not exporting.todo:
+        return exporting.run(in_threads(on_event))
+    with ray_session(workers=workers):
+        return exporting.run(on_ray(on_event))
 
 
-def _finished(target: Folder, works: Sequence[ExportWork]) -> list[Exported | None]:
-    return finished_units(target, [work.unit for work in works], [work.key for work in works])
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exporting:
+    """What is to be exported, and what is done already."""
+
+    layout: Layout
+    corpus: Corpus
+    folder: Folder
+    works: tuple[ExportWork, ...]
+    found: tuple[Exported | None, ...]
+    """In the order of `works`; None: to do."""
+    is_whole: bool
+    """Whether export.json is there, and of this layout, these options and this output."""
+
+    @classmethod
+    def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> Self:
+        """Look at an output and at what was exported of it."""
+        corpus, shards = read_corpus(out)
+        layout.check(corpus)
+        target = folder or export_folder(out, layout)
+        check_folder(target)
+        units = units_of(corpus, shards, joined=layout.joined)
+        works = tuple(
+            ExportWork(unit=unit, layout=layout, corpus=corpus, folder=target.url) for unit in units
+        )
+        return cls(
+            layout=layout,
+            corpus=corpus,
+            folder=target,
+            works=works,
+            found=_finished(target, works),
+            is_whole=_is_whole(target, layout, corpus),
+        )
+
+    @property
+    def todo(self) -> list[ExportWork]:
+        """Units that have no record, or whose files are not there."""
+        return [work for work, own in zip(self.works, self.found, strict=True) if own is None]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.is_whole and not self.todo
+
+    def run(self, run: Runner) -> ExportResult:
+        """Export what is not there, then what stands for all of it."""
+        if self.is_done:
+            return self._result(read_export(self.folder))
+        todo = self.todo
+        begin(self.folder)
+        if todo:
+            run(todo, len(self.works) - len(todo))
+        exported = self._exported(again=bool(todo))
+        joint = Target(self.folder)
+        self.layout.finish(exported, self.corpus, joint)
+        removed = remove_strangers(self.folder, exported, joint.files)
+        self._check_output()
+        values = export_values(self.layout, self.corpus, exported, joint.files)
+        write_export(self.folder, values)
+        return self._result(values, removed=removed)
+
+    def _result(self, values: dict[str, Any], *, removed: int = 0) -> ExportResult:
+        return ExportResult(
+            folder=self.folder.url,
+            values=values,
+            units_done=len(self.todo),
+            removed=removed,
+            unchanged=self.is_done,
+        )
+
+    def _exported(self, *, again: bool) -> list[Exported]:
+        found = _finished(self.folder, self.works) if again else self.found
+        exported = [own for own in found if own is not None]
+        if len(exported) != len(found):
+            raise CorruptOutputError(
+                f"{self.folder.url}: {len(found) - len(exported)} units were written and cannot be "
+                "read here; is the folder on storage that every node shares?"
+            )
+        return exported
+
+    def _check_output(self) -> None:
+        out = self.corpus.out
+        if read_corpus(out)[0].manifest_sha256 != self.corpus.manifest_sha256:
+            raise CorruptOutputError(
+                f"{out.join(MANIFEST_NAME)} changed while it was exported: a job ran; export again"
+            )
+
+
+def in_threads(on_event: OnEvent) -> Runner:
+    """Export in threads of this process."""
+
+    def run(works: Sequence[ExportWork], kept: int) -> None:
+        sizes = [work.unit.num_bytes for work in works]
+        for _ in run_here(STAGE, export_unit, works, sizes=sizes, kept=kept, on_event=on_event):
+            pass
+
+    return run
+
+
+def on_ray(on_event: OnEvent) -> Runner:
+    """Export as tasks of the Ray session that is open."""
+
+    def run(works: Sequence[ExportWork], kept: int) -> None:
+        fan_out(STAGE, [_task(work) for work in works], kept=kept, on_event=on_event)
+
+    return run
+
+
+def _finished(target: Folder, works: Sequence[ExportWork]) -> tuple[Exported | None, ...]:
+    units, keys = [work.unit for work in works], [work.key for work in works]
+    return tuple(finished_units(target, units, keys))
 
 
 def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
-    """Tell whether export.json is there and of this layout, these options and this output."""
     try:
         found = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
         return False
-    return (found["layout_format"], found["options"], found["manifest_sha256"]) == (
-        layout.format,
-        layout.options,
-        corpus.manifest_sha256,
+    own = (found["layout_format"], found["options"], found["manifest_sha256"])
+    is_same = own == (layout.format, layout.options, corpus.manifest_sha256)
+    return is_same and all(
+        target.size(file["name"]) == file["size"] for file in found["joint_files"]
     )
-
-
-def _run(works: Sequence[ExportWork], *, kept: int, workers: int | None, on_event: OnEvent) -> None:
-    if not works:
-        return
-    if workers is not None:
-        with ray_session(workers=workers):
-            fan_out(STAGE, [_task(work) for work in works], kept=kept, on_event=on_event)
-        return
-    sizes = [work.unit.num_bytes for work in works]
-    for _ in _told(STAGE, _in_threads(export_unit, works), sizes, kept=kept, on_event=on_event):
-        pass
-
-
-def _finish(
-    target: Folder,
-    layout: Layout,
-    corpus: Corpus,
-    works: Sequence[ExportWork] | None,
-    found: Sequence[Exported | None],
-) -> tuple[dict[str, Any], int]:
-    """Write what stands for all units, remove what no record names, and say that it is whole."""
-    if works is not None:
-        found = _finished(target, works)
-    exported = [own for own in found if own is not None]
-    if len(exported) != len(found):
-        raise CorruptOutputError(
-            f"{target.url}: {len(found) - len(exported)} units were written and cannot be read "
-            "here; is the folder on storage that every node shares?"
-        )
-    joint = Target(target)
-    layout.finish(exported, corpus, joint)
-    removed = remove_strangers(target, exported, joint.files)
-    if read_corpus(corpus.out)[0].manifest_sha256 != corpus.manifest_sha256:
-        raise CorruptOutputError(
-            f"{corpus.out.join(MANIFEST_NAME)} changed while it was exported: a job ran; export "
-            "again"
-        )
-    values = export_values(layout, corpus, exported, joint.files)
-    write_export(target, values)
-    return values, removed
-
-
-def verify_export(
-    folder: Folder, out: Folder, *, on_event: OnEvent = ignore
-) -> tuple[dict[str, Any], list[str]]:
-    """Compare every document of an export with the native shards; give export.json and problems.
-
-    Raises:
-        IncompleteOutputError: the export or the output is not finished.
-        CorruptOutputError: export.json, manifest or shards.idx cannot be read at all.
-        TransientIOError: a remote store failed in a way that may pass.
-    """
-    values = read_export(folder)
-    options = ",".join(f"{key}={value}" for key, value in values["options"].items())
-    layout = parse_layout(f"{values['layout']}:{options}" if options else values["layout"])
-    corpus, shards = read_corpus(out)
-    if values["manifest_sha256"] != corpus.manifest_sha256:
-        return values, [f"{folder.url} is not an export of what {out.url} holds now: export again"]
-    units = units_of(corpus, shards, joined=layout.joined)
-    works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
-    sizes = [work.unit.num_bytes for work in works]
-    results = _told(CHECK_STAGE, _in_threads(check_unit, works), sizes, kept=0, on_event=on_event)
-    problems = [problem for found in results for problem in found]
-    return values, problems + list(_joint_problems(folder, values))
-
-
-def _joint_problems(folder: Folder, values: dict[str, Any]) -> Iterator[str]:
-    for file in values["joint_files"]:
-        if folder.size(file["name"]) != file["size"]:
-            yield f"{folder.join(file['name'])} is missing or has another size"
-        elif folder.sha256(file["name"]) != file["sha256"]:
-            yield f"{folder.join(file['name'])} has another sha256 than export.json says"
-
-
-def _in_threads(work: Callable[[ExportWork], R], works: Sequence[ExportWork]) -> Iterator[R]:
-    with ThreadPoolExecutor(max_workers=default_threads()) as pool:
-        try:
-            yield from pool.map(work, works)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _told(
-    stage: str, results: Iterator[R], sizes: Sequence[int], *, kept: int, on_event: OnEvent
-) -> Iterator[R]:
-    """Give results on, and tell of each."""
-    start, done_bytes = time.perf_counter(), 0
-    on_event(StageStarted(stage=stage, todo=len(sizes), kept=kept, num_bytes=sum(sizes)))
-    for done, (result, size) in enumerate(zip(results, sizes, strict=True), start=1):
-        done_bytes += size
-        on_event(Advanced(stage=stage, done=done, todo=len(sizes), num_bytes=done_bytes))
-        yield result
-    on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=done_bytes))
 
 
 def _task(work: ExportWork) -> Task:

@@ -6,12 +6,15 @@ there is nothing to do. The manifest is removed before anything changes and writ
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from nanotok_ray.cluster.changed import setting_changes
 from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
+from nanotok_ray.cluster.exporting import Exporting, ExportResult, on_ray
 from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
+from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
 from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
@@ -24,6 +27,7 @@ from nanotok_ray.errors import (
     SourceError,
     VerificationError,
 )
+from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
@@ -54,6 +58,7 @@ def prepare(
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
     check_special_tokens(recipe)
+    layouts_of(recipe)
     start = Start("prepare", workers=workers, resplit=resplit, watch=StageTimes(on_event))
     return looking_again(recipe.output.path, lambda: _prepare(_Job.of(recipe, start)))
 
@@ -134,16 +139,17 @@ class _Job(Run):
         tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
         published = self._published(tokenizing)
         if published is not None:
-            return self.summary(tokenizer, published)
+            return self.summary(tokenizer, published, exports=self._export_missing())
         for change in setting_changes(self.published, tokenizing.settings):
             self.start.tell(change)
+        own = same_pass(self.recipe, tokenizing, self.out)
         with self.changing(on_ray=bool(tokenizing.todo)):
-            return self._publish(tokenizing)
+            return self._publish(tokenizing, own)
 
-    def _publish(self, tokenizing: Tokenizing) -> Summary:
+    def _publish(self, tokenizing: Tokenizing, own: SamePass | None) -> Summary:
         tokenizer = tokenizing.tokenizer
         self.begin_changes()
-        records = tokenize(tokenizing, self.out, on_event=self.watch)
+        records = tokenize(tokenizing, self.out, same_pass=own, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
         verification = self._verify(output)
@@ -151,12 +157,35 @@ class _Job(Run):
         output.publish(self.out)
         self.hold.check()
         self.has_changed = True
-        summary = self.summary(tokenizer, output, verification)
+        exports = self._export(exportings(self.recipe, self.out))
+        summary = self.summary(tokenizer, output, verification, exports=exports)
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
 
+    def _export_missing(self) -> list[ExportResult]:
+        """Export what a published output lacks, and hold the lease for it."""
+        todo = exportings(self.recipe, self.out)
+        if all(each.is_done for each in todo):
+            return self._export(todo)
+        with self.changing(on_ray=any(each.todo for each in todo)):
+            self.has_changed = True
+            return self._export(todo)
+
+    def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
+        """Write the output in the other layouts of the recipe, on the Ray that is open."""
+        results = []
+        for each in todo:
+            with self.session() if each.todo else nullcontext():
+                results.append(each.run(on_ray(self.watch)))
+        return results
+
     def summary(
-        self, tokenizer: Tokenizer, output: Output | None = None, check: Verification | None = None
+        self,
+        tokenizer: Tokenizer,
+        output: Output | None = None,
+        check: Verification | None = None,
+        *,
+        exports: Sequence[ExportResult] = (),
     ) -> Summary:
         """Say what the run did, so far."""
         return summarise(
@@ -166,6 +195,7 @@ class _Job(Run):
             stages=self.watch.stages,
             manifest=None if output is None else output.manifest,
             verification=check,
+            exports=[{"folder": each.folder, **each.values} for each in exports],
             unchanged=not self.has_changed,
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nanotok_ray.counts import CountSettings, count_slice
 from nanotok_ray.errors import ProofError, TransientIOError
+from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
 from nanotok_ray.output import Expected, finished_record, is_skipped
@@ -71,6 +72,8 @@ class TokenizeWork:
     """URL of the tokenizer's folder."""
     span_table: bool = True
     """Whether the tokenizer's span table is used if there is one; no id depends on it."""
+    same_pass: SamePass | None = None
+    """What is exported of the slice once its record is written; None: nothing."""
 
 
 def count_work(work: CountWork) -> int:
@@ -111,6 +114,8 @@ def tokenize_work(work: TokenizeWork) -> int:
     record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
     _check(folder, work, record, tokenizer)
     folder.write_whole(expected.record_name, to_json(record))
+    if work.same_pass is not None:
+        work.same_pass.export(record)
     return int(record["text_bytes"])
 
 

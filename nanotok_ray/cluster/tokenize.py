@@ -15,6 +15,7 @@ from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
+from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.output import (
     Expected,
@@ -24,6 +25,7 @@ from nanotok_ray.output import (
     expected_records,
     finished_slices,
     is_skipped,
+    manifest_facts,
 )
 from nanotok_ray.plan import Plan
 from nanotok_ray.recipe import Recipe
@@ -54,6 +56,11 @@ class Tokenizing:
             each for each, record in zip(self.expected, self.records, strict=True) if record is None
         ]
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the manifest will say of sources and tokenizer."""
+        return manifest_facts(self.plan, settings=self.settings, tokenizer=self.tokenizer)
+
     def output(self, records: Sequence[Record]) -> Output:
         """Build what is written last from the records of all slices."""
         return assemble(self.plan, records, settings=self.settings, tokenizer=self.tokenizer)
@@ -78,8 +85,12 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     )
 
 
-def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[Record]:
+def tokenize(
+    tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
+) -> list[Record]:
     """Tokenize what is not done and give the records of all slices in order. Needs a Ray session.
+
+    With `same_pass` workers export each slice that they have tokenized.
 
     A slice that failed for good and may be skipped gets a record that says so; the next run tries
     it again.
@@ -87,7 +98,7 @@ def tokenize(tokenizing: Tokenizing, out: Folder, *, on_event: OnEvent) -> list[
     Raises:
         SliceError: more slices failed for good than the recipe lets be skipped.
     """
-    tasks = [_task(each, tokenizing, out) for each in tokenizing.todo]
+    tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.todo]
     skipped = fan_out(
         "tokenize",
         tasks,
@@ -128,7 +139,7 @@ def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
     return records
 
 
-def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
+def _task(each: Expected, tokenizing: Tokenizing, out: Folder, same_pass: SamePass | None) -> Task:
     own = each.slice
     work = TokenizeWork(
         slice=own,
@@ -136,6 +147,7 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder) -> Task:
         out=out.url,
         tokenizer=out.join(TOKENIZER_FOLDER),
         span_table=tokenizing.tokenizer.span_table_size > 0,
+        same_pass=same_pass,
     )
     return Task(
         name=f"tokenize {own.source}/{own.split}/{own.name_for(each.key)}",

@@ -19,6 +19,7 @@ from nanotok_ray.export.folder import (
 from nanotok_ray.export.layout import Exported, Layout, Written
 from nanotok_ray.export.layouts import LAYOUTS, parse_layout
 from nanotok_ray.export.record import finished_units
+from nanotok_ray.export.same_pass import SamePass
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit, units_of
 from nanotok_ray.export.work import ExportWork, check_unit, export_unit
@@ -31,6 +32,7 @@ __all__ = [
     "ExportWork",
     "Exported",
     "Layout",
+    "SamePass",
     "ShardFacts",
     "Target",
     "Unit",

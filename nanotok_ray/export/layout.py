@@ -58,6 +58,8 @@ class Layout(ABC):
     """Who reads it, for people."""
     keeps_documents: ClassVar[bool] = True
     """Whether its readers see where documents begin and end."""
+    numbered: ClassVar[bool] = False
+    """Whether names of files depend on the number of a unit, which the whole output alone gives."""
     masks: ClassVar[str | None]
     """Where loss masks go, for people; None: the layout has no place for them."""
 

@@ -39,7 +39,7 @@ def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
             "format": layout.format,
             "options": layout.options,
             "name": unit.name,
-            "number": unit.number,
+            "number": unit.number if layout.numbered else None,
             "shards": [[own.facts.name, own.facts.record_sha256] for own in unit.shards],
             "special_tokens": dict(corpus.special_tokens),
         }
@@ -94,6 +94,14 @@ def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
         details=values["details"],
     )
     return Exported(unit=unit, files=values["files"], written=written)
+
+
+def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
+    """Give a unit whose record has this key and whose files are there with their sizes, or None."""
+    found = read_record(folder, unit, key=key)
+    if found is None or any(folder.size(f["name"]) != f["size"] for f in found.files):
+        return None
+    return found
 
 
 def finished_units(

@@ -18,7 +18,7 @@ class Unit:
     source: str
     split: str
     number: int
-    """Its place among the units of its source and split."""
+    """Its place among the units of its source and split; known where a layout is `numbered`."""
     name: str
     """Path in the export's folder, without suffix: of its files and of its record."""
     shards: tuple[NativeShard, ...]

@@ -9,7 +9,7 @@ from nanotok_ray.errors import TransientIOError
 from nanotok_ray.export.check import unit_problems
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
-from nanotok_ray.export.record import read_record, record_of, unit_key, write_record
+from nanotok_ray.export.record import finished_unit, read_record, record_of, unit_key, write_record
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
@@ -40,7 +40,7 @@ def export_unit(work: ExportWork) -> int:
         TransientIOError: what was written reads back otherwise; another attempt may do.
     """
     folder = Folder(work.folder)
-    if read_record(folder, work.unit, key=work.key) is None:
+    if finished_unit(folder, work.unit, key=work.key) is None:
         target = Target(folder)
         written = work.layout.write(work.unit, work.corpus, target)
         exported = Exported(unit=work.unit, files=target.files, written=written)

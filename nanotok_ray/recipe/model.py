@@ -152,11 +152,15 @@ class OutputRecipe:
     """Folder of the output, local or a URL."""
     work: str = DERIVED
     """Folder of count files, which later runs use again. Default: `work` in the output."""
+    layouts: tuple[str, ...] = ()
+    """Layouts in which the output is written too, to `export/NAME` in it: `NAME`, or with options
+    `NAME:KEY=VALUE,...`, as `nanotok export --to` takes them."""
 
     def __post_init__(self) -> None:
         for name in ("path", "work"):
             if getattr(self, name) == "":
                 raise RecipeError(f"output.{name} is empty; name a folder")
+        check_distinct("output.layouts", tuple(each.partition(":")[0] for each in self.layouts))
         if self.work is DERIVED:
             object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
 

@@ -228,7 +228,7 @@ _TOKENIZER: dict[str, _Reader] = {
     "span_table": _size,
     "path": _optional(_path),
 }
-_OUTPUT: dict[str, _Reader] = {"path": _path, "work": _path}
+_OUTPUT: dict[str, _Reader] = {"path": _path, "work": _path, "layouts": _strings}
 _LIMITS: dict[str, _Reader] = {
     "slice_bytes": _size,
     "max_shard_tokens": _optional(_size),
