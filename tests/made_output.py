@@ -50,7 +50,7 @@ def mask_of(document: Sequence[int]) -> np.ndarray:
     return (np.arange(len(document)) % 3 != 0).astype(np.uint8)
 
 
-def made_output(root: Path, *sources: MadeSource, item_bytes: int = 2) -> Folder:
+def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> Folder:
     """Write an output that readers and exports take, and give its folder."""
     out, rows = Folder(str(root)), []
     for source in sources:

@@ -38,6 +38,19 @@ def test_every_document_comes_back(name, item_bytes, tmp_path, folder):
     assert sum(each.written.tokens for each in exported) == sum(len(ids) for ids, _ in read)
 
 
+@pytest.mark.parametrize("name", ["raw", "datatrove"])
+def test_remote_folders_hold_the_same_files(name, tmp_path, folder):
+    remote = "memory://test_export_layouts"
+    made_output(tmp_path / "out", TEXT, CHAT)
+    made_output(f"{remote}/{name}/out", TEXT, CHAT)
+    layout, other = parse_layout(name), Folder(f"{remote}/{name}/export")
+    export_here(Folder(str(tmp_path / "out")), layout, folder)
+    export_here(Folder(f"{remote}/{name}/out"), layout, other)
+    assert {n: other.read_bytes(n) for n in other.list()} == {
+        n: folder.read_bytes(n) for n in folder.list()
+    }
+
+
 def test_bytes_of_raw(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT, CHAT)
     export_here(out, parse_layout("raw"), folder)

@@ -7,10 +7,13 @@ import signal
 import pytest
 
 from nanotok_ray.cli.main import main
+from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError
+from nanotok_ray.export import export_unit, parse_layout
+from nanotok_ray.storage import Folder
 from tests.finished_output import finished_output
 from tests.small_corpus import contents, recipe, write_corpus
 
@@ -45,7 +48,8 @@ def dying_once(work, marker):
 
 def test_a_killed_worker_changes_no_byte(tmp_path, monkeypatch):
     write_corpus(tmp_path / "in")
-    prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
+    layouts = 'output.layouts=["raw", "datatrove"]'
+    prepare(recipe(tmp_path / "in", tmp_path / "quiet", layouts))
     marks = [tmp_path / "count-died", tmp_path / "tokenize-died"]
     monkeypatch.setattr(
         "nanotok_ray.cluster.counting.count_work", dying_once(count_work, str(marks[0]))
@@ -53,7 +57,7 @@ def test_a_killed_worker_changes_no_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "nanotok_ray.cluster.tokenize.tokenize_work", dying_once(tokenize_work, str(marks[1]))
     )
-    prepare(recipe(tmp_path / "in", tmp_path / "disturbed"))
+    prepare(recipe(tmp_path / "in", tmp_path / "disturbed", layouts))
     assert all(mark.exists() for mark in marks)
     assert contents(tmp_path / "disturbed") == contents(tmp_path / "quiet")
     assert contents(tmp_path / "disturbed-work") == contents(tmp_path / "quiet-work")
@@ -98,3 +102,16 @@ def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == here
     assert [path.name in problem for problem in here["problems"]] == [True]
     assert 0 < here["sampled"] < here["documents"] == 150
+
+
+def test_a_worker_killed_while_it_exports_changes_no_byte(tmp_path, monkeypatch, capsys):
+    out, mark = Folder(str(finished_output(tmp_path))), tmp_path / "export-died"
+    export(out, parse_layout("raw"), folder=Folder(str(tmp_path / "quiet")))
+    monkeypatch.setattr(
+        "nanotok_ray.cluster.exporting.export_unit", dying_once(export_unit, str(mark))
+    )
+    arguments = ["export", out.url, "--to", "raw", "--workers", "2"]
+    assert main([*arguments, "--output", str(tmp_path / "disturbed")]) == 0
+    assert mark.exists()
+    assert contents(tmp_path / "disturbed") == contents(tmp_path / "quiet")
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["exports"][0]["units_done"] > 3
