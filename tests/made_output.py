@@ -1,8 +1,8 @@
 """Finished outputs made by hand, of any ids and masks: what layouts are tested with. No job."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from nanotok_ray.manifest import (
     pack_shards_index,
     to_json,
 )
+from nanotok_ray.output import RECORDS
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.storage import Folder
@@ -57,10 +58,12 @@ def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> 
         first = 0
         for number, documents in enumerate(source.shards):
             name = f"{source.name}/{source.split}/part-{number:05d}-000-{'0' * 16}"
-            files = {
-                f["name"]: f["size"] for f in _write_shard(out, name, source, documents, item_bytes)
-            }
-            rows.append(_row(source, name, documents, files, first=first, item_bytes=item_bytes))
+            files = _write_shard(out, name, source, documents, item_bytes)
+            record = to_json({"files": files})
+            record_name = f"part-{number:05d}-{'0' * 16}.json"
+            out.write_whole(f"{RECORDS}{source.name}/{source.split}/{record_name}", record)
+            row = _row(source, name, documents, files, first=first, item_bytes=item_bytes)
+            rows.append(replace(row, record_sha256=hashlib.sha256(record).hexdigest()))
             first += len(documents)
     names = list(dict.fromkeys(source.name for source in sources))
     index = pack_shards_index(rows, sources=names)
@@ -98,11 +101,12 @@ def _row(
     source: MadeSource,
     name: str,
     documents: Sequence[Sequence[int]],
-    files: dict[str, int],
+    files: Sequence[Mapping[str, Any]],
     *,
     first: int,
     item_bytes: int,
 ) -> ShardRow:
+    sizes = {file["name"]: file["size"] for file in files}
     return ShardRow(
         source=source.name,
         split=source.split,
@@ -111,12 +115,12 @@ def _row(
         first_document=first,
         documents=len(documents),
         tokens=sum(map(len, documents)),
-        bin_bytes=files[f"{name}.bin"],
-        idx_bytes=files[f"{name}.idx"],
-        mask_bytes=files.get(f"{name}.mask", 0),
-        ids_bytes=files.get(f"{name}.ids", 0),
+        bin_bytes=sizes[f"{name}.bin"],
+        idx_bytes=sizes[f"{name}.idx"],
+        mask_bytes=sizes.get(f"{name}.mask", 0),
+        ids_bytes=sizes.get(f"{name}.ids", 0),
         images_bytes=0,
-        record_sha256=hashlib.sha256(name.encode()).hexdigest(),
+        record_sha256="",
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nanotok_ray.errors import ExportError
+from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.export import LAYOUTS, parse_layout
 from nanotok_ray.storage import Folder
 from tests.made_output import BOS, MadeSource, export_here, made_output, mask_of, native_documents
@@ -82,6 +82,22 @@ def test_ids_are_linked_not_copied(tmp_path, folder):
     assert own.st_ino == other.st_ino
     export_here(out, parse_layout("raw"), folder)  # the same link again
     assert folder.list_temporaries() == []
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".mask", ".ids"])
+@pytest.mark.parametrize("name", ["raw", "datatrove"])
+def test_a_native_file_that_was_changed_is_not_exported(name, suffix, tmp_path, folder):
+    source = MadeSource(
+        name="chat", kind="chat", shards=[[[BOS, 1], [BOS]]], with_document_ids=True
+    )
+    out = made_output(tmp_path / "out", source)
+    (path,) = (tmp_path / "out/chat").rglob(f"*{suffix}")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(CorruptOutputError, match=path.name):
+        export_here(out, parse_layout(name), folder)
+    assert not [name for name in folder.list() if name.startswith("records/")]
 
 
 @pytest.mark.parametrize(

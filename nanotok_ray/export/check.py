@@ -20,6 +20,7 @@ def unit_problems(
     """Give what is wrong with the files of a unit.
 
     Raises:
+        CorruptOutputError: of the native shards; of those the unit's files say nothing.
         TransientIOError: a remote store failed in a way that may pass.
     """
     problems = list(file_problems(exported, folder))
@@ -28,10 +29,8 @@ def unit_problems(
         return
     try:
         yield from _document_problems(exported, layout, corpus, folder)
-    except CorruptOutputError as error:
+    except _UnreadableError as error:
         yield str(error)
-    except (ValueError, KeyError, IndexError, OverflowError) as error:
-        yield f"{exported.unit.name} cannot be read as {layout.name}: {error}"
 
 
 def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
@@ -51,7 +50,7 @@ def _document_problems(
     exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
     """Give the first document that its reader sees otherwise, and sums that do not agree."""
-    found = layout.read(exported, corpus, folder)
+    found = _read(exported, layout, corpus, folder)
     wanted = layout.expected(exported.unit, corpus)
     documents = tokens = 0
     for number, (own, other) in enumerate(zip_longest(found, wanted)):
@@ -72,6 +71,21 @@ def _document_problems(
             f"{exported.unit.name}: {documents:,} documents of {tokens:,} tokens, its record says "
             f"{said.documents:,} of {said.tokens:,}"
         )
+
+
+class _UnreadableError(Exception):
+    """The files of a unit cannot be read as its layout; the message says why."""
+
+
+def _read(exported: Exported, layout: Layout, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    try:
+        yield from layout.read(exported, corpus, folder)
+    except CorruptOutputError as error:
+        raise _UnreadableError(str(error)) from error
+    except (ValueError, KeyError, IndexError, OverflowError) as error:
+        raise _UnreadableError(
+            f"{exported.unit.name} cannot be read as {layout.name}: {error}"
+        ) from error
 
 
 def _difference(own: Document, other: Document) -> str | None:

@@ -16,6 +16,7 @@ from nanotok_ray.manifest import (
     ShardsIndex,
     unpack_shards_index,
 )
+from nanotok_ray.output import RECORDS
 from nanotok_ray.output_shapes import (
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
@@ -53,6 +54,12 @@ class ShardFacts:
     """Bytes of each of its files, by suffix: .bin, .idx and what else there is."""
     record_sha256: str
     """Of the record that names its files."""
+
+    @property
+    def record_name(self) -> str:
+        """Path of the record that names its files: its own, without the number of the shard."""
+        slice_name, _, key = self.name.rpartition("-")
+        return f"{RECORDS}{slice_name.rpartition('-')[0]}-{key}.json"
 
     @property
     def num_bytes(self) -> int:

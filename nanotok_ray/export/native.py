@@ -4,7 +4,9 @@ Takes a shard as shards.idx has it; gives ids, masks, image positions and docume
 is read once, from front to back. Does not know layouts.
 """
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -57,11 +59,28 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NativeShard:
-    """One shard of a finished output."""
+    """One shard of a finished output. What is read of it is compared with its record's sha256."""
 
     out: Folder
     facts: ShardFacts
     item_bytes: int
+
+    def digests(self) -> dict[str, str]:
+        """Read the sha256 (hex) of each of its files, by suffix, from the record that names them.
+
+        Raises:
+            CorruptOutputError: the record is missing, or is not the one that shards.idx names.
+        """
+        name, own = self.facts.record_name, self.facts.name
+        try:
+            data = self.out.read_bytes(name)
+        except FileNotFoundError as error:
+            raise CorruptOutputError(f"{self.out.join(name)} is missing") from error
+        if hashlib.sha256(data).hexdigest() != self.facts.record_sha256:
+            raise CorruptOutputError(f"{self.out.join(name)} is not the one that shards.idx names")
+        files = json.loads(data)["files"]
+        named = {file["name"].removeprefix(own): file["sha256"] for file in files}
+        return {suffix: named[suffix] for suffix in self.facts.sizes}
 
     def positions(self) -> Positions:
         """Read where each document begins, and the last ends, in tokens: n + 1.
@@ -69,71 +88,96 @@ class NativeShard:
         Raises:
             CorruptOutputError: the index is not one, or is of another shard.
         """
-        name = f"{self.facts.name}.idx"
-        data = np.frombuffer(self.out.read_bytes(name), dtype=np.uint8)
-        positions, own_bytes = unpack_index(data, name=self.out.join(name))
+        data = self._whole(".idx", self.digests())
+        name = self.out.join(f"{self.facts.name}.idx")
+        positions, own_bytes = unpack_index(data, name=name)
         said = (self.facts.documents, self.facts.tokens, self.item_bytes)
         if (len(positions) - 1, int(positions[-1]), own_bytes) != said:
-            raise CorruptOutputError(f"{self.out.join(name)} does not agree with shards.idx")
+            raise CorruptOutputError(f"{name} does not agree with shards.idx")
         return positions
 
     def batches(self) -> Iterator[Batch]:
         """Read all documents, in batches of about `BATCH_BYTES` of ids.
 
         Raises:
-            CorruptOutputError: a file is missing, or is not what shards.idx says.
+            CorruptOutputError: a file is missing, or is not what its record says; of ids and masks
+                that is known after the last batch.
         """
+        digests = self.digests()
         positions = self.positions()
-        images, document_ids = self._images(), self._document_ids()
+        images, document_ids = self._images(digests), self._document_ids(digests)
         with ExitStack() as stack:
-            data = self._open(stack, ".bin")
-            mask = self._open(stack, ".mask") if ".mask" in self.facts.sizes else None
+            data = self._open(stack, ".bin", digests)
+            mask = self._open(stack, ".mask", digests) if ".mask" in digests else None
             for first, last in _cuts(positions, BATCH_BYTES // self.item_bytes):
                 start, end = int(positions[first]), int(positions[last])
-                own = None if mask is None else self._read(mask, end - start)
                 yield Batch(
                     first=first,
-                    ids=self._read(data, (end - start) * self.item_bytes).view(self._dtype),
+                    ids=data.read((end - start) * self.item_bytes).view(f"<u{self.item_bytes}"),
                     positions=positions[first : last + 1] - start,
-                    mask=own,
+                    mask=None if mask is None else mask.read(end - start),
                     images=None if images is None else images.part(first, last),
                     document_ids=None
                     if document_ids is None
                     else tuple(document_ids[number] for number in range(first, last)),
                 )
+            data.check()
+            if mask is not None:
+                mask.check()
 
-    def _open(self, stack: ExitStack, suffix: str) -> BinaryIO:
+    def _open(self, stack: ExitStack, suffix: str, digests: Mapping[str, str]) -> "_Hashed":
         name = self.facts.name + suffix
+        url = self.out.join(name)
         if self.out.size(name) != self.facts.sizes[suffix]:
             raise CorruptOutputError(
-                f"{self.out.join(name)} is missing or has another size than shards.idx says: "
+                f"{url} is missing or has another size than shards.idx says: "
                 f"{self.facts.sizes[suffix]:,} bytes; `nanotok verify {self.out.url}` says more"
             )
-        return stack.enter_context(open_input(self.out.join(name)))
+        return _Hashed(stack.enter_context(open_input(url)), url, digests[suffix])
 
-    @property
-    def _dtype(self) -> str:
-        return f"<u{self.item_bytes}"
+    def _whole(self, suffix: str, digests: Mapping[str, str]) -> npt.NDArray[np.uint8]:
+        with ExitStack() as stack:
+            file = self._open(stack, suffix, digests)
+            data = file.read(self.facts.sizes[suffix])
+            file.check()
+            return data
 
-    def _read(self, file: BinaryIO, number: int) -> npt.NDArray[np.uint8]:
-        data = file.read(number)
+    def _images(self, digests: Mapping[str, str]) -> DocumentImages | None:
+        if ".images" not in digests:
+            return None
+        name = self.out.join(f"{self.facts.name}.images")
+        data = self._whole(".images", digests)
+        return DocumentImages(data, name=name, documents=self.facts.documents)
+
+    def _document_ids(self, digests: Mapping[str, str]) -> DocumentIds | None:
+        if ".ids" not in digests:
+            return None
+        name = self.out.join(f"{self.facts.name}.ids")
+        return DocumentIds(self._whole(".ids", digests), name=name, documents=self.facts.documents)
+
+
+class _Hashed:
+    """A file that is read from front to back, and its sha256 so far."""
+
+    def __init__(self, file: BinaryIO, url: str, expected: str) -> None:
+        self._file, self._url, self._expected = file, url, expected
+        self._digest = hashlib.sha256()
+
+    def read(self, number: int) -> npt.NDArray[np.uint8]:
+        """Give the next bytes."""
+        data = self._file.read(number)
         if len(data) != number:
-            raise CorruptOutputError(f"{self.out.join(self.facts.name)}: a file ends too early")
+            raise CorruptOutputError(f"{self._url} ends too early")
+        self._digest.update(data)
         return np.frombuffer(data, dtype=np.uint8)
 
-    def _images(self) -> DocumentImages | None:
-        if ".images" not in self.facts.sizes:
-            return None
-        name = f"{self.facts.name}.images"
-        data = np.frombuffer(self.out.read_bytes(name), dtype=np.uint8)
-        return DocumentImages(data, name=self.out.join(name), documents=self.facts.documents)
-
-    def _document_ids(self) -> DocumentIds | None:
-        if ".ids" not in self.facts.sizes:
-            return None
-        name = f"{self.facts.name}.ids"
-        data = np.frombuffer(self.out.read_bytes(name), dtype=np.uint8)
-        return DocumentIds(data, name=self.out.join(name), documents=self.facts.documents)
+    def check(self) -> None:
+        """Refuse a file, read to its end, that has other bytes than its record says."""
+        if self._digest.hexdigest() != self._expected:
+            raise CorruptOutputError(
+                f"{self._url} has another sha256 than its record says: it was changed; delete it "
+                "and run the job again, which makes it anew"
+            )
 
 
 def _cuts(positions: Positions, most: int) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ Writes the files of a unit, reads them back as the layout's readers do, and only
 
 from dataclasses import dataclass
 
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.export.check import unit_problems
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
@@ -61,4 +61,7 @@ def check_unit(work: ExportWork) -> list[str]:
     exported = read_record(folder, work.unit, key=work.key)
     if exported is None:
         return [f"{work.unit.name} has no record that fits: export again"]
-    return list(unit_problems(exported, work.layout, work.corpus, folder))
+    try:
+        return list(unit_problems(exported, work.layout, work.corpus, folder))
+    except CorruptOutputError as error:  # of a native shard
+        return [str(error)]
