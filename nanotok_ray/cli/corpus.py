@@ -15,12 +15,14 @@ from nanotok_ray.corpus_counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import SourceError
 from nanotok_ray.plan.named_files import NamedFiles, ReadingRules, find_named
 from nanotok_ray.printable import printable
-from nanotok_ray.quarantine import check_limits, kind_of_reason
+from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.recipe.source import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_UNITS = {"parquet": "row"}  # what a position is; others: a byte of the decoded file
 
 FILES_TOLD: Final = """\
 Files are parquet (a document a row), .jsonl and .ndjson (a JSON object a line) or .txt (a line;
@@ -110,7 +112,7 @@ def count_named(
         )
         seconds = time.perf_counter() - start
         show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
-        for line in _quarantine_lines(found):
+        for line in _quarantine_lines(found, {file.path: file.format for file in named.files}):
             show(Note(text=line))
     check_limits(
         documents=found.documents,
@@ -135,7 +137,7 @@ def _limits(arguments: argparse.Namespace) -> LimitsRecipe:
     return LimitsRecipe(**values)  # type: ignore[arg-type]
 
 
-def _quarantine_lines(found: CorpusCounts) -> list[str]:
+def _quarantine_lines(found: CorpusCounts, formats: "Mapping[str, str]") -> list[str]:
     """Name the first documents that could not be used, and count all of them."""
     total = sum(found.quarantined.values())
     if not total:
@@ -143,9 +145,8 @@ def _quarantine_lines(found: CorpusCounts) -> list[str]:
     counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
     lines = [f"{total:,} of {found.documents:,} documents were left out: {counted}"]
     for entry in found.entries:
-        place = "" if kind_of_reason(entry.reason) == "tail" else f", document {entry.row}"
-        where = f"{entry.file}{place} (at {entry.position})"
-        lines.append(f"left out: {where}: {entry.reason}")
+        unit = _UNITS.get(formats[entry.file], "byte")
+        lines.append(f"left out: {entry.file}, {unit} {entry.position:,}: {entry.reason}")
     if total > len(found.entries):
         lines.append(f"left out: and {total - len(found.entries):,} more")
     return lines

@@ -55,7 +55,8 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         type=int,
         default=MAX_SPANS,
         metavar="N",
-        help="how many spans at most (default: 1,000,000)",
+        help="how many of the most frequent spans (default: 1,000,000); those that a table cannot "
+        "hold, as short ones of many ids, are left out of them",
     )
     own.add_argument("--threads", type=int, metavar="N", help="default: all cores")
     add_corpus(own)
