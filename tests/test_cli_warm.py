@@ -19,8 +19,9 @@ OTHERS = texts(60, seed=6)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     """Save a tokenizer without a span table and give its folder."""
+    monkeypatch.setattr("os.fsync", lambda _: None)  # no test cuts the power
     path = tmp_path / "tokenizer"
     Tokenizer.train_from_iterator(DOCUMENTS, 350).save(path)
     return path
