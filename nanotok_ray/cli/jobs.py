@@ -1,4 +1,4 @@
-"""The commands that run the job: prepare, train, tokenize."""
+"""The commands that run the job: prepare, train, tokenize; train also learns without one."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nanotok_ray.cli import train_files
 from nanotok_ray.cli.arguments import add_overrides, add_resplit, positive
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
@@ -26,14 +27,15 @@ Learn a tokenizer from every train document, tokenize the corpus, verify.
 Without RAY_ADDRESS a local Ray is started. The same command again goes on where it stopped.
 """
 
-_TRAIN = """\
-Learn the tokenizer of a recipe and write OUT/tokenizer.
+_TRAIN = f"""\
+Learn the tokenizer of a recipe and write OUT/tokenizer, or one of files without a recipe.
 
   nanotok train recipe.toml --vocab-size 65536 --also 16384,32768
   python -m jobs.train_tokenizer --max-chars 2000000000 --doc-cap 10000 --to-nanochat
 
 `python -m jobs.train_tokenizer` without a recipe takes nanochat's own data folder.
-"""
+
+{train_files.HELP}"""
 
 _TOKENIZE = """\
 Tokenize the corpus of a recipe with the tokenizer that is there, and verify.
@@ -41,6 +43,9 @@ Tokenize the corpus of a recipe with the tokenizer that is there, and verify.
   nanotok tokenize recipe.toml
   nanotok tokenize recipe.toml --set tokenizer.path=/data/tokenizer
 """
+
+
+_RECIPE = "the TOML file that says all of the job"
 
 
 def add_commands(
@@ -58,7 +63,11 @@ def add_commands(
             description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        _add_common(own, default_recipe=default_recipe if name == "train" else None)
+        if name == "train":
+            _add_inputs(own, default_recipe=default_recipe)
+        else:
+            own.add_argument("recipe", metavar="RECIPE", help=_RECIPE)
+        _add_common(own)
         if name != "tokenize":
             own.add_argument(
                 "--also",
@@ -67,17 +76,22 @@ def add_commands(
             )
         if name == "train":
             _add_nanochat(own)
+            train_files.add_arguments(own)
         own.set_defaults(run=run)
 
 
-def _add_common(own: argparse.ArgumentParser, *, default_recipe: str | None) -> None:
+def _add_inputs(own: argparse.ArgumentParser, *, default_recipe: str | None) -> None:
+    """Add the recipe, or files."""
     own.add_argument(
-        "recipe",
-        metavar="RECIPE",
-        nargs="?" if default_recipe else None,
-        default=default_recipe,
-        help="the TOML file that says all of the job",
+        "inputs",
+        metavar="RECIPE|FILE",
+        nargs="*" if default_recipe else "+",
+        help=f"{_RECIPE}; with --output: files of text, folders, globs",
     )
+    own.set_defaults(default_recipe=default_recipe)
+
+
+def _add_common(own: argparse.ArgumentParser) -> None:
     add_overrides(own)
     own.add_argument(
         "--workers",
@@ -129,8 +143,12 @@ def _run_tokenize(arguments: argparse.Namespace) -> int:
 
 
 def _run_train(arguments: argparse.Namespace) -> int:
+    if train_files.is_meant(arguments):
+        print_json(train_files.train_files(arguments))
+        return 0
     from nanotok_ray.cluster.job import train_tokenizer  # noqa: PLC0415 - as above
 
+    arguments.recipe = arguments.inputs[0] if arguments.inputs else arguments.default_recipe
     flags = {
         "tokenizer.vocab_size": arguments.vocab_size,
         "limits.max_chars": arguments.max_chars,

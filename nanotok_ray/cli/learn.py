@@ -3,19 +3,15 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any, TypedDict
 
+from nanotok_ray.cli.goal import add_limits, check, goal_of, sizes
 from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.learned import summary, values, with_smaller
 from nanotok_ray.cli.merge_progress import shown_merges
-from nanotok_ray.errors import TokenizerError
 from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.patterns import PATTERNS
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.stored_counts import CountPaths, find_counts, load_counts
-from nanotok_ray.tokenizer.training import check_goal
-from nanotok_ray.training_report import short_report, why_stopped
 
 COMMANDS = ("learn",)
 
@@ -40,16 +36,6 @@ recipe changed since, or it has max_chars, name the files that you mean.
 The first merges of a tokenizer are the smaller ones: --also writes these beside it, as
 /data/tokenizer-16384, and learns nothing twice. report.json says what each size gives.
 """
-
-
-class _Goal(TypedDict):
-    """What is to be learned, as `learn` takes it."""
-
-    vocab_size: int
-    special_tokens: list[str]
-    min_pair_count: int
-    max_token_bytes: int | None
-    threads: int | None
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -86,7 +72,7 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
     )
     own.add_argument(
         "--also",
-        type=_sizes,
+        type=sizes,
         default=[],
         metavar="IDS,...",
         help="write tokenizers of these smaller sizes too, to DIR-IDS",
@@ -101,37 +87,12 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
         default=list(SPECIAL_TOKENS),
         help="names, after COUNTS; without a name: none (default: nanochat's nine)",
     )
-    own.add_argument(
-        "--min-pair-count",
-        type=int,
-        default=1,
-        metavar="N",
-        help="end where no pair occurs so often (default: 1)",
-    )
-    own.add_argument(
-        "--max-token-bytes", type=int, metavar="N", help="make no longer token (default: any)"
-    )
-    own.add_argument(
-        "--threads", type=int, metavar="N", help="default: all cores; the result is the same"
-    )
-
-
-def _sizes(text: str) -> list[int]:
-    sizes = text.replace(" ", "").split(",")
-    if not all(map(str.isdecimal, sizes)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes like 8192,16384")
-    return sorted(set(map(int, sizes)))
+    add_limits(own)
 
 
 def _run_learn(arguments: argparse.Namespace) -> int:
-    goal = _Goal(
-        vocab_size=arguments.vocab_size,
-        special_tokens=arguments.special_tokens,
-        min_pair_count=arguments.min_pair_count,
-        max_token_bytes=arguments.max_token_bytes,
-        threads=arguments.threads,
-    )
-    _check(goal, also=arguments.also)  # before hours of reading, not after
+    goal = goal_of(arguments, special_tokens=arguments.special_tokens)
+    check(goal, also=arguments.also)
     start = time.perf_counter()
     paths = find_counts(arguments.counts)
     print(f"reading     {_told(paths)}", file=sys.stderr)
@@ -147,36 +108,24 @@ def _run_learn(arguments: argparse.Namespace) -> int:
     done = time.perf_counter()
     written = _save(learned, arguments)
     seconds = {"read": round(read - start, 3), "learn": round(done - read, 3)}
-    print(_summary(counts, learned, arguments, seconds), file=sys.stderr)
+    told = f"read in {seconds['read']:.1f} s"
+    asked = goal["vocab_size"]
+    print(summary(counts, learned, asked=asked, had=told, seconds=done - read), file=sys.stderr)
     for folder in written:
         print(f"wrote       {folder}", file=sys.stderr)
-    print_json(_values(learned, arguments, seconds) | {"wrote": written})
+    print_json(values(learned, output=arguments.output, wrote=written, seconds=seconds))
     return 0
-
-
-def _check(goal: _Goal, *, also: Sequence[int]) -> None:
-    check_goal(**goal)
-    for size in also:
-        check_goal(vocab_size=size, special_tokens=goal["special_tokens"])
-        if size > goal["vocab_size"]:
-            raise TokenizerError(
-                f"--also has {size}, and a tokenizer of --vocab-size {goal['vocab_size']} holds "
-                "smaller ones alone: learn the largest, and name the others"
-            )
 
 
 def _save(learned: LearnedTokenizer, arguments: argparse.Namespace) -> list[str]:
     """Write the tokenizer, and the smaller ones that were reached; give their folders."""
-    learned.save(arguments.output)
-    written = [arguments.output]
-    for size in arguments.also:
-        folder = f"{arguments.output.rstrip('/')}-{size}"
-        if size > learned.tokenizer.get_vocab_size():
-            print(f"note: {size:,} ids were not reached; no {folder}", file=sys.stderr)
-            continue
-        learned.truncated(size).save(folder)
-        written.append(folder)
-    return written
+    stem = arguments.output.rstrip("/")
+    every = with_smaller(
+        learned, arguments.output, also=arguments.also, name=lambda size: f"{stem}-{size}"
+    )
+    for folder, each in every.items():
+        each.save(folder)
+    return list(every)
 
 
 def _told(paths: CountPaths) -> str:
@@ -186,35 +135,3 @@ def _told(paths: CountPaths) -> str:
         for kind, files in kinds
         if files
     )
-
-
-def _summary(
-    counts: SpanCounts,
-    learned: LearnedTokenizer,
-    arguments: argparse.Namespace,
-    seconds: dict[str, float],
-) -> str:
-    size, asked = learned.tokenizer.get_vocab_size(), arguments.vocab_size
-    ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
-    texts = "" if counts.texts is None else f" in {counts.texts:,} texts"
-    counted = f"{counts.total:,} spans{texts}, {counts.num_distinct:,} distinct"
-    why = why_stopped(learned.report)
-    return "\n".join(
-        (
-            f"counts      {counted}; read in {seconds['read']:.1f} s",
-            f"tokenizer   {ids}, learned in {seconds['learn']:.1f} s: {why}",
-        )
-    )
-
-
-def _values(
-    learned: LearnedTokenizer, arguments: argparse.Namespace, seconds: dict[str, float]
-) -> dict[str, Any]:
-    return {
-        "status": "done",
-        "output": arguments.output,
-        "tokenizer_sha256": learned.tokenizer.sha256,
-        "vocab_size": learned.tokenizer.get_vocab_size(),
-        "seconds": seconds,
-        **short_report(learned.report),
-    }

@@ -1,0 +1,152 @@
+"""A corpus that is named on the command line: its flags, and counting it before everyone's eyes.
+
+Takes arguments; gives counts. What could not be used is told, and refused where it is too much.
+Does not know what the counts are for.
+"""
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from nanotok_ray.cli.progress import Progress
+from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.corpus_counts import CorpusCounts, count_corpus
+from nanotok_ray.errors import SourceError
+from nanotok_ray.plan.named_files import NamedFiles, ReadingRules, find_named
+from nanotok_ray.printable import printable
+from nanotok_ray.quarantine import check_limits
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.recipe.source import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_UNITS = {"parquet": "row"}  # what a position is; others: a byte of the decoded file
+
+FILES_TOLD: Final = """\
+Files are parquet (a document a row), .jsonl and .ndjson (a JSON object a line) or .txt (a line;
+blank lines are none), the latter two also as .gz or .zst; paths, URLs, globs, and folders of one
+format. --input-format says what a name does not. A file that is named twice is read once.
+
+Documents that cannot be used (invalid UTF-8, bad JSON, no text) are left out, counted and named
+with their reasons; more than 0.1% of them, or a file that cannot be read to its end, is a failure
+with exit code 3, and nothing is written. Files that cannot be opened are all named before anything
+is counted.
+"""
+
+
+def add_corpus(own: "argparse._ActionsContainer") -> None:
+    """Add how files are read and how much of them may be bad; all None where not given."""
+    own.add_argument(
+        "--input-format",
+        choices=FORMATS,
+        help="of all files: a document a row, a JSON object a line, a line, or a file "
+        "(default: by suffix)",
+    )
+    own.add_argument(
+        "--document-per-file",
+        action="store_true",
+        default=None,
+        help="a .txt, or a file of no known suffix, is one document and not one a line",
+    )
+    own.add_argument(
+        "--column", metavar="NAME", help="parquet column or JSON field of the text (default: text)"
+    )
+    own.add_argument(
+        "--max-quarantined-share",
+        type=float,
+        metavar="SHARE",
+        help="of the documents, how many may be bad (default: 0.001)",
+    )
+    own.add_argument(
+        "--max-tails",
+        type=int,
+        metavar="N",
+        help="files of which the rest may be unreadable (default: 0)",
+    )
+
+
+def find_corpus(paths: list[str], arguments: argparse.Namespace) -> NamedFiles:
+    """Find and open the files; tell how many there are.
+
+    Raises:
+        SourceError: As `find_named`.
+        RecipeError: A limit is out of its range.
+    """
+    _limits(arguments)
+    rules = ReadingRules(
+        format=arguments.input_format,
+        document_per_file=bool(arguments.document_per_file),
+        column=arguments.column,
+    )
+    named = find_named(paths, rules)
+    for note in named.notes:
+        print(f"note: {printable(note)}", file=sys.stderr)
+    size = sum(file.size for file in named.files)
+    word = "file" if len(named.files) == 1 else "files"
+    print(f"reading     {len(named.files):,} {word}, {size / 1e6:,.1f} MB", file=sys.stderr)
+    return named
+
+
+def count_named(
+    named: NamedFiles, arguments: argparse.Namespace, *, pattern: str, threads: int | None
+) -> CorpusCounts:
+    """Count the spans of all files, with progress; tell what could not be used.
+
+    Raises:
+        QuarantineLimitError: That was too much.
+        SourceError: There is no document to count, or as `count_corpus`, as are all others.
+    """
+    todo, start = len(named.slices), time.perf_counter()
+    size = sum(each.num_bytes for each in named.slices)
+    with Progress(sys.stderr) as show:
+        show(StageStarted(stage="count", todo=todo, kept=0, num_bytes=size))
+        found = count_corpus(
+            named.slices,
+            pattern=pattern,
+            threads=threads,
+            on_slice=lambda done, num_bytes: show(
+                Advanced(stage="count", done=done, todo=todo, num_bytes=num_bytes)
+            ),
+        )
+        seconds = time.perf_counter() - start
+        show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
+        for line in _quarantine_lines(found, {file.path: file.format for file in named.files}):
+            show(Note(text=line))
+    check_limits(
+        documents=found.documents,
+        quarantined=found.quarantined,
+        limits=_limits(arguments),
+        where="the notes above",
+    )
+    if not found.counts.texts:
+        raise SourceError(
+            f"there is no document in {len(named.files):,} files ({named.files[0].path}, ...): "
+            "name files with text in them"
+        )
+    return found
+
+
+def _limits(arguments: argparse.Namespace) -> LimitsRecipe:
+    given: Mapping[str, float | None] = {
+        "max_quarantined_share": arguments.max_quarantined_share,
+        "max_tails": arguments.max_tails,
+    }
+    values = {name: value for name, value in given.items() if value is not None}
+    return LimitsRecipe(**values)  # type: ignore[arg-type]
+
+
+def _quarantine_lines(found: CorpusCounts, formats: "Mapping[str, str]") -> list[str]:
+    """Name the first documents that could not be used, and count all of them."""
+    total = sum(found.quarantined.values())
+    if not total:
+        return []
+    counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
+    lines = [f"{total:,} of {found.documents:,} documents were left out: {counted}"]
+    for entry in found.entries:
+        unit = _UNITS.get(formats[entry.file], "byte")
+        lines.append(f"left out: {entry.file}, {unit} {entry.position:,}: {entry.reason}")
+    if total > len(found.entries):
+        lines.append(f"left out: and {total - len(found.entries):,} more")
+    return lines

@@ -1,0 +1,246 @@
+"""`nanotok train` without a recipe: files of text to a tokenizer, in this process, without Ray.
+
+Takes the arguments of `train`; gives the values for its JSON line. Does not know recipes, but tells
+apart what is meant for one and refuses what mixes the two.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
+from nanotok_ray.cli.goal import Goal, add_limits, check, goal_of, sizes
+from nanotok_ray.cli.learned import summary, values, with_smaller
+from nanotok_ray.cli.merge_progress import shown_merges
+from nanotok_ray.corpus_counts import CorpusCounts
+from nanotok_ray.errors import RecipeError, TokenizerError
+from nanotok_ray.learning import LearnedTokenizer, learn
+from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.plan.named_files import suffix_format
+from nanotok_ray.span_counts import SpanCounts
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer.output import (
+    WITHOUT_SPECIAL_TOKENS,
+    file_suffix,
+    files_of_others,
+    files_there,
+    sized_output,
+    write_file,
+)
+
+HELP: Final = f"""\
+Without a recipe, with --output, it learns from the files that are named, in this process alone:
+
+  nanotok train --vocab-size 8000 --output my_tokenizer.tiktoken corpus.txt
+  nanotok train --vocab-size 32768 --output my_tokenizer books/*.txt --document-per-file
+  nanotok train --input-format parquet --vocab-size 50281 --output nanochat.tiktoken data/*.parquet
+  nanotok train --column body --pattern gpt4 --vocab-size 50000 --output tokenizer.json \\
+      --special-tokens '<|bos|>' '<|eos|>' -- a.jsonl.gz s3://bucket/b.jsonl
+
+All documents are learned from; there is no val split. The merges are those of a recipe's job over
+the same documents, and rustbpe's. Files come last, or after `--`.
+
+OUTPUT is a folder of all files of a tokenizer, with report.json, or one file by itself: *.tiktoken
+(ranks, which hold neither pattern nor special tokens: 8,000 ids are 256 bytes and 7,744 merges),
+*.json (Hugging Face's tokenizer.json) or *.txt (nanotok's own readable file). What holds another
+tokenizer, or anything else, is not overwritten without --force; the same bytes are no conflict.
+
+{FILES_TOLD}"""
+
+_FILE_FLAGS = {
+    "input_format": "source.NAME.format",
+    "document_per_file": "source.NAME.format",
+    "column": "source.NAME.column",
+    "max_quarantined_share": "limits.max_quarantined_share",
+    "max_tails": "limits.max_tails",
+    "pattern": "tokenizer.pattern",
+    "special_tokens": "tokenizer.special_tokens",
+    "min_pair_count": "tokenizer.min_pair_count",
+    "max_token_bytes": "tokenizer.max_token_bytes",
+    "threads": None,
+    "force": None,
+}
+"""Flags that are for files alone, and the key of a recipe that says the same."""
+
+_RECIPE_FLAGS = {
+    "overrides": "--set",
+    "workers": "--workers",
+    "resplit": "--resplit",
+    "dry_run": "--dry-run",
+    "max_chars": "--max-chars",
+    "doc_cap": "--doc-cap",
+    "to_nanochat": "--to-nanochat",
+}
+"""Arguments that are for a recipe alone, and how they are spelled."""
+
+
+def add_arguments(own: argparse.ArgumentParser) -> None:
+    """Add the flags of learning from files; all are None where they are not given."""
+    group = own.add_argument_group("without a recipe")
+    group.add_argument(
+        "--output", metavar="OUTPUT", help="folder, *.tiktoken, *.json or *.txt; path or URL"
+    )
+    group.add_argument(
+        "--pattern",
+        metavar="NAME|REGEX",
+        help=f"{', '.join(PATTERNS)}, or a regular expression (default: nanochat)",
+    )
+    group.add_argument(
+        "--special-tokens",
+        nargs="*",
+        metavar="NAME",
+        help="part of --vocab-size; without a name: none (default: nanochat's nine, and none for "
+        "*.tiktoken)",
+    )
+    add_limits(group)
+    add_corpus(group)
+    group.add_argument(
+        "--force",
+        action="store_true",
+        default=None,
+        help="overwrite what is there, also another tokenizer",
+    )
+
+
+def is_meant(arguments: argparse.Namespace) -> bool:
+    """Tell whether files are to be learned from, and not a recipe: if there is an --output.
+
+    Raises:
+        RecipeError: The arguments are of both, or --output was forgotten.
+    """
+    if arguments.output is None:
+        _check_recipe(arguments)
+        return False
+    is_told = arguments.input_format is not None or arguments.document_per_file
+    recipes = [path for path in arguments.inputs if path.endswith(".toml") and not is_told]
+    if recipes:
+        raise RecipeError(
+            f"{recipes[0]} is a recipe, which says itself where its tokenizer goes: leave --output "
+            "out (--set output.path=DIR), or, to learn from the text of this very file, add "
+            "--input-format"
+        )
+    given = [flag for name, flag in _RECIPE_FLAGS.items() if getattr(arguments, name)]
+    if given:
+        raise RecipeError(
+            f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} for a recipe, and --output "
+            "for files without one: leave one of them out, or write a recipe"
+        )
+    return True
+
+
+def _check_recipe(arguments: argparse.Namespace) -> None:
+    files = [path for path in arguments.inputs if suffix_format(path) is not None]
+    if files or len(arguments.inputs) > 1:
+        raise RecipeError(
+            f"{(files or arguments.inputs)[0]} is no recipe: to learn from files say where the "
+            "tokenizer goes with --output, and its size with --vocab-size; a job takes one recipe"
+        )
+    for name, key in _FILE_FLAGS.items():
+        if getattr(arguments, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            instead = "leave it out" if key is None else f"say {key} in the recipe, or with --set"
+            raise RecipeError(
+                f"{flag} is for files without a recipe (then --output says where the tokenizer "
+                f"goes): with a recipe {instead}"
+            )
+
+
+def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Learn from the files, write the tokenizer, and give what programs read.
+
+    Raises:
+        NanotokError: As `find_corpus`, `count_named` and `learn`; or the output holds something
+            else.
+    """
+    goal, also = _goal(arguments)
+    pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
+    SpanCounts(pattern)  # one that cannot be compiled is told before files are opened
+    outputs = {arguments.output} | {sized_output(arguments.output, size) for size in also}
+    if not arguments.force:
+        _note_existing(sorted(outputs))
+    start = time.perf_counter()
+    named = find_corpus(arguments.inputs, arguments)
+    found = count_named(named, arguments, pattern=pattern, threads=goal["threads"])
+    counted = time.perf_counter()
+    with shown_merges(sys.stderr) as on_progress:
+        learned = learn(found.counts, **goal, on_progress=on_progress)
+    done = time.perf_counter()
+    learned = _with_documents(learned, found)
+    wrote = _write(learned, arguments, also=also)
+    seconds = {"count": round(counted - start, 3), "learn": round(done - counted, 3)}
+    had, asked = f"counted in {seconds['count']:.1f} s", goal["vocab_size"]
+    told = summary(found.counts, learned, asked=asked, had=had, seconds=done - counted)
+    print(told, *(f"wrote       {path}" for path in wrote), sep="\n", file=sys.stderr)
+    own = values(learned, output=arguments.output, wrote=wrote, seconds=seconds)
+    return own | {"files": len(named.files)}
+
+
+def _goal(arguments: argparse.Namespace) -> tuple[Goal, list[int]]:
+    if not arguments.inputs:
+        raise RecipeError("no file to learn from: name some after the flags")
+    if arguments.vocab_size is None:
+        raise RecipeError("--vocab-size is missing: say how many ids the tokenizer is to have")
+    try:
+        also = [] if arguments.also is None else sizes(arguments.also)
+    except argparse.ArgumentTypeError as error:
+        raise RecipeError(f"--also: {error}") from None
+    goal = goal_of(arguments, special_tokens=_special_tokens(arguments))
+    check(goal, also=also)
+    return goal, also
+
+
+def _special_tokens(arguments: argparse.Namespace) -> Sequence[str]:
+    """Give the names: those asked for, or what the output has by itself."""
+    names: Sequence[str] | None = arguments.special_tokens
+    if file_suffix(arguments.output) != WITHOUT_SPECIAL_TOKENS:
+        return SPECIAL_TOKENS if names is None else names
+    if names:
+        raise TokenizerError(
+            f"--special-tokens has {', '.join(names)}, and a {WITHOUT_SPECIAL_TOKENS} file has no "
+            "place for special tokens: name a folder as --output, which gets one beside the files "
+            "that have them; or leave --special-tokens out"
+        )
+    return ()
+
+
+def _note_existing(outputs: Sequence[str]) -> None:
+    for output in outputs:
+        if names := files_there(output):
+            print(
+                f"note: {output} is there already ({', '.join(names)}): unless the same is learned "
+                "again, it stays as it is and this fails; --force overwrites it",
+                file=sys.stderr,
+            )
+
+
+def _with_documents(learned: LearnedTokenizer, found: CorpusCounts) -> LearnedTokenizer:
+    more = {"documents": found.documents, "quarantined": dict(found.quarantined)}
+    return replace(learned, report={**learned.report, **more})
+
+
+def _write(
+    learned: LearnedTokenizer, arguments: argparse.Namespace, *, also: Sequence[int]
+) -> list[str]:
+    """Write to every output, or, if one of them holds something else, to none.
+
+    Raises:
+        TokenizerError: One does, and --force was not given.
+    """
+    output = arguments.output
+    every = with_smaller(learned, output, also=also, name=lambda size: sized_output(output, size))
+    for path, each in every.items():
+        others = files_of_others(each.tokenizer.model, path)
+        if others and not arguments.force:
+            raise TokenizerError(
+                f"{path} holds another tokenizer, or something else ({', '.join(others)}): it is "
+                "not overwritten; name another --output, or say --force"
+            )
+    for path, each in every.items():
+        if file_suffix(path) is None:
+            each.save(path)
+        else:
+            write_file(each.tokenizer.model, path)
+    return list(every)

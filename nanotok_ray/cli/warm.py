@@ -1,0 +1,145 @@
+"""The command that gives a tokenizer its span table: tokenizer warm.
+
+Takes a tokenizer's folder and a corpus, or counts of one. Does not know how a table is laid out.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.errors import CountsError, TokenizerError
+from nanotok_ray.span_counts import SpanCounts
+from nanotok_ray.storage import find_files
+from nanotok_ray.stored_counts import find_counts, load_counts
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.span_table import MAX_SPANS
+from nanotok_ray.tokenizer.warming import SpanTableShare, warm
+
+_MOST_SPANS = 16_000_000  # as tokenizer.span_table of a recipe; about 1 GB
+_COUNTS_SUFFIX = ".arrow"
+
+_WARM = f"""\
+Put a span table beside a tokenizer: the ids of a corpus' most frequent spans.
+
+  nanotok tokenizer warm /data/tokenizer corpus/*.parquet
+  nanotok tokenizer warm s3://bucket/tokenizer --spans 2000000 a.jsonl.zst
+  nanotok tokenizer warm /data/tokenizer WORK/counts
+
+Whoever loads the tokenizer from then on maps the table instead of working these ids out. It saves
+time and changes no id, and takes the place of a table that is there. A job makes one by itself.
+
+CORPUS is text, or count files (*.arrow, or a folder of them as a job's WORK/counts) that were cut
+by the tokenizer's pattern. Of text a part that is like the rest is enough.
+
+{FILES_TOLD}"""
+
+
+def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the action to `nanotok tokenizer`."""
+    own = actions.add_parser(
+        "warm",
+        help=_WARM.partition("\n")[0],
+        description=_WARM,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder or URL of the tokenizer")
+    own.add_argument(
+        "corpus", metavar="CORPUS", nargs="+", help="files of text or of counts, folders, globs"
+    )
+    own.add_argument(
+        "--spans",
+        type=int,
+        default=MAX_SPANS,
+        metavar="N",
+        help="how many of the most frequent spans (default: 1,000,000); those that a table cannot "
+        "hold, as short ones of many ids, are left out of them",
+    )
+    own.add_argument("--threads", type=int, metavar="N", help="default: all cores")
+    add_corpus(own)
+    own.set_defaults(run=_run_warm)
+
+
+def _run_warm(arguments: argparse.Namespace) -> int:
+    if not 1 <= arguments.spans <= _MOST_SPANS:
+        raise TokenizerError(
+            f"--spans is {arguments.spans}: it must be from 1 to {_MOST_SPANS:,}, about 1 GB"
+        )
+    tokenizer = Tokenizer.load(arguments.tokenizer, span_table=False)
+    start = time.perf_counter()
+    counts = _counts(tokenizer, arguments)
+    counted = time.perf_counter()
+    share = warm(tokenizer.model, counts.run(), arguments.tokenizer, spans=arguments.spans)
+    done = time.perf_counter()
+    print(_told(share, counts, arguments), file=sys.stderr)
+    seconds = {"count": round(counted - start, 3), "write": round(done - counted, 3)}
+    print_json(_values(tokenizer, counts, share, arguments) | {"seconds": seconds})
+    return 0
+
+
+def _counts(tokenizer: Tokenizer, arguments: argparse.Namespace) -> SpanCounts:
+    """Count texts, or add up counts.
+
+    Raises:
+        NanotokError: They cannot be read; or there is nothing in them, or nothing that this
+            tokenizer's pattern cut.
+    """
+    are_counts = [_is_counts(path) for path in arguments.corpus]
+    if not any(are_counts):
+        named = find_corpus(arguments.corpus, arguments)
+        pattern, threads = tokenizer.pattern, arguments.threads
+        return count_named(named, arguments, pattern=pattern, threads=threads).counts
+    if not all(are_counts):
+        raise CountsError(
+            f"{arguments.corpus[are_counts.index(True)]} is counts and "
+            f"{arguments.corpus[are_counts.index(False)]} is none: name texts alone, or counts"
+        )
+    paths = find_counts(arguments.corpus)
+    print(f"reading     {len(paths.count_files):,} count files", file=sys.stderr)
+    counts = load_counts(paths)
+    if counts.pattern != tokenizer.pattern:
+        raise CountsError(
+            f"{paths.count_files[0]} was cut by {counts.pattern!r}, and the tokenizer cuts by "
+            f"{tokenizer.pattern!r}: name counts of this pattern, or texts"
+        )
+    if not counts.total:
+        raise CountsError(f"there is no span in {', '.join(arguments.corpus)}")
+    return counts
+
+
+def _is_counts(path: str) -> bool:
+    """Tell whether a path stands for count files: by suffix, of a folder by any file in it."""
+    files = [file.path for file in find_files(path).files]
+    return any(file.endswith(_COUNTS_SUFFIX) for file in files)
+
+
+def _told(share: SpanTableShare, counts: SpanCounts, arguments: argparse.Namespace) -> str:
+    of_all = f"of {share.num_distinct:,} distinct ones"
+    covers = f"{share.span_share:.2%} of the corpus' spans, {share.byte_share:.2%} of their bytes"
+    return "\n".join(
+        (
+            f"counts      {counts.total:,} spans, {counts.text_bytes / 1e6:,.1f} MB",
+            f"span table  {share.num_spans:,} spans {of_all}, {share.file_bytes / 1e6:,.1f} MB",
+            f"covers      {covers}",
+            f"wrote       {arguments.tokenizer}",
+        )
+    )
+
+
+def _values(
+    tokenizer: Tokenizer,
+    counts: SpanCounts,
+    share: SpanTableShare,
+    arguments: argparse.Namespace,
+) -> dict[str, Any]:
+    return {
+        "status": "done",
+        "output": arguments.tokenizer,
+        "tokenizer_sha256": tokenizer.sha256,
+        "spans": counts.total,
+        "text_bytes": counts.text_bytes,
+        **asdict(share),
+    }

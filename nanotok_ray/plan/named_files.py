@@ -1,0 +1,224 @@
+"""From paths alone, without a recipe, to slices of texts: all of them train.
+
+Takes files, folders, globs and URLs, and how they are to be read where their names do not tell;
+gives slices. Every file is opened, and all that cannot be used are named at once. Does not know
+what becomes of the documents.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.plan.cut import group_files
+from nanotok_ray.plan.model import Slice
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.recipe.source import FORMATS
+from nanotok_ray.sources import SourceFile, resolve
+from nanotok_ray.storage import find_files
+
+NAME: Final = "corpus"
+"""What messages call the source that such files are."""
+
+_SUFFIXES = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "lines"}
+_COMPRESSED = (".gz", ".zst", ".zstd")
+_WITH_COLUMNS = ("parquet", "jsonl")
+_SLICE_BYTES = 32 << 20  # a few seconds at most to wait for the last one
+_THREADS = 16  # opening a remote file is waiting
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedFiles:
+    """What some paths stand for."""
+
+    files: tuple[SourceFile, ...]
+    """Each once, sorted by path within its format; `path` is the whole path or URL."""
+    slices: tuple[Slice, ...]
+    notes: tuple[str, ...]
+    """What a person should know, e.g. that a file is not compressed as its name says."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadingRules:
+    """How files are to be read."""
+
+    format: str | None = None
+    """One of `FORMATS` for all of them; None: by suffix, compressed or not."""
+    document_per_file: bool = False
+    """Whether a text file is one document, and not one a line."""
+    column: str | None = None
+    """Parquet column or JSON field of the text; None: text."""
+
+    def __post_init__(self) -> None:
+        if self.document_per_file and self.format not in {None, "document"}:
+            raise SourceError(
+                f"a document a file and the format {self.format!r} contradict each other: leave "
+                "one of them out"
+            )
+
+    def format_of(self, path: str) -> str | None:
+        """Give the format of a file; None: its name does not tell.
+
+        >>> ReadingRules().format_of("a/b.jsonl.zst"), ReadingRules().format_of("a.md")
+        ('jsonl', None)
+        >>> ReadingRules(document_per_file=True).format_of("a.md")
+        'document'
+        """
+        if self.format is not None:
+            return self.format
+        found = suffix_format(path)
+        return "document" if self.document_per_file and found in {None, "lines"} else found
+
+
+def suffix_format(path: str) -> str | None:
+    """Give the format that a name tells.
+
+    >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
+    ('lines', None)
+    """
+    for compressed in _COMPRESSED:
+        path = path.removesuffix(compressed)
+    return next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
+
+
+def find_named(paths: Iterable[str], rules: ReadingRules) -> NamedFiles:
+    """Find files, open each, and cut them into slices; one that is named twice is read once.
+
+    Of a folder all files below it are taken whose names tell a format, which must be the same one,
+    or, where the rules say lines or documents, all files.
+
+    Raises:
+        SourceError: Paths match nothing, or files cannot be read, have not the column, or do not
+            tell their format: names all of them.
+        TransientIOError: A remote store failed in a way that may pass.
+    """
+    formats, problems = _formats(paths, rules)
+    if rules.column is not None and not problems and not set(formats.values()) & {*_WITH_COLUMNS}:
+        raise SourceError(
+            f"column is {rules.column!r}, and none of the files has columns: leave it out, or name "
+            "parquet or JSON lines"
+        )
+    looked = _in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items()))
+    problems += [each for each in looked if isinstance(each, str)]
+    if problems:
+        raise SourceError(_told(problems))
+    found = [each for each in looked if not isinstance(each, str)]
+    files = [file for name in FORMATS for file, _ in found if file.format == name]
+    return NamedFiles(
+        files=tuple(files),
+        slices=tuple(_slices(files, rules)),
+        notes=tuple(note for _, notes in found for note in notes),
+    )
+
+
+def _formats(paths: Iterable[str], rules: ReadingRules) -> tuple[dict[str, str], list[str]]:
+    """Give the format of each file, and what is wrong with paths."""
+    formats: dict[str, str] = {}
+    problems: list[str] = []
+    for path in dict.fromkeys(paths):
+        try:
+            formats |= _of_path(path, rules)
+        except TransientIOError:
+            raise
+        except SourceError as error:
+            problems.append(str(error))
+    return formats, problems
+
+
+def _of_path(path: str, rules: ReadingRules) -> dict[str, str]:
+    found = find_files(path)
+    files = [file.path for file in found.files]
+    if found.is_folder:
+        return _of_folder(path, files, rules)
+    formats = {file: rules.format_of(file) for file in files}
+    unknown = [file for file, name in formats.items() if name is None]
+    if unknown:
+        raise SourceError(
+            f"{', '.join(unknown)}: the name does not tell the format; say it with --input-format "
+            f"({', '.join(FORMATS)}: a document a row, a JSON object a line, a line, a file)"
+        )
+    return {file: name for file, name in formats.items() if name is not None}
+
+
+def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str, str]:
+    told = {file: rules.format_of(file) for file in files}
+    if rules.format in _WITH_COLUMNS:
+        told = {file: name for file, name in told.items() if suffix_format(file) == name}
+    elif rules.format is None:
+        told = {file: name for file, name in told.items() if suffix_format(file) is not None}
+    formats = {file: name for file, name in told.items() if name is not None}
+    if not formats:
+        raise SourceError(
+            f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): name the "
+            "files, and say what they are with --input-format"
+        )
+    if len(kinds := sorted(set(formats.values()))) > 1:
+        raise SourceError(
+            f"the folder {path} holds files of several formats ({', '.join(kinds)}): choose one "
+            f"with --input-format, or name the files, as '{path.rstrip('/')}/*.{kinds[-1]}'"
+        )
+    return formats
+
+
+def _look(
+    path: str, format_name: str, *, rules: ReadingRules
+) -> tuple[SourceFile, tuple[str, ...]] | str:
+    """Give a file and notes of it, or why it cannot be used."""
+    source = SourceRecipe(
+        name=NAME,
+        kind="text",
+        paths=(path,),
+        format=format_name,
+        column=_column(format_name, rules),
+        split="train",
+    )
+    try:
+        found = resolve(source)
+    except TransientIOError:
+        raise
+    except SourceError as error:
+        return str(error)
+    return replace(found.files[0], path=path), found.notes
+
+
+def _column(format_name: str, rules: ReadingRules) -> str:
+    if format_name not in _WITH_COLUMNS:
+        return ""
+    return "text" if rules.column is None else rules.column
+
+
+def _in_threads(
+    work: Callable[[tuple[str, str]], tuple[SourceFile, tuple[str, ...]] | str],
+    items: Sequence[tuple[str, str]],
+) -> list[tuple[SourceFile, tuple[str, ...]] | str]:
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        try:
+            return list(pool.map(work, items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]:
+    for name in FORMATS:
+        own = [file for file in files if file.format == name]
+        for stem, number, members in group_files(own, slice_bytes=_SLICE_BYTES):
+            yield Slice(
+                source=NAME,
+                kind="text",
+                column=_column(name, rules),
+                split="train",
+                share=None,
+                number=number,
+                stem=stem,
+                pieces=tuple(piece for _, piece in members),
+                files=tuple(file for file, _ in members),
+            )
+
+
+def _told(problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    lines = [f"{len(problems):,} inputs cannot be used; mend them, or leave them out"]
+    return "\n".join([*lines, *(f"  {problem}" for problem in problems)])

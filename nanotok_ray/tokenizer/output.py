@@ -1,0 +1,99 @@
+"""Where a tokenizer is written: a folder of all its files, or one of them by itself.
+
+Takes a tokenizer's model and a path or URL, whose name tells which; gives what another tokenizer
+holds there. Does not know how a file is laid out.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.folder import FILE_NAMES, differing_files
+from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.readable import to_readable
+from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
+
+_WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
+    ".tiktoken": to_tiktoken_file,
+    ".json": to_huggingface_file,
+    ".txt": to_readable,
+}
+_ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".jsonl")
+
+WITHOUT_SPECIAL_TOKENS: Final = ".tiktoken"
+"""The suffix of the file that has no place for them."""
+
+
+def file_suffix(output: str) -> str | None:
+    """Give the suffix of an output that is one file; None: it is a folder.
+
+    >>> file_suffix("a/b.tiktoken"), file_suffix("s3://bucket/tokenizer-v1.5")
+    ('.tiktoken', None)
+
+    Raises:
+        TokenizerError: It is the name of a file that is not written by itself.
+    """
+    for suffix in _ONLY_IN_FOLDERS:
+        if output.endswith(suffix):
+            raise TokenizerError(
+                f"{output}: no {suffix} file is written by itself; name a folder for all files of "
+                f"a tokenizer, or a file that ends in {', '.join(_WRITERS)}"
+            )
+    return next((suffix for suffix in _WRITERS if output.endswith(suffix)), None)
+
+
+def sized_output(output: str, size: int) -> str:
+    """Give the name of the output for a smaller size.
+
+    >>> sized_output("a/b.tiktoken", 8192), sized_output("a/b/", 8192)
+    ('a/b-8192.tiktoken', 'a/b-8192')
+    """
+    suffix = file_suffix(output) or ""
+    return f"{output.rstrip('/').removesuffix(suffix)}-{size}{suffix}"
+
+
+def files_there(output: str) -> list[str]:
+    """Give the names of a tokenizer's files that are there already, whatever they hold."""
+    folder, names = _place(output)
+    return [name for name in names if folder.exists(name)]
+
+
+def files_of_others(model: Model, output: str) -> list[str]:
+    """Give the names of those that are there and are not what is to be written.
+
+    Raises:
+        TokenizerError: The file, or one of the folder, cannot hold this model.
+    """
+    folder, names = _place(output)
+    suffix = file_suffix(output)
+    if suffix is None:
+        return [name for name in differing_files(model, output) if folder.exists(name)]
+    data = _WRITERS[suffix](model)
+    return [
+        name
+        for name in names
+        if folder.exists(name) and folder.read_start(name, len(data) + 1) != data
+    ]
+
+
+def write_file(model: Model, output: str) -> None:
+    """Write the one file, whole or not at all.
+
+    Raises:
+        TokenizerError: It cannot hold this model.
+        OSError: It cannot be written.
+    """
+    suffix = file_suffix(output)
+    assert suffix is not None, "a folder is written by save_model"
+    folder, (name,) = _place(output)
+    folder.write_whole(name, _WRITERS[suffix](model))
+
+
+def _place(output: str) -> tuple[Folder, tuple[str, ...]]:
+    """Give the folder and the names in it."""
+    if file_suffix(output) is None:
+        return Folder(output), FILE_NAMES
+    parent, slash, name = output.rpartition("/")
+    return Folder(parent or slash or "."), (name,)
