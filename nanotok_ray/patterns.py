@@ -15,6 +15,8 @@ _CONTRACTION = r"'(?i:[sdmt]|ll|ve|re)"
 _LETTERS = r"[^\r\n\p{L}\p{N}]?+\p{L}+"
 _SIGNS = r" ?[^\s\p{L}\p{N}]++[\r\n]*"
 _SPACES = r"\s*[\r\n]|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 
 PATTERNS = {
     "nanochat": rf"{_CONTRACTION}|{_LETTERS}|\p{{N}}{{1,2}}|{_SIGNS}|{_SPACES}",
@@ -24,9 +26,14 @@ PATTERNS = {
         r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
     ),
     "r50k": (r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"),
+    "o200k": (
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_ENDING}"
+        rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDING}"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
 }
 """nanochat: at most two digits in a span. gpt4: three, what rustbpe takes when it is given none.
-cl100k and r50k: as tiktoken has them; cl100k treats spaces at the end unlike gpt4."""
+cl100k, r50k and o200k: as tiktoken has them; cl100k treats spaces at the end unlike gpt4."""
 
 SPLIT_PATTERN = PATTERNS["nanochat"]
 """The pattern that nanochat gives to rustbpe."""

@@ -19,6 +19,13 @@ def test_gpt4_is_what_rustbpe_takes_when_it_is_given_no_pattern():
     assert tokenizer.get_pattern() == PATTERNS["gpt4"]
 
 
+@pytest.mark.parametrize("name", ["r50k", "cl100k", "o200k"])
+def test_patterns_of_openai_are_tiktokens(name, monkeypatch):
+    encodings = pytest.importorskip("tiktoken_ext.openai_public")
+    monkeypatch.setattr(encodings, "load_tiktoken_bpe", lambda *_, **__: {})  # no download
+    assert getattr(encodings, f"{name}_base")()["pat_str"] == PATTERNS[name]
+
+
 @pytest.mark.parametrize("name", PATTERNS)
 def test_every_named_pattern_compiles_and_covers_all_text(name):
     splitter = _core.Splitter(resolve_pattern(name))
