@@ -1,9 +1,10 @@
-"""The command that changes a tokenizer that is there: tokenizer extend."""
+"""The commands about a tokenizer that is there: tokenizer extend, and those of other files."""
 
 import argparse
 import sys
 from typing import Any
 
+from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.special_tokens import PRESETS
@@ -13,9 +14,12 @@ from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer, differing_files
 COMMANDS = ("tokenizer",)
 
 _TOKENIZER = """\
-Make another tokenizer of one that is there.
+Do something with a tokenizer that is there.
 
   nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
+  nanotok tokenizer show /data/out/tokenizer corpus/*.parquet
+  nanotok tokenizer compare /data/out/tokenizer /data/old/tokenizer --corpus corpus/*.parquet
+  nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer
 """
 
 _PRESETS = "\n".join(
@@ -45,7 +49,7 @@ A job does the same by itself: tokenizer.extend = ["preset:seed"] in its recipe.
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
     all_of_them = _parser(commands, "tokenizer", _TOKENIZER)
-    actions = all_of_them.add_subparsers(dest="action", required=True, metavar="extend")
+    actions = all_of_them.add_subparsers(dest="action", required=True, metavar="ACTION")
     own = _parser(actions, "extend", _EXTEND)
     own.add_argument("folder", metavar="FOLDER", help="folder or URL of the tokenizer")
     own.add_argument(
@@ -56,6 +60,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output", required=True, metavar="DIR", help="folder or URL of the new tokenizer"
     )
     own.set_defaults(run=_run_extend)
+    for each in (tokenizer_show, tokenizer_compare, tokenizer_eval):
+        each.add_action(actions)
 
 
 def _parser(

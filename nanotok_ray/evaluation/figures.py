@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nanotok_ray.errors import TokenizerError
 
@@ -78,7 +79,7 @@ def ratio_figure(
     figure = _figure(_WIDTH, 1.5 + group * max(1, len(rows)), title=title, note=note)
     axes = figure.subplots()
     _style(axes, grid="x")
-    middles = np.arange(len(rows)) * group
+    middles = np.arange(len(rows), dtype=np.float64) * group
     for place, name in enumerate(names):
         at = middles + (place - (len(names) - 1) / 2) * _BAR_INCHES
         values = [row[place] for row in rows.values()]
@@ -126,7 +127,7 @@ def _draw_usage(axes: "Axes", counts: Sequence[int], *, unused: int) -> None:
     axes.text(0.97, 0.94, told, transform=axes.transAxes, ha="right", va="top", color=QUIET)
 
 
-def _spread(count: int) -> Any:  # noqa: ANN401 - an index array
+def _spread(count: int) -> NDArray[np.int64]:
     """Give so many places that a curve over logarithms looks the same: few of the last."""
     if not count:
         return np.zeros(0, dtype=np.int64)
@@ -136,11 +137,11 @@ def _spread(count: int) -> Any:  # noqa: ANN401 - an index array
 
 def _draw_bars(
     axes: "Axes",
-    at: Any,
+    at: NDArray[np.floating[Any]],
     values: Sequence[float | None],
     *,
     color: str,
-    label: str,  # noqa: ANN401
+    label: str,
 ) -> None:
     widths = [value or 0.0 for value in values]
     axes.barh(at, widths, height=_BAR_INCHES * 0.88, color=color, label=_plain(label))

@@ -9,10 +9,12 @@ import io
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.evaluation.figures import no_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,23 +51,25 @@ class Numbers:
     rows: Sequence[Sequence[str]]
 
 
-def check_plot_name(name: str) -> None:
-    """Refuse a file whose name does not say what picture is wanted.
+def check_plot(name: str) -> None:
+    """Refuse a file that cannot be drawn: before anything is measured for it.
 
     Raises:
-        TokenizerError: It ends in none of `SUFFIXES`.
+        TokenizerError: Its name ends in none of `SUFFIXES`, or matplotlib is not installed.
     """
     if PurePosixPath(name).suffix not in SUFFIXES:
         raise TokenizerError(f"--plot {name}: its name must end in {', '.join(SUFFIXES)}")
+    if find_spec("matplotlib") is None:
+        raise no_matplotlib()
 
 
 def plot_bytes(figure: "Figure", *, name: str, title: str, numbers: Numbers) -> bytes:
     """Give the file of a figure, as the suffix of its name asks for.
 
     Raises:
-        TokenizerError: The name ends in none of `SUFFIXES`.
+        TokenizerError: As `check_plot`.
     """
-    check_plot_name(name)
+    check_plot(name)
     suffix = PurePosixPath(name).suffix
     if suffix == ".png":
         return _saved(figure, format="png", dpi=_DPI, metadata={"Software": None})

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import tiktoken
 from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents
@@ -88,6 +87,8 @@ class PublishedCounter:
     def __init__(
         self, name: str, ranks: Mapping[bytes, int], pattern: str, special_tokens: Mapping[str, int]
     ) -> None:
+        import tiktoken  # noqa: PLC0415 - 0.1 s, and not every command needs it
+
         self.name = name
         self._special_tokens = dict(special_tokens)
         self._ranks = dict(ranks)
