@@ -21,7 +21,7 @@ pattern, as ranks.tiktoken:gpt4 ({", ".join(PATTERNS)}; or --pattern). NAME=TOKE
 """
 
 PUBLISHED_TOLD: Final = f"""\
-{" and ".join(PUBLISHED)} stand for OpenAI's, if the package that has them, bpe-openai, is installed.
+{" and ".join(PUBLISHED)} stand for OpenAI's, if bpe-openai is installed, which has them.
 """
 
 _RANKS = ".tiktoken"

@@ -46,6 +46,9 @@ from nanotok_ray.training_report import token_text
 ALL: Final = "all"
 """The row of all sources together."""
 
+MAX_BARS: Final = 60
+"""Rows of a picture."""
+
 _COMPARE: Final = f"""\
 Compare tokenizers on corpora: bytes per token by source and language, and what tokens they share.
 
@@ -55,7 +58,7 @@ Compare tokenizers on corpora: bytes per token by source and language, and what 
   nanotok tokenizer compare A B --corpus pages.jsonl --by language --max-bytes 1GB
 
 Each NAME= of --corpus is a source; files without one are a source together. The first tokenizer is
-set against each other one: "fewer" says how many percent fewer tokens it makes. A tokenizer of one
+set against each other one: "diff" says how many percent fewer tokens it makes. A tokenizer of one
 token a byte has 1 byte per token, one of a token a code point what stands under "code point". Every
 text is decoded again and compared. Then the vocabularies are: tokens that both have, and the first
 merge that differs.
@@ -144,7 +147,7 @@ def _table(counters: Sequence[TokenCounter], rows: _Rows) -> Iterator[str]:
 def _head(counters: Sequence[TokenCounter]) -> list[str]:
     first, *others = [counter.name for counter in counters]
     head = ["source", "bytes", "code point", first]
-    return head + [cell for name in others for cell in (name, "fewer")]
+    return head + [cell for name in others for cell in (name, "diff")]
 
 
 def _cells(rows: _Rows) -> Iterator[list[str]]:
@@ -177,7 +180,7 @@ def _parting(own: Overlap, first: str, other: str) -> str:
         longer = first if own.right is None else other
         return f"the first {own.equal_merges:,} merges are equal, and {longer} has more"
     return (
-        f"the first {own.equal_merges:,} merges are equal; then {first} has "
+        f"merge {own.equal_merges:,} (from 0) is the first that differs: {first} has "
         f"{shown_token(own.left)}, {other} {shown_token(own.right)}"
     )
 
@@ -225,15 +228,30 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plot(counters: Sequence[TokenCounter], rows: _Rows, arguments: argparse.Namespace) -> None:
+    places, chosen = range(len(counters)), _largest(rows)
     bars = {
         (name if label is None else f"{name}: {label}"): [
-            tally.bytes_per_character,
-            *(tally.bytes_per_token(place) for place in range(len(counters))),
+            tally.bytes_per_token(place) for place in places
         ]
-        for (name, label), tally in rows.items()
+        for (name, label), tally in chosen.items()
     }
-    names = ["code points", *(counter.name for counter in counters)]
-    note = "more is better; a token a byte would be 1"
-    figure = ratio_figure(bars, names, title="Bytes per token", note=note)
+    note = "More is better; a token a byte would have 1."
+    if len(chosen) < len(rows):
+        note += f" The largest {len(chosen):,} of {len(rows):,} rows."
+    figure = ratio_figure(
+        bars,
+        [counter.name for counter in counters],
+        title="Bytes per token",
+        note=note,
+        marks=[tally.bytes_per_character for tally in chosen.values()],
+        marks_name="a token a code point",
+    )
     numbers = Numbers(head=_head(counters), rows=[*_cells(rows)])
     write_plot(arguments, figure, numbers=numbers)
+
+
+def _largest(rows: _Rows) -> _Rows:
+    """Give the rows of most bytes, in their order: a picture has no room for hundreds."""
+    order = sorted(rows, key=lambda key: -rows[key].num_bytes)
+    kept = set(order[:MAX_BARS])
+    return {key: tally for key, tally in rows.items() if key in kept}

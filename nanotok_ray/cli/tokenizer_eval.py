@@ -151,7 +151,12 @@ def _plot(
     bars = {row.name: [row.tally.bytes_per_token(place) for place in places] for row in rows}
     names = [counter.name for counter in counters]
     figure = ratio_figure(
-        bars, names, title="Bytes per token of sample texts", note="more is better"
+        bars,
+        names,
+        title="Bytes per token of sample texts",
+        note="More is better; a token a byte would have 1.",
+        marks=[row.tally.bytes_per_character for row in rows],
+        marks_name="a token a code point",
     )
     head = ["text", "bytes", *names]
     table = [[row.name, f"{row.tally.num_bytes:,}", *map(ratio, bars[row.name])] for row in rows]

@@ -63,6 +63,8 @@ def ratio_figure(
     *,
     title: str,
     note: str = "",
+    marks: Sequence[float | None] = (),
+    marks_name: str = "",
 ) -> "Figure":
     """Draw bytes per token as bars: a group a row, in it a bar for each tokenizer.
 
@@ -71,12 +73,14 @@ def ratio_figure(
         names: the tokenizers.
         title: what it shows.
         note: a line below the title.
+        marks: a number for each row, drawn as a line across its bars; None: no line.
+        marks_name: what these are.
 
     Raises:
         TokenizerError: matplotlib is not installed.
     """
     group = len(names) * _BAR_INCHES + _GAP_INCHES
-    figure = _figure(_WIDTH, 1.5 + group * max(1, len(rows)), title=title, note=note)
+    figure = _figure(_WIDTH, 1.6 + group * max(1, len(rows)), title=title, note=note)
     axes = figure.subplots()
     _style(axes, grid="x")
     middles = np.arange(len(rows), dtype=np.float64) * group
@@ -84,12 +88,14 @@ def ratio_figure(
         at = middles + (place - (len(names) - 1) / 2) * _BAR_INCHES
         values = [row[place] for row in rows.values()]
         _draw_bars(axes, at, values, color=COLORS[place % len(COLORS)], label=name)
+    if marks:
+        _draw_marks(axes, middles, marks, height=group - _GAP_INCHES / 2, label=marks_name)
     axes.set_yticks(middles, [_plain(row) for row in rows])
     axes.set_ylim(group * (max(1, len(rows)) - 0.5), -group * 0.5)
-    axes.set_xlim(0, _most(rows) * 1.1)
+    axes.set_xlim(0, _most([*rows.values(), marks]) * 1.1)
     axes.tick_params(axis="y", labelcolor=INK, labelsize=9)
-    axes.set_xlabel("bytes per token", color=QUIET)
-    if len(names) > 1:
+    axes.set_xlabel("bytes per token", color=QUIET, fontsize=9)
+    if len(names) > 1 or marks:
         _legend(figure, axes)
     return figure
 
@@ -105,8 +111,8 @@ def _draw_lengths(axes: "Axes", lengths: Mapping[int, int]) -> None:
     labels = [f"{each}+" if has_more and each == LONGEST_SHOWN else str(each) for each in ticks]
     axes.set_xticks(ticks, labels)
     axes.set_title("How long tokens are", loc="left", fontsize=10, color=INK)
-    axes.set_xlabel("bytes of a token", color=QUIET)
-    axes.set_ylabel("tokens", color=QUIET)
+    axes.set_xlabel("bytes of a token", color=QUIET, fontsize=9)
+    axes.set_ylabel("tokens", color=QUIET, fontsize=9)
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
@@ -114,8 +120,8 @@ def _draw_usage(axes: "Axes", counts: Sequence[int], *, unused: int) -> None:
     _style(axes, grid="both")
     ranks = np.arange(1, len(counts) + 1)
     axes.set_title("How often tokens are used", loc="left", fontsize=10, color=INK)
-    axes.set_xlabel("rank of a token", color=QUIET)
-    axes.set_ylabel("times in the corpus", color=QUIET)
+    axes.set_xlabel("rank of a token", color=QUIET, fontsize=9)
+    axes.set_ylabel("times in the corpus", color=QUIET, fontsize=9)
     axes.set_xscale("log")
     axes.set_yscale("log")
     chosen = _spread(len(counts))
@@ -124,7 +130,7 @@ def _draw_usage(axes: "Axes", counts: Sequence[int], *, unused: int) -> None:
     if unused:
         axes.axvspan(max(1, len(counts)), len(counts) + unused, color=COLORS[4], alpha=0.25, lw=0)
     told = f"{len(counts):,} used, {unused:,} not"
-    axes.text(0.97, 0.94, told, transform=axes.transAxes, ha="right", va="top", color=QUIET)
+    axes.text(0.03, 0.1, told, transform=axes.transAxes, fontsize=9, color=QUIET)
 
 
 def _spread(count: int) -> NDArray[np.int64]:
@@ -158,8 +164,24 @@ def _draw_bars(
         )
 
 
-def _most(rows: Mapping[str, Sequence[float | None]]) -> float:
-    return max((value for row in rows.values() for value in row if value), default=1.0)
+def _draw_marks(
+    axes: "Axes",
+    at: NDArray[np.floating[Any]],
+    values: Sequence[float | None],
+    *,
+    height: float,
+    label: str,
+) -> None:
+    pairs = [(value, place) for value, place in zip(values, at, strict=True) if value]
+    where = np.array([value for value, _ in pairs])
+    middles = np.array([place for _, place in pairs])
+    axes.vlines(
+        where, middles - height / 2, middles + height / 2, color=INK, linewidth=1.6, label=label
+    )
+
+
+def _most(rows: Sequence[Sequence[float | None]]) -> float:
+    return max((value for row in rows for value in row if value), default=1.0)
 
 
 def _plain(text: str) -> str:
@@ -170,6 +192,8 @@ def _plain(text: str) -> str:
 
 def _legend(figure: "Figure", axes: "Axes") -> None:
     handles, labels = axes.get_legend_handles_labels()
+    if len(axes.containers) < len(handles):  # the marks, which come first
+        handles, labels = [*handles[1:], handles[0]], [*labels[1:], labels[0]]
     figure.legend(
         handles,
         labels,
@@ -187,13 +211,14 @@ def _figure(width: float, height: float, *, title: str, note: str) -> "Figure":
     except ImportError as error:
         raise no_matplotlib() from error
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    figure.suptitle(
-        _plain(title) + (f"\n{_plain(note)}" if note else ""),
-        x=0.012,
-        ha="left",
-        fontsize=11,
-        color=INK,
+    inch = 1 / height
+    figure.text(
+        0.012, 1 - 0.1 * inch, _plain(title), va="top", fontsize=11.5, weight="bold", color=INK
     )
+    figure.text(0.012, 1 - 0.33 * inch, _plain(note), va="top", fontsize=9, color=QUIET)
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.set(rect=(0, 0, 1, 1 - 0.55 * inch))
     return figure
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray.documents import Documents
 from nanotok_ray.evaluation.vocabulary import Vocabulary
+from nanotok_ray.tokenizer.id_array import Ids
 
 
 @dataclass(slots=True)
@@ -17,7 +19,7 @@ class Usage:
 
     >>> vocabulary = Vocabulary(tokens=(b"a", b"b", b"ab"), num_bytes=2)
     >>> usage = Usage(vocabulary)
-    >>> usage.add(np.array([2, 2, 0], dtype=np.uint16))
+    >>> usage.add(np.array([2, 2, 0], dtype=np.uint16), Documents.from_strings(["ab", "aba"]))
     >>> usage.most_used(5), usage.unused
     ([2, 0], [1])
     """
@@ -25,18 +27,28 @@ class Usage:
     vocabulary: Vocabulary
     counts: NDArray[np.int64] = field(init=False)
     """Of each id of text."""
+    texts: int = 0
+    num_bytes: int = 0
+    """Of the texts."""
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.vocabulary.tokens), dtype=np.int64)
 
-    def add(self, ids: NDArray[np.unsignedinteger]) -> None:
-        """Count ids, none of which is a special token's."""
+    def add(self, ids: Ids, texts: Documents) -> None:
+        """Count the ids of some texts, none of which is a special token's."""
         self.counts += np.bincount(ids, minlength=len(self.counts))
+        self.texts += len(texts)
+        self.num_bytes += texts.num_bytes
 
     @property
     def total(self) -> int:
         """How many ids were counted."""
         return int(self.counts.sum())
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """None: there are no tokens."""
+        return self.num_bytes / self.total if self.total else None
 
     def most_used(self, most: int) -> list[int]:
         """Give the ids that occur most often, the lowest first among equals; none that do not."""
