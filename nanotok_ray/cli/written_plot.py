@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nanotok_ray.errors import RecipeError
 from nanotok_ray.evaluation.plot_file import SUFFIXES, Numbers, check_plot, plot_bytes
 
 if TYPE_CHECKING:
@@ -24,10 +25,15 @@ def check_plot_of(arguments: argparse.Namespace) -> None:
     """Refuse, before anything is measured, a picture that cannot be drawn.
 
     Raises:
+        RecipeError: There is no such folder.
         TokenizerError: The file's name does not say what is wanted, or matplotlib is missing.
     """
-    if arguments.plot is not None:
-        check_plot(arguments.plot)
+    if arguments.plot is None:
+        return
+    check_plot(arguments.plot)
+    folder = Path(arguments.plot).absolute().parent
+    if not folder.is_dir():
+        raise RecipeError(f"--plot {arguments.plot}: there is no folder {folder}; make it first")
 
 
 def write_plot(arguments: argparse.Namespace, figure: "Figure", *, numbers: Numbers) -> None:

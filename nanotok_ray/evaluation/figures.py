@@ -208,17 +208,16 @@ def _legend(figure: "Figure", axes: "Axes") -> None:
 def _figure(width: float, height: float, *, title: str, note: str) -> "Figure":
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - an optional dependency, and slow
+        from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415 - as above
     except ImportError as error:
         raise no_matplotlib() from error
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     inch = 1 / height
+    layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.55 * inch))
+    figure = Figure(figsize=(width, height), layout=layout, facecolor="white")
     figure.text(
         0.012, 1 - 0.1 * inch, _plain(title), va="top", fontsize=11.5, weight="bold", color=INK
     )
     figure.text(0.012, 1 - 0.33 * inch, _plain(note), va="top", fontsize=9, color=QUIET)
-    layout = figure.get_layout_engine()
-    assert layout is not None
-    layout.set(rect=(0, 0, 1, 1 - 0.55 * inch))
     return figure
 
 
