@@ -46,7 +46,7 @@ Show a tokenizer: its sizes, merges, special tokens, longest tokens; with a corp
   nanotok tokenizer show /data/out/tokenizer
   nanotok tokenizer show /data/out/tokenizer /data/web/*.parquet --plot tokenizer.svg
   nanotok tokenizer show /data/out/tokenizer --id 300 --id 301 --token ' the'
-  nanotok tokenizer show ranks.tiktoken --pattern gpt4 corpus.txt --most 50
+  nanotok tokenizer show ranks.tiktoken:gpt4 corpus.txt.gz --most 50
 
 Tokens are shown as Python literals; in the JSON line a byte that is not UTF-8 is \\xNN and a
 backslash \\\\, and --token takes these too. Unused tokens of a corpus are those that no text of it
@@ -65,7 +65,12 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
-    own.add_argument("corpus", metavar="CORPUS", nargs="*", help="files, folders, globs of texts")
+    own.add_argument(
+        "corpus",
+        metavar="CORPUS",
+        nargs="*",
+        help="files, folders, globs of texts; right after TOKENIZER",
+    )
     own.add_argument(
         "--id", type=int, action="append", default=[], metavar="N", help="show this id; repeatable"
     )
