@@ -17,11 +17,12 @@ from nanotok_ray.tokenizer.opened import open_tokenizer
 
 TOKENIZERS_TOLD: Final = f"""\
 A tokenizer is a folder, a tokenizer.json, a tokenizer.pkl, or a file of ranks with the name of its
-pattern, as ranks.tiktoken:gpt4 ({", ".join(PATTERNS)}; or --pattern). NAME=TOKENIZER calls it so.
+pattern, as ranks.tiktoken:gpt4 (of {", ".join(PATTERNS)}; or --pattern).
 """
 
 PUBLISHED_TOLD: Final = f"""\
 {" and ".join(PUBLISHED)} stand for OpenAI's, if bpe-openai is installed, which has them.
+NAME=TOKENIZER gives it a name of its own in the table.
 """
 
 _RANKS = ".tiktoken"
