@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from nanotok_ray.cli import warm
+from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, warm
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.special_tokens import PRESETS
@@ -18,6 +18,9 @@ Do something with a tokenizer that is there.
 
   nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
   nanotok tokenizer warm /data/tokenizer corpus/*.parquet
+  nanotok tokenizer show /data/out/tokenizer corpus/*.parquet
+  nanotok tokenizer compare /data/out/tokenizer /data/old/tokenizer --corpus corpus/*.parquet
+  nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer
 """
 
 _PRESETS = "\n".join(
@@ -58,7 +61,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--output", required=True, metavar="DIR", help="folder or URL of the new tokenizer"
     )
     own.set_defaults(run=_run_extend)
-    warm.add_action(actions)
+    for each in (warm, tokenizer_show, tokenizer_compare, tokenizer_eval):
+        each.add_action(actions)
 
 
 def _parser(

@@ -1,0 +1,163 @@
+"""The command that evaluates a tokenizer on sample texts, as nanochat's tok_eval: tokenizer eval.
+
+Takes arguments; prints for people on stderr, for programs one line of JSON. Does not know how
+tokens are counted.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.measured_corpora import max_bytes_of
+from nanotok_ray.cli.named_tokenizers import (
+    PUBLISHED_TOLD,
+    TOKENIZERS_TOLD,
+    about,
+    add_pattern,
+    counters_of,
+)
+from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
+from nanotok_ray.cli.tokenizer_compare import tally_values
+from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
+from nanotok_ray.documents import Documents
+from nanotok_ray.evaluation import (
+    SAMPLE_TEXTS,
+    SampleRow,
+    TokenCounter,
+    output_texts,
+    sample_rows,
+)
+from nanotok_ray.evaluation.figures import ratio_figure
+from nanotok_ray.evaluation.plot_file import Numbers
+from nanotok_ray.manifest import SPLITS
+from nanotok_ray.printable import printable
+
+MAX_BYTES: Final = "1MB"
+
+_EVAL: Final = f"""\
+Evaluate a tokenizer on sample texts: news, Korean, code, math, science; with an output, its splits.
+
+  nanotok tokenizer eval /data/out/tokenizer
+  nanotok tokenizer eval /data/out/tokenizer --against cl100k o200k --plot eval.png
+  nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer --output-folder /data/out
+
+The table is that of nanochat's tok_eval on short texts of our own, so numbers of tokens are to be
+compared with each other and not with published ones. Diff is (theirs - ours) / theirs: how many
+percent fewer tokens ours makes. With --output-folder also the first documents of the splits of a
+finished job, without special tokens. Every text is decoded again and compared.
+
+{TOKENIZERS_TOLD}{PUBLISHED_TOLD}"""
+
+
+def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the action to `nanotok tokenizer`."""
+    own = actions.add_parser(
+        "eval",
+        help=_EVAL.partition("\n")[0],
+        description=_EVAL,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
+    own.add_argument(
+        "--against",
+        metavar="TOKENIZER",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="other tokenizers",
+    )
+    own.add_argument(
+        "--output-folder", metavar="DIR", help="a finished output: its train and val texts too"
+    )
+    own.add_argument(
+        "--max-bytes",
+        default=MAX_BYTES,
+        metavar="SIZE",
+        help=f"take so much text of each split (default: {MAX_BYTES})",
+    )
+    add_pattern(own)
+    add_plot(own, what="bytes per token by text")
+    own.set_defaults(run=_run_eval)
+
+
+def _run_eval(arguments: argparse.Namespace) -> int:
+    check_plot_of(arguments)
+    counters = counters_of([arguments.tokenizer, *arguments.against], arguments)
+    rows = [*sample_rows(counters, _texts(arguments))]
+    for line in _lines(counters, rows):
+        print(printable(line), file=sys.stderr)
+    if arguments.plot is not None:
+        _plot(counters, rows, arguments)
+    names = [counter.name for counter in counters]
+    values: dict[str, Any] = {row.name: tally_values(row.tally, names) for row in rows}
+    told = [about(counter) for counter in counters]
+    print_json({"status": "evaluated", "tokenizers": told, "texts": values})
+    return 0
+
+
+def _texts(arguments: argparse.Namespace) -> dict[str, Iterable[Documents]]:
+    most = max_bytes_of(arguments)
+    texts: dict[str, Iterable[Documents]] = {
+        name: [Documents.from_strings([text])] for name, text in SAMPLE_TEXTS.items()
+    }
+    if arguments.output_folder is not None:
+        for split in SPLITS:
+            texts[split] = output_texts(arguments.output_folder, split=split, max_bytes=most)
+    return texts
+
+
+def _lines(counters: Sequence[TokenCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
+    own = counters[0]
+    yield f"tokenizer   {own.name}, {own.num_ids:,} ids"
+    for place, other in enumerate(counters[1:], 1):
+        yield ""
+        yield f"against {other.name}, {other.num_ids:,} ids"
+        yield from table_lines([_head(own, other), *(_cells(row, place) for row in rows)])
+    if len(counters) == 1:
+        yield ""
+        head = ["text", "bytes", "code points", "tokens", "bytes per token"]
+        yield from table_lines([head, *map(_own_cells, rows)])
+
+
+def _head(own: TokenCounter, other: TokenCounter) -> list[str]:
+    return ["text", "bytes", other.name, "ratio", own.name, "ratio", "diff"]
+
+
+def _own_cells(row: SampleRow) -> list[str]:
+    tally = row.tally
+    numbers = (tally.num_bytes, tally.characters, tally.tokens[0])
+    return [row.name, *(f"{number:,}" for number in numbers), ratio(tally.bytes_per_token(0))]
+
+
+def _cells(row: SampleRow, place: int) -> list[str]:
+    tally = row.tally
+    return [
+        row.name,
+        f"{tally.num_bytes:,}",
+        f"{tally.tokens[place]:,}",
+        ratio(tally.bytes_per_token(place)),
+        f"{tally.tokens[0]:,}",
+        ratio(tally.bytes_per_token(0)),
+        signed_percent(row.diff_percent(place)),
+    ]
+
+
+def _plot(
+    counters: Sequence[TokenCounter], rows: Sequence[SampleRow], arguments: argparse.Namespace
+) -> None:
+    places = range(len(counters))
+    bars = {row.name: [row.tally.bytes_per_token(place) for place in places] for row in rows}
+    names = [counter.name for counter in counters]
+    figure = ratio_figure(
+        bars,
+        names,
+        title="Bytes per token of sample texts",
+        note="More is better; a token a byte would have 1.",
+        marks=[row.tally.bytes_per_character for row in rows],
+        marks_name="a token a code point",
+    )
+    head = ["text", "bytes", *names]
+    table = [[row.name, f"{row.tally.num_bytes:,}", *map(ratio, bars[row.name])] for row in rows]
+    write_plot(arguments, figure, numbers=Numbers(head=head, rows=table))

@@ -1,0 +1,166 @@
+"""Named files to texts, up to so many bytes of them.
+
+Takes a name and paths; gives batches of texts, each with its label if a column says one. What is
+not a text is counted by reason. Does not know what the texts are for.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from nanotok_ray.dialects import Dialect
+from nanotok_ray.documents import Documents
+from nanotok_ray.plan.model import estimated_bytes
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.recipe.checks import DERIVED
+from nanotok_ray.rendering import texts_of
+from nanotok_ray.sources import Batch, Piece, SourceFile, read_piece, resolve
+
+KINDS: Final = ("text", "chat")
+FORMATS: Final = ("parquet", "jsonl", "lines", "document")
+
+NO_LABEL: Final = "(none)"
+"""The label of a document whose column is empty."""
+
+_TEXT_SUFFIXES = tuple(f".txt{compressed}" for compressed in ("", ".gz", ".zst", ".zstd"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Corpus:
+    """Files under one name, and how they are read."""
+
+    name: str
+    paths: tuple[str, ...]
+    """Files, folders, globs and URLs."""
+    kind: str = "text"
+    """One of `KINDS`; of a chat the texts of its messages are taken."""
+    format: str | None = None
+    """One of `FORMATS`; None: by suffix, .txt being a document a line."""
+    column: str | None = None
+    """Of the text; None: `text`."""
+    label_column: str | None = None
+    """Of what documents are told apart by, as their language; None: they are not."""
+
+    def recipe(self) -> SourceRecipe:
+        """Give it as a source of a recipe.
+
+        Raises:
+            RecipeError: Its values are impossible together.
+        """
+        is_lines = self.format is None and all(map(_is_text_file, self.paths))
+        return SourceRecipe(
+            name=self.name,
+            kind=self.kind,
+            paths=self.paths,
+            format="lines" if is_lines and self.kind == "text" else self.format,
+            split="train",
+            id_column=self.label_column,
+            column=DERIVED if self.column is None else self.column,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Texts:
+    """Texts that follow each other, all of them UTF-8."""
+
+    documents: Documents
+    labels: Sequence[str] | None = None
+    """Of each text; None: there are none."""
+
+
+class CorpusReader:
+    """One pass over a corpus; the account is whole once it is over."""
+
+    def __init__(self, corpus: Corpus, *, max_bytes: int) -> None:
+        """Find the files; a pass ends after the text that reaches `max_bytes`.
+
+        Raises:
+            RecipeError: The values of the corpus are impossible together.
+            SourceError: Files are missing, cannot be read, or are not what the corpus says.
+            TransientIOError: A remote store failed in a way that may pass.
+        """
+        self.corpus = corpus
+        self._recipe = corpus.recipe()
+        resolved = resolve(self._recipe)
+        self._files = resolved.files
+        self._left = max_bytes
+        whole = sum(estimated_bytes(file, _whole(file)) for file in self._files)
+        self.estimated_bytes = min(whole, max_bytes)
+        """How much there will be, roughly where files are compressed."""
+        self.notes = resolved.notes
+        """What a person should know of the files."""
+        self.is_cut = False
+        """Whether texts were left out because of `max_bytes`."""
+        self.set_aside: dict[str, int] = {}
+        """How many documents were no texts, by the kind of the reason."""
+
+    def __iter__(self) -> Iterator[Texts]:
+        """Give the texts in batches, in order.
+
+        Raises:
+            SourceError: A file is gone, or changes while it is read.
+            TransientIOError: A remote store failed in a way that may pass.
+        """
+        for file in self._files:
+            piece = _whole(file)
+            for batch in self._batches(piece):
+                texts = self._texts(batch, piece)
+                if not len(texts.documents):
+                    continue
+                if self._left <= 0:
+                    self.is_cut = True
+                    return
+                yield self._cut(texts)
+
+    def _batches(self, piece: Piece) -> Iterator[Batch]:
+        return iter(
+            read_piece(
+                piece,
+                kind=self._recipe.kind,
+                column=self._recipe.column,
+                id_column=self._recipe.id_column,
+            )
+        )
+
+    def _texts(self, batch: Batch, piece: Piece) -> Texts:
+        for bad in batch.bad:
+            self._note(bad.reason)
+        ids = batch.document_ids
+        labels = None if ids is None else [each.decode() or NO_LABEL for each in ids]
+        if piece.dialect is None:
+            return Texts(documents=batch.documents, labels=labels)
+        found = texts_of(Dialect(kind="chat", name=piece.dialect), batch.documents)
+        for reason in found.problems.values():
+            self._note(reason)
+        if labels is not None:
+            labels = np.repeat(np.array(labels, dtype=object), np.diff(found.bounds)).tolist()
+        return Texts(documents=found.texts, labels=labels)
+
+    def _cut(self, texts: Texts) -> Texts:
+        """Give texts up to the one with which there are enough bytes."""
+        own = texts.documents
+        enough = int(np.searchsorted(own.offsets, own.offsets[0] + self._left))
+        stop = min(enough, len(own))
+        self.is_cut = self.is_cut or stop < len(own)
+        part = own.part(0, stop)
+        self._left -= part.num_bytes
+        return Texts(documents=part, labels=None if texts.labels is None else texts.labels[:stop])
+
+    def _note(self, reason: str) -> None:
+        kind = reason.partition(":")[0]
+        self.set_aside[kind] = self.set_aside.get(kind, 0) + 1
+
+
+def _whole(file: SourceFile) -> Piece:
+    return file.piece(0, len(file.layout) if file.format == "parquet" else file.size)
+
+
+def _is_text_file(path: str) -> bool:
+    """Tell whether a path, or all that a glob can match, has the suffix of a text file.
+
+    >>> _is_text_file("a/*.txt.gz"), _is_text_file("a/b.jsonl")
+    (True, False)
+    """
+    return path.endswith(_TEXT_SUFFIXES)

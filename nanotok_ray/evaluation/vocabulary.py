@@ -1,0 +1,147 @@
+r"""A vocabulary by itself: the tokens in the order of their ids, how long they are, where from.
+
+Takes a tokenizer; gives plain values. Does not know texts, nor how a token is shown.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.model import NUM_BYTES
+
+_BYTE_ESCAPE = re.compile(rb"\\(\\|x[0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenView:
+    """One id, and where it comes from."""
+
+    id: int
+    token: bytes
+    """Its bytes; of a special token its name."""
+    is_special: bool = False
+    merge: int | None = None
+    """The number of its merge, from 0 on; None: a byte or a special token."""
+    pair: tuple[int, int] | None = None
+    """The two ids that were merged."""
+    parts_of: tuple[int, ...] = ()
+    """The ids of the tokens that were merged from it, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """What the ids of a tokenizer stand for.
+
+    >>> vocabulary = Vocabulary.of(Tokenizer.train_from_iterator(["hello hello"], vocab_size=267))
+    >>> vocabulary.tokens[256:], vocabulary.length_counts
+    ((b'el', b'hel'), {1: 256, 2: 1, 3: 1})
+    """
+
+    tokens: tuple[bytes, ...]
+    """Of text, in the order of their ids."""
+    num_bytes: int = NUM_BYTES
+    """So many of the first tokens are single bytes."""
+    pairs: tuple[tuple[int, int], ...] | None = None
+    """The pair of each merge; None: not known."""
+    special_tokens: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """Give the vocabulary of a tokenizer."""
+        return cls(
+            tokens=tokenizer.model.tokens,
+            pairs=tokenizer.model.merges,
+            special_tokens=tokenizer.special_tokens,
+        )
+
+    @cached_property
+    def length_counts(self) -> dict[int, int]:
+        """How many tokens have each number of bytes, the smallest first."""
+        counts: dict[int, int] = {}
+        for token in self.tokens:
+            counts[len(token)] = counts.get(len(token), 0) + 1
+        return dict(sorted(counts.items()))
+
+    @property
+    def mean_length(self) -> float:
+        """Bytes of a token on average."""
+        return sum(map(len, self.tokens)) / len(self.tokens)
+
+    def longest(self, most: int) -> list[int]:
+        """Give the ids of the longest tokens, the lowest id first among equals."""
+        order = sorted(range(len(self.tokens)), key=lambda each: (-len(self.tokens[each]), each))
+        return order[:most]
+
+    @cached_property
+    def not_utf8(self) -> list[int]:
+        """The ids of tokens of several bytes that are not UTF-8: parts of characters."""
+        return [
+            number
+            for number, token in enumerate(self.tokens)
+            if number >= self.num_bytes and not _is_utf8(token)
+        ]
+
+    def view(self, number: int) -> TokenView:
+        """Give what an id stands for.
+
+        Raises:
+            TokenizerError: There is no such id.
+        """
+        for name, own in self.special_tokens.items():
+            if own == number:
+                return TokenView(id=number, token=name.encode(), is_special=True)
+        if not 0 <= number < len(self.tokens):
+            highest = max([len(self.tokens) - 1, *self.special_tokens.values()])
+            raise TokenizerError(f"there is no id {number}: the ids are 0 to {highest}")
+        pairs = self.pairs or ()
+        is_merged = number >= self.num_bytes
+        merge = number - self.num_bytes if is_merged else None
+        users = [self.num_bytes + at for at, pair in enumerate(pairs) if number in pair]
+        return TokenView(
+            id=number,
+            token=self.tokens[number],
+            merge=merge,
+            pair=None if merge is None or not pairs else pairs[merge],
+            parts_of=tuple(users),
+        )
+
+    def number_of(self, text: str) -> int:
+        r"""Give the id of a token: a special token's name, its text, or its text with `\xNN`.
+
+        Raises:
+            TokenizerError: No token is spelled so.
+        """
+        if text in self.special_tokens:
+            return self.special_tokens[text]
+        spellings: Sequence[bytes] = [text.encode(errors="surrogateescape"), token_bytes_of(text)]
+        for spelling in spellings:
+            if spelling in self.tokens:
+                return self.tokens.index(spelling)
+        raise TokenizerError(
+            f"no token is spelled {text!r}: spaces count, and a byte that is not UTF-8 is "
+            r"written \xNN"
+        )
+
+
+def token_bytes_of(text: str) -> bytes:
+    r"""Give the bytes of a token from its text, in which a byte may be `\xNN` and `\` be `\\`.
+
+    >>> token_bytes_of(" na\\xc3\\xafve\\\\") == " naïve\\".encode()
+    True
+    """
+    data = text.encode(errors="surrogateescape")
+    return _BYTE_ESCAPE.sub(
+        lambda found: b"\\" if found[1] == b"\\" else bytes.fromhex(found[1][1:].decode()), data
+    )
+
+
+def _is_utf8(token: bytes) -> bool:
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
