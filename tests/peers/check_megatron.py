@@ -41,8 +41,10 @@ def open_in_core(prefix: str) -> Opened:
     for what, data in found:
         same(data.index.document_indices, np.arange(len(data) + 1), f"documents of {what}")
         if len(data) > 2:
-            own, whole = data.get(1, offset=1, length=2), data[1]
-            same(own[: max(len(whole) - 1, 0)], whole[1:3], f"a part of document 1 of {what}")
+            whole = data[1]
+            first = min(1, len(whole))
+            own = data.get(1, offset=first, length=len(whole) - first)
+            same(own, whole[first:], f"a part of document 1 of {what}")
             for one, other in zip(data[0:3], (data[0], data[1], data[2]), strict=True):
                 same(one, other, f"a slice of {what}")
     return found
