@@ -1,0 +1,209 @@
+"""llmc: the .bin files of llm.c, modded-nanogpt and nemo-automodel, whose documents begin with BOS.
+
+SOURCE_SPLIT_NNNNNN.bin      i32[256] header, then ids back to back
+SOURCE_SPLIT_NNNNNN.bos.idx  i32 for each document: where its BOS is, in tokens
+
+The header is 20240520, 1, tokens, 0, ... before ids of 2 bytes, and that of llama-3 before ids of
+4: 20240801, 7, tokens, 0, ...
+
+They lie in SOURCE/SPLIT/. NNNNNN is the shard's number in its source and split, so that the order
+of names, which is that of glob, is the order of the output. A shard that is too large for one file
+becomes SOURCE_SPLIT_NNNNNN_PPPP.bin, split between documents. A shard without documents has no
+files: llm.c refuses empty ones.
+
+What to give the readers, of an export in DIR:
+
+llm.c            -i "DIR/web/train/web_train_*.bin" -j "DIR/web/val/web_val_*.bin"; wants more than
+                 B * T * processes tokens in every file, and knows ids of 2 bytes alone
+train_llama3.py  the same globs, ids of 4 bytes
+modded-nanogpt   the same globs as train_files and val_files, and the id of BOS for its 50256
+nemo-automodel   file_pattern "DIR/web/train/web_train_*.bin", bos_token; ids of 2 bytes
+
+Of a source without a val split there are train files alone: in llm.c's own data the first file is
+the val one, but its readers go by the two globs. Readers find documents by BOS, so that each has to
+begin with it and to hold it nowhere else. llm.c casts places in a file to int: hence the limit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import ClassVar, NoReturn
+
+import numpy as np
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export.corpus import Corpus, SourceFacts
+from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.native import Batch, Ids, Positions
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.storage import Folder
+
+_HEADER_BYTES = 1024
+_BEGINNINGS = {2: (20240520, 1), 4: (20240801, 7)}
+"""Bytes of an id to magic and version."""
+
+MAX_FILE_BYTES = 2**31 - 1
+MAX_UNITS = 10**6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Llmc(Layout):
+    """Files of llm.c's data scripts."""
+
+    name: ClassVar[str] = "llmc"
+    format: ClassVar[str] = "llmc 1"
+    reader: ClassVar[str] = "llm.c, modded-nanogpt, and nemo-automodel's NanogptDataset"
+    masks: ClassVar[str | None] = None
+
+    bos: str = "<|bos|>"
+    """Name of the special token that every document begins with."""
+
+    def check(self, corpus: Corpus) -> None:
+        """Refuse an output without that token, and text sources that do not begin with it.
+
+        Raises:
+            ExportError: naming the source, and what to do.
+        """
+        if self.bos not in corpus.special_tokens:
+            known = ", ".join(sorted(corpus.special_tokens)) or "none"
+            raise ExportError(
+                f"layout 'llmc': the tokenizer has no special token {self.bos!r} that documents "
+                f"could begin with; there are: {known}; name one with llmc:bos=NAME"
+            )
+        for source in corpus.sources:
+            if source.kind == "text":
+                self._check_source(source, corpus.special_tokens[self.bos])
+
+    def _check_source(self, source: SourceFacts, bos: int) -> None:
+        if source.prepend[:1] != (bos,):
+            raise ExportError(
+                f"layout 'llmc': documents of source {source.name!r} do not begin with {self.bos}, "
+                f'by which readers find them; tokenize with source.prepend = ["{self.bos}"], or '
+                "name the token that they begin with: llmc:bos=NAME"
+            )
+        if bos in source.prepend[1:] + source.append:
+            raise ExportError(
+                f"layout 'llmc': documents of source {source.name!r} hold {self.bos} twice, and "
+                "readers would see two documents; leave it out of source.append, and name it once "
+                "in source.prepend"
+            )
+
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+        """Copy the ids below their header, file by file; write where each document begins.
+
+        Raises:
+            ExportError: a document does not begin with BOS, holds it twice, or is too large.
+        """
+        (shard,) = unit.shards
+        positions, bos = shard.positions(), corpus.special_tokens[self.bos]
+        bounds = self._bounds(unit, positions)
+        stems = _stems(unit, len(bounds) - 1)
+        pieces = _pieces(self._checked(unit, bos), bounds)
+        for part, group in groupby(pieces, key=itemgetter(0)):
+            own = positions[bounds[part] : bounds[part + 1] + 1]
+            with target.create(f"{stems[part]}.bin") as file:
+                file.write(_header(int(own[-1] - own[0]), unit.item_bytes))
+                for _, ids in group:
+                    file.write(ids.data)
+            target.write(f"{stems[part]}.bos.idx", (own[:-1] - own[0]).astype("<i4").tobytes())
+        return Written(documents=unit.documents, tokens=unit.tokens)
+
+    def _bounds(self, unit: Unit, positions: Positions) -> list[int]:
+        """Give the first document of each file, and the number of all."""
+        most = (MAX_FILE_BYTES - _HEADER_BYTES) // unit.item_bytes
+        lengths = np.diff(positions)
+        if len(lengths) and int(lengths.max()) > most:
+            document = int(np.argmax(lengths > most))
+            _refuse(
+                unit,
+                document,
+                f"has {lengths[document]:,} tokens, and a file holds at most {most:,}, as llm.c "
+                "casts places in a file to int; lower max_document_bytes in the recipe",
+            )
+        bounds = [0]
+        while bounds[-1] < len(lengths):
+            end = positions[bounds[-1]] + most
+            bounds.append(int(np.searchsorted(positions, end, side="right")) - 1)
+        return bounds
+
+    def _checked(self, unit: Unit, bos: int) -> Iterator[Batch]:
+        """Give the batches of a unit, whose documents begin with BOS and hold it nowhere else."""
+        for batch in unit.batches():
+            found = np.flatnonzero(batch.ids == bos)
+            if not np.array_equal(found, batch.positions[:-1]):
+                self._refuse_batch(unit, batch, bos)
+            yield batch
+
+    def _refuse_batch(self, unit: Unit, batch: Batch, bos: int) -> NoReturn:
+        """Name the first document that is wrong, of a batch that has one."""
+        for number, (ids, _) in enumerate(batch.documents(), batch.first):
+            found = np.flatnonzero(ids == bos)
+            if found.tolist() == [0]:
+                continue
+            reason = f"does not begin with {self.bos}, by which readers find documents"
+            if found[:1].tolist() == [0]:
+                reason = f"holds {self.bos} again at token {found[1]}, where readers would cut it"
+            _refuse(unit, number, f"{reason}; of text, source.prepend and source.append decide")
+        raise AssertionError("no document of the batch is wrong")
+
+    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+        """Cut the ids of each file before every BOS."""
+        bos = corpus.special_tokens[self.bos]
+        for name in exported.names(".bin"):
+            ids = _read_ids(name, corpus.item_bytes, folder)
+            starts = np.flatnonzero(ids == bos)
+            index = np.frombuffer(folder.read_bytes(f"{name[:-4]}.bos.idx"), dtype="<i4")
+            if not np.array_equal(starts, index) or starts[:1].tolist() != [0]:
+                raise CorruptOutputError(f"{folder.join(name)}: .bos.idx says other documents")
+            for start, end in pairwise([*starts.tolist(), len(ids)]):
+                yield ids[start:end], None
+
+
+def _refuse(unit: Unit, document: int, reason: str) -> NoReturn:
+    raise ExportError(
+        f"layout 'llmc': source {unit.source!r}, shard {unit.name}, document {document} {reason}"
+    )
+
+
+def _stems(unit: Unit, files: int) -> list[str]:
+    """Give the path of each file of a unit, without suffix."""
+    if unit.number >= MAX_UNITS:
+        raise ExportError(
+            f"layout 'llmc': {unit.name} is shard {unit.number:,} of its source and split; names "
+            f"that stay in order have room for {MAX_UNITS:,}: tokenize into larger shards"
+        )
+    stem = f"{unit.source}/{unit.split}/{unit.source}_{unit.split}_{unit.number:06d}"
+    return [stem] if files == 1 else [f"{stem}_{part:04d}" for part in range(files)]
+
+
+def _pieces(batches: Iterator[Batch], bounds: list[int]) -> Iterator[tuple[int, Ids]]:
+    """Give the ids of all batches in order, each with the file that they belong to."""
+    part = 0
+    for batch in batches:
+        first, last = batch.first, batch.first + len(batch)
+        while first < last:
+            part += first >= bounds[part + 1]
+            end = min(last, bounds[part + 1])
+            own = batch.positions[[first - batch.first, end - batch.first]]
+            yield part, batch.ids[own[0] : own[1]]
+            first = end
+
+
+def _header(tokens: int, item_bytes: int) -> bytes:
+    header = np.zeros(_HEADER_BYTES // 4, dtype="<i4")
+    header[:3] = (*_BEGINNINGS[item_bytes], tokens)
+    return header.tobytes()
+
+
+def _read_ids(name: str, item_bytes: int, folder: Folder) -> Ids:
+    data = folder.read_bytes(name)
+    tokens = (len(data) - _HEADER_BYTES) // item_bytes
+    if (
+        len(data) != _HEADER_BYTES + tokens * item_bytes
+        or tokens < 1
+        or data[:_HEADER_BYTES] != _header(tokens, item_bytes)
+    ):
+        raise CorruptOutputError(f"{folder.join(name)} has no header of its {tokens:,} tokens")
+    return np.frombuffer(data, dtype=f"<u{item_bytes}", offset=_HEADER_BYTES)

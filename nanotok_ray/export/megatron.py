@@ -1,0 +1,176 @@
+"""megatron: PREFIX.bin and PREFIX.idx of Megatron-LM, NeMo and gpt-neox, shards joined.
+
+PREFIX.bin  ids of 2 or 4 bytes back to back; of a single shard it is the native .bin
+PREFIX.idx  the index of its documents, one sequence each; of a single shard the native .idx. Ids of
+            4 bytes are declared int32, which they fit: Megatron knows no uint32
+
+PREFIX is SOURCE/SPLIT/SOURCE_SPLIT_NNNNN_text_document: the shards of each source and split become
+`datasets` of these, runs of neighbouring shards with about the same number of tokens. Each is
+written at once: more of them are exported by more workers. Megatron-LM is given prefixes, without
+suffix: --data-path 0.7 DIR/web/train/web_train_00000_text_document 0.3 DIR/...
+
+Loss masks have no place in Megatron-LM; gpt-neox reads them from a twin dataset of int32, in which
+each id stands again where it is trained on and -100 elsewhere, not shifted (gpt-neox shifts both):
+SOURCE_SPLIT_NNNNN_text_label_document.bin and .idx, for train_label_data_paths beside
+train_data_paths.
+
+Readers map the .bin, and an empty file cannot be mapped: a dataset without tokens has no files, and
+its empty documents are left out. Empty documents among others are kept; Megatron reads them.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import BinaryIO, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.document_index import check_sequences, index_parts, unpack_index
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.native import BATCH_BYTES, Batch, Mask, Positions
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.storage import Folder, open_input
+
+_IGNORED = -100
+_TEXT, _LABEL = "_text_document", "_text_label_document"
+_LABEL_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Megatron(Layout):
+    """Datasets of Megatron's IndexedDataset."""
+
+    name: ClassVar[str] = "megatron"
+    format: ClassVar[str] = "megatron 1"
+    reader: ClassVar[str] = "Megatron's IndexedDataset and gpt-neox's MMapIndexedDataset"
+    masks: ClassVar[str | None] = (
+        "..._text_label_document.bin and .idx, for gpt-neox alone: int32 ids, -100 where the mask "
+        "is 0; Megatron-LM has no place for them"
+    )
+
+    datasets: int = 1
+    """How many datasets each source and split becomes, if it has so many shards."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense.
+
+        Raises:
+            ExportError: naming the number.
+        """
+        if self.datasets < 1:
+            raise ExportError(
+                f"layout 'megatron': datasets = {self.datasets}: each source and split becomes at "
+                "least 1"
+            )
+
+    @property
+    def joined(self) -> int | None:
+        """The datasets of each source and split."""
+        return self.datasets
+
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+        """Link or join ids and indices; write the labels, if there are masks."""
+        del corpus
+        if not unit.tokens:
+            left_out = {"no tokens in the whole dataset": unit.documents} if unit.documents else {}
+            return Written(documents=0, tokens=0, left_out=left_out)
+        text, label = f"{_stem(unit)}{_TEXT}", f"{_stem(unit)}{_LABEL}"
+        if len(unit.shards) == 1:
+            for suffix in (".bin", ".idx"):
+                target.link(unit.shards[0], suffix, text + suffix)
+        else:
+            with target.create(f"{text}.bin") as file:
+                for batch in unit.batches():
+                    file.write(batch.ids.data)
+            _write_index(unit, target, f"{text}.idx", unit.item_bytes)
+        if _has_masks(unit):
+            with target.create(f"{label}.bin") as file:
+                for batch in unit.batches():
+                    file.write(_labels(batch).data)
+            _write_index(unit, target, f"{label}.idx", _LABEL_BYTES)
+        return Written(documents=unit.documents, tokens=unit.tokens)
+
+    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+        """Give the documents of a unit, none where it has no tokens."""
+        del corpus
+        masked = _has_masks(unit)
+        for batch in unit.batches() if unit.tokens else ():
+            for ids, mask in batch.documents():
+                yield ids, np.zeros(0, np.uint8) if masked and not len(ids) else mask
+
+    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+        """Cut ids and labels as the index says, a part of the dataset at a time."""
+        for name in exported.names(f"{_TEXT}.bin"):
+            positions = _positions(name, corpus.item_bytes, folder)
+            labels = exported.names(f"{_LABEL}.bin")
+            if labels and not np.array_equal(
+                _positions(labels[0], _LABEL_BYTES, folder), positions
+            ):
+                raise CorruptOutputError(
+                    f"{folder.join(labels[0])} has other documents than {name}"
+                )
+            with ExitStack() as stack:
+                file = stack.enter_context(open_input(folder.join(name)))
+                twin = stack.enter_context(open_input(folder.join(labels[0]))) if labels else None
+                yield from _documents(file, twin, positions, corpus.item_bytes)
+
+
+def _stem(unit: Unit) -> str:
+    return f"{unit.source}/{unit.split}/{unit.source}_{unit.split}_{unit.number:05d}"
+
+
+def _has_masks(unit: Unit) -> bool:
+    """Tell whether a shard of a unit has masks; shards without tokens do not show it."""
+    return any(".mask" in shard.facts.sizes for shard in unit.shards)
+
+
+def _labels(batch: Batch) -> npt.NDArray[np.int32]:
+    mask = np.zeros(0, np.uint8) if batch.mask is None else batch.mask  # none without tokens
+    return np.where(mask, batch.ids.astype("<i4"), np.int32(_IGNORED))
+
+
+def _write_index(unit: Unit, target: Target, name: str, item_bytes: int) -> None:
+    lengths = [np.diff(shard.positions()).astype(np.int32) for shard in unit.shards]
+    with target.create(name) as file:
+        for part in index_parts(lengths, item_bytes=item_bytes):
+            file.write(part)
+
+
+def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
+    """Read where documents begin and the last ends, as the index of a dataset has it."""
+    index = f"{name.removesuffix('.bin')}.idx"
+    data = np.frombuffer(folder.read_bytes(index), dtype=np.uint8)
+    positions, own_bytes = unpack_index(data, name=folder.join(index))
+    check_sequences(data, name=folder.join(index))
+    if own_bytes != item_bytes or folder.size(name) != int(positions[-1]) * item_bytes:
+        raise CorruptOutputError(f"{folder.join(name)} is not what its index says")
+    return positions
+
+
+def _documents(
+    file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int
+) -> Iterator[Document]:
+    first, most = 0, BATCH_BYTES // item_bytes
+    while first < len(positions) - 1:
+        last = int(np.searchsorted(positions, positions[first] + most, side="right")) - 1
+        own = positions[first : max(last, first + 1) + 1] - positions[first]
+        ids = np.frombuffer(file.read(int(own[-1]) * item_bytes), dtype=f"<u{item_bytes}")
+        mask = None
+        if twin is not None:
+            labels = np.frombuffer(twin.read(len(ids) * _LABEL_BYTES), dtype="<i4")
+            mask = _mask(ids.astype(np.int32), labels)
+        for start, end in pairwise(own.tolist()):
+            yield ids[start:end], None if mask is None else mask[start:end]
+        first += len(own) - 1
+
+
+def _mask(ids: npt.NDArray[np.int32], labels: npt.NDArray[np.int32]) -> Mask:
+    mask = np.asarray(labels != _IGNORED, dtype=np.uint8)
+    if not np.array_equal(labels, np.where(mask, ids, _IGNORED)):
+        raise CorruptOutputError("a label is neither the id at its place nor -100")
+    return mask
