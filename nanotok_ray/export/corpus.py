@@ -25,6 +25,7 @@ from nanotok_ray.output_shapes import (
     parse_manifest,
 )
 from nanotok_ray.shard_rows import check_rows, shard_name
+from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.storage import Folder
 
 
@@ -115,7 +116,6 @@ _COLUMNS = {
     ".ids": "ids_bytes",
     ".images": "images_bytes",
 }
-_ALWAYS = (".bin", ".idx")
 
 
 def read_corpus(out: Folder) -> tuple[Corpus, list[ShardFacts]]:
@@ -140,19 +140,22 @@ def read_corpus(out: Folder) -> tuple[Corpus, list[ShardFacts]]:
     check_rows(index, sources=len(manifest["sources"]))
     sha256 = hashlib.sha256(data).hexdigest()
     corpus = Corpus(out=out, manifest=manifest, manifest_sha256=sha256)
-    return corpus, list(_shards(index, list(manifest["sources"])))
+    return corpus, list(_shards(index, manifest))
 
 
-def _shards(index: ShardsIndex, names: list[str]) -> Iterator[ShardFacts]:
+def _shards(index: ShardsIndex, manifest: Mapping[str, Any]) -> Iterator[ShardFacts]:
+    names, kinds = list(manifest["sources"]), manifest["kinds"]
     for number, row in enumerate(index.rows):
         sizes = {suffix: int(row[column]) for suffix, column in _COLUMNS.items()}
+        is_masked = kinds[names[int(row["source"])]] in MASKED  # 0 bytes where there is no token
+        always = (".bin", ".idx", ".mask") if is_masked else (".bin", ".idx")
         yield ShardFacts(
             name=shard_name(index, number, sources=names),
             source=names[int(row["source"])],
             split=SPLITS[int(row["split"])],
             documents=int(row["documents"]),
             tokens=int(row["tokens"]),
-            sizes={suffix: own for suffix, own in sizes.items() if own or suffix in _ALWAYS},
+            sizes={suffix: own for suffix, own in sizes.items() if own or suffix in always},
             record_sha256=bytes(row["record_sha256"]).hex(),
         )
 

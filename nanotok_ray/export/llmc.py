@@ -54,6 +54,7 @@ class Llmc(Layout):
 
     name: ClassVar[str] = "llmc"
     format: ClassVar[str] = "llmc 1"
+    numbered: ClassVar[bool] = True
     reader: ClassVar[str] = "llm.c, modded-nanogpt, and nemo-automodel's NanogptDataset"
     masks: ClassVar[str | None] = None
 

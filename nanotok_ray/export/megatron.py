@@ -47,6 +47,7 @@ class Megatron(Layout):
 
     name: ClassVar[str] = "megatron"
     format: ClassVar[str] = "megatron 1"
+    numbered: ClassVar[bool] = True
     reader: ClassVar[str] = "Megatron's IndexedDataset and gpt-neox's MMapIndexedDataset"
     masks: ClassVar[str | None] = (
         "..._text_label_document.bin and .idx, for gpt-neox alone: int32 ids, -100 where the mask "
@@ -88,7 +89,7 @@ class Megatron(Layout):
                 for batch in unit.batches():
                     file.write(batch.ids.data)
             _write_index(unit, target, f"{text}.idx", unit.item_bytes)
-        if _has_masks(unit):
+        if unit.has_masks:
             with target.create(f"{label}.bin") as file:
                 for batch in unit.batches():
                     file.write(_labels(batch).data)
@@ -98,10 +99,8 @@ class Megatron(Layout):
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
         """Give the documents of a unit, none where it has no tokens."""
         del corpus
-        masked = _has_masks(unit)
         for batch in unit.batches() if unit.tokens else ():
-            for ids, mask in batch.documents():
-                yield ids, np.zeros(0, np.uint8) if masked and not len(ids) else mask
+            yield from batch.documents()
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Cut ids and labels as the index says, a part of the dataset at a time."""
@@ -124,14 +123,9 @@ def _stem(unit: Unit) -> str:
     return f"{unit.source}/{unit.split}/{unit.source}_{unit.split}_{unit.number:05d}"
 
 
-def _has_masks(unit: Unit) -> bool:
-    """Tell whether a shard of a unit has masks; shards without tokens do not show it."""
-    return any(".mask" in shard.facts.sizes for shard in unit.shards)
-
-
 def _labels(batch: Batch) -> npt.NDArray[np.int32]:
-    mask = np.zeros(0, np.uint8) if batch.mask is None else batch.mask  # none without tokens
-    return np.where(mask, batch.ids.astype("<i4"), np.int32(_IGNORED))
+    assert batch.mask is not None
+    return np.where(batch.mask, batch.ids.astype("<i4"), np.int32(_IGNORED))
 
 
 def _write_index(unit: Unit, target: Target, name: str, item_bytes: int) -> None:
