@@ -9,9 +9,13 @@ from typing import Any, Final
 from nanotok_ray.errors import ExportError
 from nanotok_ray.export.datatrove import Datatrove
 from nanotok_ray.export.layout import Layout
+from nanotok_ray.export.olmo import Olmo
+from nanotok_ray.export.parquet import Parquet
 from nanotok_ray.export.raw import Raw
 
-LAYOUTS: Final[dict[str, type[Layout]]] = {each.name: each for each in (Datatrove, Raw)}
+LAYOUTS: Final[dict[str, type[Layout]]] = {
+    each.name: each for each in (Datatrove, Olmo, Parquet, Raw)
+}
 
 
 def parse_layout(text: str) -> Layout:
