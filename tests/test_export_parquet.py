@@ -70,6 +70,14 @@ def test_masks_are_what_trl_takes(tmp_path, folder, source):
     ]
 
 
+def test_a_shard_without_tokens_has_the_columns_of_its_source(tmp_path, folder):
+    source = MadeSource(name="chat", kind="chat", shards=[[], [[BOS, 1]], [[], []]])
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+    tables = [table(folder, "chat", number) for number in range(3)]
+    assert tables[0].schema.equals(tables[1].schema)
+    assert tables[2].to_pylist() == [{"input_ids": [], "assistant_masks": []}] * 2
+
+
 def test_other_columns_for_masks(tmp_path, folder):
     out = made_output(tmp_path / "out", CHAT, TEXT)
     export_here(out, parse_layout("parquet:mask_column=completion_mask"), folder)
@@ -114,6 +122,8 @@ def vision_unit(tmp_path):
         record_sha256="0" * 64,
     )
     manifest = {"item_bytes": 2, "num_ids": 400, "tokenizer_sha256": made.tokenizer.sha256}
+    manifest |= {"special_tokens": {}, "sources": ["pics"], "kinds": {"pics": "vision"}}
+    manifest |= {"settings": {"pics": {}}}
     corpus = Corpus(out=made.out, manifest=manifest, manifest_sha256="0" * 64)
     (unit,) = units_of(corpus, [facts])
     return unit, corpus, made
@@ -258,6 +268,8 @@ def test_any_documents_come_back(documents, batch, item_bytes, column, tmp_path_
         patch.setattr("nanotok_ray.export.native.BATCH_BYTES", batch)
         patch.setattr("os.fsync", lambda _: None)
         exported, corpus = export_here(out, layout, folder)
-    wanted = [(own, None) for own in text] + [(own, mask_of(own).tolist()) for own in chats]
+    has_masks = any(chats)  # a native shard without tokens has no file of masks
+    wanted = [(own, None) for own in text]
+    wanted += [(own, mask_of(own).tolist() if has_masks else None) for own in chats]
     assert documents_of(exported, corpus, folder, layout) == wanted
     assert table(folder, "text").column("input_ids").to_pylist() == text

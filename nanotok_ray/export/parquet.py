@@ -108,11 +108,14 @@ class Parquet(Layout):
         if not file.schema_arrow.equals(schema):
             raise CorruptOutputError(f"{folder.join(name)} has other columns than it should")
         for number in range(file.num_row_groups):
-            yield from self._documents(file.read_row_group(number), name=folder.join(name))
+            rows = file.read_row_group(number)
+            for ids, mask in self._documents(rows, name=folder.join(name)):
+                yield ids, mask if exported.unit.has_masks else None
 
     def _schema(self, unit: Unit, corpus: Corpus) -> Any:  # noqa: ANN401 - pyarrow has no types
         columns = [(_IDS, pa.list_(pa.int32()))]
-        if unit.has_masks:
+        (kind,) = (own.kind for own in corpus.sources if own.name == unit.source)
+        if kind != "text":  # not has_masks: a shard without tokens has none, but the same columns
             columns.append((self.mask_column, _MASK_COLUMNS[self.mask_column]))
         if unit.has_document_ids:
             columns.append(("id", pa.string()))
@@ -125,11 +128,11 @@ class Parquet(Layout):
         """Give a batch as Arrow has it, its bytes shared where the type is the same."""
         ids = batch.ids.view(np.int32) if batch.ids.itemsize == 4 else batch.ids.astype(np.int32)  # noqa: PLR2004 - bytes
         columns = {_IDS: _lists(batch.positions, pa.array(ids))}
-        if batch.mask is not None:
-            own = batch.mask.view(np.int8)
+        if self.mask_column in schema.names:
+            mask = np.zeros(0, np.int8) if batch.mask is None else batch.mask.view(np.int8)
             if self.mask_column == _LABELS:
-                own = np.where(batch.mask != 0, ids, np.int32(_NOT_TRAINED))
-            columns[self.mask_column] = _lists(batch.positions, pa.array(own))
+                mask = np.where(mask != 0, ids, np.int32(_NOT_TRAINED))
+            columns[self.mask_column] = _lists(batch.positions, pa.array(mask))
         if batch.document_ids is not None:
             columns["id"] = pa.array([own or None for own in batch.document_ids], pa.string())
         if batch.images is not None:
