@@ -11,10 +11,12 @@ from nanotok_ray.export.datatrove import Datatrove
 from nanotok_ray.export.layout import Layout
 from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.megatron import Megatron
+from nanotok_ray.export.olmo import Olmo
+from nanotok_ray.export.parquet import Parquet
 from nanotok_ray.export.raw import Raw
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
-    each.name: each for each in (Datatrove, Llmc, Megatron, Raw)
+    each.name: each for each in (Llmc, Megatron, Datatrove, Olmo, Parquet, Raw)
 }
 
 

@@ -1,0 +1,212 @@
+"""parquet: NAME.parquet, a row for each document, as datasets and TRL's SFTTrainer take.
+
+input_ids        list<int32>
+assistant_masks  list<int8>, 1 = train on it; of chats and vision documents. With mask_column it is
+                 completion_mask instead, which TRL minds only with completion_only_loss=True, or
+                 labels: list<int32>, the id where it is trained on, else -100
+id               string, null where the id_column has nothing; where there is an id_column
+image_spans      list<struct<start: int32, end: int32>>, half-open places in input_ids; where there
+                 are images. Not `images`: by that name TRL takes rows for pictures with messages
+
+TRL tokenizes nothing where there are input_ids. Its assistant_only_loss stays off: it is for rows
+with messages, and assistant_masks are minded without it. Each source has columns of its own: load
+one source at a time. Row groups are batches of the native shard. The file's metadata names layout
+and tokenizer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nanotok_ray.document_images import Images
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.native import Batch
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.storage import Folder, WholeFile
+
+_IDS, _LABELS = "input_ids", "labels"
+_MASK_COLUMNS = {
+    "assistant_masks": pa.list_(pa.int8()),
+    "completion_mask": pa.list_(pa.int8()),
+    _LABELS: pa.list_(pa.int32()),
+}
+_SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+_NOT_TRAINED = -100
+_MAX_IDS = 1 << 31
+"""int32 holds so many ids, and a list so many values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parquet(Layout):
+    """A table of documents, tokenized."""
+
+    name: ClassVar[str] = "parquet"
+    format: ClassVar[str] = "parquet 1"
+    reader: ClassVar[str] = (
+        "datasets.load_dataset('parquet', data_files=...) of one source, pyarrow, and TRL's "
+        "SFTTrainer, which tokenizes nothing again"
+    )
+    masks: ClassVar[str | None] = (
+        "column assistant_masks, 0 or 1 for each id; or what mask_column names: completion_mask, "
+        "labels with -100"
+    )
+
+    mask_column: str = "assistant_masks"
+    """What masks become: assistant_masks, completion_mask or labels."""
+
+    def check(self, corpus: Corpus) -> None:
+        """Refuse a column that TRL does not know, and ids that its type does not hold.
+
+        Raises:
+            ExportError: saying which there are, or what the limit is.
+        """
+        if self.mask_column not in _MASK_COLUMNS:
+            raise ExportError(
+                f"layout 'parquet': mask_column = {self.mask_column!r}; there are "
+                f"{', '.join(_MASK_COLUMNS)}"
+            )
+        if corpus.num_ids > _MAX_IDS:
+            raise ExportError(
+                f"layout 'parquet': ids up to {corpus.num_ids - 1:,} do not fit list<int32>, which "
+                f"datasets and TRL take: {_MAX_IDS - 1:,} at most; take another layout"
+            )
+
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+        """Write a row group for each batch.
+
+        Raises:
+            ExportError: a document is too long for a list.
+        """
+        schema = self._schema(unit, corpus)
+        with (
+            target.create(f"{unit.name}.parquet") as file,
+            pa.PythonFile(_Sink(file), mode="w") as sink,
+            pq.ParquetWriter(sink, schema, compression="zstd") as writer,
+        ):
+            for batch in unit.batches():
+                _refuse_too_long(batch, unit)
+                writer.write_batch(self._rows(batch, schema), row_group_size=len(batch))
+        return Written(documents=unit.documents, tokens=unit.tokens)
+
+    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+        """Give input_ids and mask of each row."""
+        (name,) = exported.names(".parquet")
+        schema = self._schema(exported.unit, corpus)
+        try:
+            file = pq.ParquetFile(pa.BufferReader(folder.read_bytes(name)))
+        except pa.ArrowInvalid as error:
+            raise CorruptOutputError(f"{folder.join(name)} is no Parquet file: {error}") from error
+        if not file.schema_arrow.equals(schema):
+            raise CorruptOutputError(f"{folder.join(name)} has other columns than it should")
+        for number in range(file.num_row_groups):
+            rows = file.read_row_group(number)
+            for ids, mask in self._documents(rows, name=folder.join(name)):
+                yield ids, mask if exported.unit.has_masks else None
+
+    def _schema(self, unit: Unit, corpus: Corpus) -> Any:  # noqa: ANN401 - pyarrow has no types
+        columns = [(_IDS, pa.list_(pa.int32()))]
+        (kind,) = (own.kind for own in corpus.sources if own.name == unit.source)
+        if kind != "text":  # not has_masks: a shard without tokens has none, but the same columns
+            columns.append((self.mask_column, _MASK_COLUMNS[self.mask_column]))
+        if unit.has_document_ids:
+            columns.append(("id", pa.string()))
+        if unit.has_images:
+            columns.append(("image_spans", pa.list_(_SPAN)))
+        sha256 = corpus.manifest["tokenizer_sha256"]
+        return pa.schema(columns, metadata={"layout": self.format, "tokenizer_sha256": sha256})
+
+    def _rows(self, batch: Batch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Give a batch as Arrow has it, its bytes shared where the type is the same."""
+        ids = batch.ids.view(np.int32) if batch.ids.itemsize == 4 else batch.ids.astype(np.int32)  # noqa: PLR2004 - bytes
+        columns = {_IDS: _lists(batch.positions, pa.array(ids))}
+        if self.mask_column in schema.names:
+            mask = np.zeros(0, np.int8) if batch.mask is None else batch.mask.view(np.int8)
+            if self.mask_column == _LABELS:
+                mask = np.where(mask != 0, ids, np.int32(_NOT_TRAINED))
+            columns[self.mask_column] = _lists(batch.positions, pa.array(mask))
+        if batch.document_ids is not None:
+            columns["id"] = pa.array([own or None for own in batch.document_ids], pa.string())
+        if batch.images is not None:
+            columns["image_spans"] = _spans(batch.images, documents=len(batch))
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+    def _documents(self, rows: Any, *, name: str) -> Iterator[Document]:  # noqa: ANN401
+        """Give the documents of a row group.
+
+        Raises:
+            CorruptOutputError: a mask or labels do not agree with the ids.
+        """
+        ids, positions = _flat(rows, _IDS)
+        mask = None
+        if self.mask_column in rows.schema.names:
+            own, own_positions = _flat(rows, self.mask_column)
+            if not np.array_equal(positions, own_positions):
+                raise CorruptOutputError(f"{name}: {self.mask_column} is not one for each id")
+            mask = own.view(np.uint8) if self.mask_column != _LABELS else _mask_of(own, ids, name)
+        for start, end in pairwise(positions.tolist()):
+            yield ids[start:end].view(np.uint32), None if mask is None else mask[start:end]
+
+
+def _mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
+    mask: npt.NDArray[np.bool_] = labels != _NOT_TRAINED
+    if not np.array_equal(labels[mask], ids[mask]):
+        raise CorruptOutputError(f"{name}: labels are neither {_NOT_TRAINED} nor the id")
+    return mask.astype(np.uint8)
+
+
+def _lists(positions: npt.NDArray[np.int64], values: Any) -> Any:  # noqa: ANN401 - pyarrow
+    """Give values as lists that begin and end at these places."""
+    return pa.ListArray.from_arrays(pa.array(positions.astype(np.int32)), values)
+
+
+def _spans(images: Images, *, documents: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Give start and end of the images of each document."""
+    positions = np.searchsorted(images[:, 0], np.arange(documents + 1))
+    bounds = [pa.array(images[:, place].astype(np.int32)) for place in (1, 2)]
+    return _lists(positions, pa.StructArray.from_arrays(bounds, fields=list(_SPAN)))
+
+
+def _flat(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:  # noqa: ANN401
+    """Give the values of a column of lists, and where each list begins and the last ends."""
+    lists = rows.column(name).combine_chunks()
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    positions = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    return lists.flatten().to_numpy(zero_copy_only=False), positions
+
+
+def _refuse_too_long(batch: Batch, unit: Unit) -> None:
+    """Refuse a document that no list holds; batches of several are far smaller."""
+    tokens = int(batch.positions[-1])
+    if tokens >= _MAX_IDS:
+        raise ExportError(
+            f"layout 'parquet': a document of {unit.name} has {tokens:,} ids, a list holds "
+            f"{_MAX_IDS - 1:,} at most; set max_document_bytes, or take another layout"
+        )
+
+
+class _Sink:
+    """A file that is written whole, as Arrow wants it."""
+
+    closed = False
+
+    def __init__(self, file: WholeFile) -> None:
+        self._file = file
+        self.write = file.write
+
+    def tell(self) -> int:
+        return self._file.size
+
+    def flush(self) -> None:
+        """What is written is there when the file is."""
+
+    def close(self) -> None:
+        """The file ends where it was opened."""

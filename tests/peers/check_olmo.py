@@ -1,0 +1,158 @@
+"""Every document of an export --to olmo, as OLMo-core's own classes read it.
+
+    PYTHONPATH=. python tests/peers/check_olmo.py OUT EXPORT
+
+By hand, where ai2-olmo-core 3.0.0 with torch is installed; of this project numpy is enough.
+Compares ids and masks with the native output, prints counts, and ends with an error at a
+difference. Peers are imported inside functions, as pytest looks for doctests in all modules.
+"""
+
+import json
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from nanotok_ray.reader import open_shards
+
+LENGTH = 1024
+
+
+def native(out, source, split, end):
+    """Give ids and mask of every document by shard, the end token at its end."""
+    shards, found = open_shards(out, split=split, source=source), {}
+    for number in range(len(shards)):
+        ids, mask = shards[number].astype(np.int64), shards.mask(number)
+        mask = None if mask is None else mask.astype(bool)
+        if end not in ids:
+            ids, mask = np.append(ids, end), None if mask is None else np.append(mask, False)
+        elif ids[-1] != end or len(ids) == 1:
+            ids, mask = np.roll(ids, -1), None if mask is None else np.roll(mask, -1)
+        assert np.flatnonzero(ids == end).tolist() == [len(ids) - 1], (source, split, number)
+        found.setdefault(shards.shard_of(number)[0], []).append((ids, mask))
+    return found
+
+
+def check_scans(path, documents, dtype, end):
+    """Compare both ways in which documents are found: the csv.gz, and the end tokens."""
+    from olmo_core.data.utils import iter_document_indices  # noqa: PLC0415
+
+    by_index = list(iter_document_indices(path, use_array_if_local=False, dtype=dtype))
+    by_scan = list(iter_document_indices(path, eos_token_id=end, dtype=dtype))
+    assert by_index == by_scan, f"{path}: its csv.gz and a scan find other documents"
+    assert len(by_scan) == len(documents), f"{path}: {len(by_scan)} documents"
+    data = np.memmap(path, dtype=dtype, mode="r")
+    for (start, stop), (ids, _) in zip(by_scan, documents, strict=True):
+        assert np.array_equal(data[start:stop], ids), f"{path}: tokens {start} to {stop}"
+    return len(by_scan)
+
+
+def check_fixed(paths, documents, options):
+    """Compare every instance of a fixed length, its mask too, with the joined native documents."""
+    from olmo_core.data.numpy_dataset import NumpyFSLDataset  # noqa: PLC0415
+
+    dataset, number = NumpyFSLDataset(*paths, generate_doc_lengths=True, **options), 0
+    for path, own in zip(paths, documents, strict=True):
+        ids = np.concatenate([one for one, _ in own])
+        masks = None if own[0][1] is None else np.concatenate([mask for _, mask in own])
+        for start in range(0, len(ids) - LENGTH + 1, LENGTH):
+            item, part = dataset[number], slice(start, start + LENGTH)
+            assert np.array_equal(item["input_ids"].numpy(), ids[part]), f"{path} at {start}"
+            if masks is not None:
+                assert np.array_equal(item["label_mask"].numpy(), masks[part]), f"{path} at {start}"
+            number += 1
+    assert number == len(dataset)
+    return number
+
+
+def check_packed(paths, documents, options):
+    """Compare the documents of all packed instances, cut at their length, with the native ones."""
+    from olmo_core.data.numpy_dataset import NumpyPackedFSLDataset  # noqa: PLC0415
+    from olmo_core.data.types import LongDocStrategy  # noqa: PLC0415
+
+    packed = []
+    for use_array in (False, None):  # by the csv.gz, and by a scan
+        dataset = NumpyPackedFSLDataset(
+            *paths,
+            long_doc_strategy=LongDocStrategy.fragment,
+            use_array_if_local=use_array,
+            generate_doc_lengths=use_array is False,
+            **options,
+        )
+        dataset.work_dir = tempfile.mkdtemp()
+        dataset.prepare()
+        packed.append(dataset)
+    wanted, found = Counter(), Counter()
+    for ids, mask in (one for own in documents for one in own):
+        own_mask = np.ones(len(ids), bool) if mask is None else mask
+        for start in range(0, len(ids), LENGTH):
+            part = slice(start, start + LENGTH)
+            wanted[ids[part].tobytes(), own_mask[part].tobytes()] += 1
+    assert len(packed[0]) == len(packed[1])
+    for number in range(len(packed[0])):
+        item, other = packed[0][number], packed[1][number]
+        ids, mask = item["input_ids"].numpy(), item["label_mask"].numpy()
+        assert np.array_equal(ids, other["input_ids"].numpy()), number
+        assert np.array_equal(mask, other["label_mask"].numpy()), number
+        ends = np.cumsum(item["doc_lens"].numpy())
+        for part in map(slice, [0, *ends[:-1].tolist()], ends.tolist()):
+            if ids[part.start] == options["pad_token_id"]:
+                assert (ids[part] == options["pad_token_id"]).all()
+                assert not mask[part].any()
+            else:
+                found[ids[part].tobytes(), mask[part].tobytes()] += 1
+    assert found == wanted, (
+        f"{(wanted - found).total()} pieces missing, {(found - wanted).total()} new"
+    )
+    return len(packed[0]), found.total()
+
+
+def check_part(out, export, source, split, told):
+    """Check the shards of one source and split, and print what was compared."""
+    end = told["special_tokens"][told["options"]["end_token"]]
+    dtype = {2: np.uint16, 4: np.uint32}[told["item_bytes"]]
+    shards = native(out, source, split, end)
+    folder = Path(export, source, split)
+    paths, masks = (sorted(folder.glob(own)) for own in ("*[0-9a-f].npy", "*.label_mask.npy"))
+    names = [path.relative_to(export).as_posix().removesuffix(".npy") for path in paths]
+    assert names == sorted(shards), f"{source} {split}: {names}, not {sorted(shards)}"
+    if not paths:
+        return
+    documents = [shards[name] for name in names]
+    assert len(masks) == (len(paths) if documents[0][0][1] is not None else 0)
+    number = sum(map(check_scans, paths, documents, [dtype] * len(paths), [end] * len(paths)))
+    options = {
+        "sequence_length": LENGTH,
+        "pad_token_id": told["num_ids"],  # an id that no document has
+        "eos_token_id": end,
+        "vocab_size": told["num_ids"] + 1,
+        "dtype": dtype,
+        "label_mask_paths": masks or None,
+    }
+    fixed = check_fixed(paths, documents, options)
+    packed, pieces = check_packed(paths, documents, options)
+    trained = sum(int(mask.sum()) for own in documents for _, mask in own if mask is not None)
+    print(  # noqa: T201
+        f"{source} {split}: {len(paths)} shards, {number:,} documents by csv.gz and by scan; "
+        f"{fixed:,} instances of {LENGTH}; {packed:,} packed ones of {pieces:,} documents or "
+        + (f"parts; masks, {trained:,} ids to train on" if masks else "parts; no masks")
+    )
+
+
+def main():
+    """Check all sources and splits."""
+    out, export = sys.argv[1:]
+    manifest = json.loads(Path(out, "manifest.json").read_text())
+    told_path = Path(export, "export.json")
+    told = json.loads(told_path.read_text()) if told_path.exists() else {"options": {}}
+    told["options"].setdefault("end_token", "<|bos|>")
+    told |= {name: manifest[name] for name in ("item_bytes", "num_ids", "special_tokens")}
+    for source in manifest["sources"]:
+        for split in ("train", "val"):
+            check_part(out, export, source, split, told)
+
+
+if __name__ == "__main__":
+    main()
