@@ -90,14 +90,14 @@ def test_masks_go_along(tmp_path, folder):
     out = made_output(tmp_path / "out", CHAT)
     export_here(out, parse_layout("olmo"), folder)
     assert ids_of(folder, stem("chat")) == [1, 2, 3, END, BOS, 8, BOS]
-    mask = list(folder.read_bytes(f"{stem('chat')}.label_mask.npy"))
+    mask = list(folder.read_bytes(f"{stem('chat')}.label_mask"))
     assert mask == [*made_mask[1:5], made_mask[0], made_mask[6], made_mask[5]]
     assert all(b in (0, 1) for b in mask)
     other = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS]]])
     out = made_output(tmp_path / "other", other)
     export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
     assert ids_of(folder, stem("chat")) == [BOS, 1, 2, END, BOS, END]
-    assert list(folder.read_bytes(f"{stem('chat')}.label_mask.npy")) == [0, 1, 1, 0, 0, 0]
+    assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 1, 0, 0, 0]
 
 
 def test_first_byte_of_each_mask_moves_with_its_token(tmp_path, folder, monkeypatch):
@@ -106,7 +106,7 @@ def test_first_byte_of_each_mask_moves_with_its_token(tmp_path, folder, monkeypa
     )
     out = made_output(tmp_path / "out", CHAT)
     exported, corpus = export_here(out, parse_layout("olmo"), folder)
-    assert list(folder.read_bytes(f"{stem('chat')}.label_mask.npy")) == [0, 1, 0, 1, 1, 0, 1]
+    assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 0, 1, 1, 0, 1]
     native = native_documents([each.unit for each in exported])
     assert documents_of(exported, corpus, folder, parse_layout("olmo")) == [
         (ids[1:] + ids[:1], mask[1:] + mask[:1]) for ids, mask in native
@@ -234,7 +234,7 @@ def test_a_chat_that_holds_the_chosen_token_is_refused(tmp_path, folder):
         export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask.npy"])
+@pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask"])
 def test_files_that_do_not_agree_are_found(suffix, tmp_path, folder):
     out = made_output(tmp_path / "out", CHAT)
     (each,), corpus = export_here(out, LAYOUT, folder)
@@ -242,7 +242,7 @@ def test_files_that_do_not_agree_are_found(suffix, tmp_path, folder):
     others = {
         ".npy": np.array([1, BOS, 2], "<u2").tobytes(),
         ".csv.gz": gzip.compress(b"0,4,a,b,0\n4,7,a,b,1\n"),
-        ".label_mask.npy": bytes(6),
+        ".label_mask": bytes(6),
     }
     folder.write_whole(name + suffix, others[suffix])
     with pytest.raises(CorruptOutputError, match=f"chat/train/.*{suffix}"):

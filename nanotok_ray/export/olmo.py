@@ -1,9 +1,9 @@
-"""olmo: NAME.npy, NAME.csv.gz and NAME.label_mask.npy, as OLMo-core's datasets take.
+"""olmo: NAME.npy, NAME.csv.gz and NAME.label_mask, as OLMo-core's datasets take.
 
 NAME.npy             ids of 2 or 4 bytes back to back, no NumPy header
 NAME.csv.gz          a line for each document, no header: start, end, id, src, loc; start and end
                      are in tokens; src is the native shard, loc the document's place in it
-NAME.label_mask.npy  a byte for each id, 1 = train on it, no NumPy header
+NAME.label_mask      a byte for each id, 1 = train on it
 
 Readers of local files ignore the csv.gz and cut after every end token, so that each document has to
 end with it and hold it nowhere else. One of three things is done, the same for all documents of a
@@ -13,8 +13,8 @@ kept   its documents end with it as they are
 moved  its documents begin with it: it goes from the front of each to the end
 added  its documents do not hold it: it is added to the end of each, with a 0 in the mask
 
-A shard without documents has no files: those readers cannot open empty ones. As NAME ends with
-hexadecimal digits, `*[0-9a-f].npy` names all ids and `*.label_mask.npy` all masks, in one order.
+A shard without documents has no files: those readers cannot open empty ones. `*.npy` names all ids
+of a source and split, and `*.label_mask` all masks, in one order.
 """
 
 import zlib
@@ -37,7 +37,7 @@ from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
 
 _BOS = "<|bos|>"
-_MASK = ".label_mask.npy"
+_MASK = ".label_mask"
 _GZIP = 31  # zlib's number for: with a gzip header, which names no file and no time
 
 
@@ -59,7 +59,7 @@ class Olmo(Layout):
         "ai2-olmo-core's NumpyFSLDataset and NumpyPackedFSLDataset, told dtype uint16 or uint32 as "
         "item_bytes is 2 or 4, and the id of end_token as eos_token_id"
     )
-    masks: ClassVar[str | None] = "NAME.label_mask.npy, a byte for each id, as label_mask_paths"
+    masks: ClassVar[str | None] = "NAME.label_mask, a byte for each id, as label_mask_paths"
 
     end_token: str = _BOS
     """The special token that ends documents for these readers."""
@@ -110,7 +110,7 @@ class Olmo(Layout):
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Cut the ids after each end token, and compare with the start and end in the csv.gz."""
-        names = [name for name in exported.names(".npy") if not name.endswith(_MASK)]
+        names = exported.names(".npy")
         if not names:
             return
         ids = np.frombuffer(folder.read_bytes(names[0]), dtype=f"<u{corpus.item_bytes}")

@@ -115,7 +115,7 @@ def check_part(out, export, source, split, told):
     dtype = {2: np.uint16, 4: np.uint32}[told["item_bytes"]]
     shards = native(out, source, split, end)
     folder = Path(export, source, split)
-    paths, masks = (sorted(folder.glob(own)) for own in ("*[0-9a-f].npy", "*.label_mask.npy"))
+    paths, masks = (sorted(folder.glob(own)) for own in ("*.npy", "*.label_mask"))
     names = [path.relative_to(export).as_posix().removesuffix(".npy") for path in paths]
     assert names == sorted(shards), f"{source} {split}: {names}, not {sorted(shards)}"
     if not paths:
