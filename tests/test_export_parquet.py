@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export import Corpus, ShardFacts, Target, parse_layout, units_of
+from nanotok_ray.export import Corpus, Target, parse_layout, read_corpus, units_of
 from nanotok_ray.export.native import Batch
 from nanotok_ray.storage import Folder
 from tests.made_output import (
@@ -110,22 +110,9 @@ def test_document_ids_are_a_column(tmp_path, folder, monkeypatch):
 def vision_unit(tmp_path):
     """Give a unit with images, and what is written in its documents."""
     made = VisionShards(tmp_path, documents_with_images(12), max_shard_tokens=10**6)
-    (name,) = (own for own in made.out.list() if own.endswith(".bin"))
-    suffixes = (".bin", ".idx", ".mask", ".images")
-    facts = ShardFacts(
-        name=name.removesuffix(".bin"),
-        source="pics",
-        split="train",
-        documents=len(made.documents),
-        tokens=len(made.rendered.ids),
-        sizes={own: made.out.size(name.removesuffix(".bin") + own) or 0 for own in suffixes},
-        record_sha256="0" * 64,
-    )
-    manifest = {"item_bytes": 2, "num_ids": 400, "tokenizer_sha256": made.tokenizer.sha256}
-    manifest |= {"special_tokens": {}, "sources": ["pics"], "kinds": {"pics": "vision"}}
-    manifest |= {"settings": {"pics": {}}}
-    corpus = Corpus(out=made.out, manifest=manifest, manifest_sha256="0" * 64)
-    (unit,) = units_of(corpus, [facts])
+    made.publish()
+    corpus, shards = read_corpus(made.out)
+    (unit,) = units_of(corpus, shards)
     return unit, corpus, made
 
 
