@@ -14,6 +14,25 @@ CORPUS = [
     "naïve café 你好 🙂 '\u017fs",
     "   x\n\n\t y \r\n",
 ]
+HOSTILE = [
+    "",
+    "\x00",
+    " " * 5000,
+    "\n" * 3000 + "x",
+    "a" * 20_000,
+    "9" * 1001,
+    "\ud7ff\ue000\ufffd\uffff\U0010ffff",
+    "e" + "\u0301" * 300,
+    "\u202e\u200d\u2028\u2029\u0085\ufeff\u00ad\u180e\u3000",
+    "👩‍👩‍👧‍👦🏳️‍🌈" * 20,
+    "<|bos|><|bos|<|bos|>|> <|user_start|>",
+    "ĠĊ Ġthe Ĺ",
+    "\u1e9e\u017f\u212a\u0130\ufb06'\u017f '\u212a",
+    "١٢٣٤ ⅷⅸ 四五 ²³¼",
+    "한글 \u1112\u1161\u11ab ไทย नमस्ते",
+]
+"""Strings on which tokenizers have been seen to differ."""
+
 texts = st.text(
     st.sampled_from("aab the''s1234 \n\r\t\u00a0é\u0301你🙂.,-\x00") | st.characters(codec="utf-8")
 )
@@ -43,6 +62,38 @@ def test_plain_texts_have_our_ids_with_every_pattern(tokenizers, name):
     own, peer = tokenizers[name]
     for text in (*CORPUS, "It's 12345 o'clock.  Isn't  it?", "x = [1,\n     22]\n\n\n"):
         assert peer.encode(text).ids == own.encode(text)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:8]))
+def test_hostile_strings_have_our_ids_and_come_back(tokenizers, name, text):
+    own, peer = tokenizers[name]
+    ids = own.encode(text)
+    assert peer.encode(text).ids == ids
+    assert peer.decode(ids, skip_special_tokens=False) == text
+
+
+def test_numbers_have_our_ids_where_digits_were_merged(tokenizers):
+    corpus = ["1234567 12345678 777777 1234567"] * 3
+    for name in tokenizers:
+        own = Tokenizer.train_from_iterator(corpus, 290, pattern=name)
+        for text in (*corpus, "7" * 50, "x12345"):
+            assert load(own).encode(text).ids == own.encode(text)
+
+
+@given(st.data())
+def test_any_ids_decode_as_ours(tokenizers, data):
+    own, peer = tokenizers["nanochat"]
+    ids = data.draw(st.lists(st.integers(0, own.get_vocab_size() - 1), max_size=20))
+    assert peer.decode(ids, skip_special_tokens=False) == own.decode(ids)
+
+
+def test_a_special_token_in_letters_of_the_byte_alphabet_decodes_to_bytes(tokenizers):
+    """What tokenizers cannot do: docs/formats.md."""
+    own = tokenizers["nanochat"][0].extended(["<é>", "<你>"])
+    first, second = own.encode_special("<é>"), own.encode_special("<你>")
+    assert load(own).decode([first], skip_special_tokens=False) == "<\ufffd>"
+    assert load(own).decode([second], skip_special_tokens=False) == "<你>" == own.decode([second])
 
 
 def test_names_of_special_tokens_in_a_text_stay_text(tokenizers):

@@ -33,6 +33,7 @@ from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
 FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
+FILES.append("tokenizer_config.json")
 SMALL = Model(
     pattern="\\w+|'é \n",
     unicode_version="16.0.0",

@@ -99,7 +99,7 @@ def test_a_plan_a_tokenizer_or_an_index_from_elsewhere_is_found(out, tmp_path):
     assert not problems(out)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.pkl", "tokenizer.json", "token_bytes.pt"])
+@pytest.mark.parametrize("name", ["tokenizer.pkl", "tokenizer_config.json", "token_bytes.pt"])
 def test_a_tokenizer_file_for_others_that_was_changed_is_found(out, name):
     path = out / "tokenizer" / name
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")

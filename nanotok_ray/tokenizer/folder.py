@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.huggingface_config import to_huggingface_config
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import to_pickle, to_token_bytes
@@ -29,6 +30,7 @@ _WRITERS = {
     "token_bytes.pt": to_token_bytes,
     "tokenizer.tiktoken": to_tiktoken_file,
     "tokenizer.json": to_huggingface_file,
+    "tokenizer_config.json": to_huggingface_config,
     READABLE_NAME: to_readable,
 }
 

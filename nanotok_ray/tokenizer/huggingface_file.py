@@ -1,14 +1,16 @@
 """tokenizer.json for Hugging Face's `tokenizers`, with our ids.
 
-Bytes are written as the characters of GPT-2's byte-level alphabet. The ids of a text equal ours
-with every named pattern (tokenizers 0.23: on all code points), once the tokenizer was told
-`encode_special_tokens = True`: without it, names of special tokens in a text become special there.
+Bytes are written as the characters of GPT-2's byte-level alphabet, the pattern as its regex engine
+has to be told it. The ids of a text equal ours with every named pattern (tokenizers 0.23: on all
+code points), once the tokenizer was told `encode_special_tokens = True`: without it, names of
+special tokens in a text become special there. docs/formats.md says what else it cannot do.
 """
 
 import json
 from typing import Any
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 from nanotok_ray.tokenizer.model import Model
 
 
@@ -30,7 +32,7 @@ def to_huggingface_file(model: Model) -> bytes:
             "pretokenizers": [
                 {
                     "type": "Split",
-                    "pattern": {"Regex": model.pattern},
+                    "pattern": {"Regex": to_huggingface_pattern(model.pattern)},
                     "behavior": "Isolated",
                     "invert": False,
                 },

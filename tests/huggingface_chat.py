@@ -1,0 +1,60 @@
+"""`apply_chat_template` as transformers does it, from jinja2 and `tokenizers` alone.
+
+Jinja's environment, the `generation` blocks and the mask made of them are those of transformers
+4.57 and 5.23, which tests/peers runs.
+"""
+
+import jinja2
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+
+class RefusedError(Exception):
+    """What the template says with `raise_exception`."""
+
+
+class Generation(Extension):
+    """Notes where in the rendered text each `generation` block begins and ends."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja2 wants it
+
+    def __init__(self, environment):
+        super().__init__(environment)
+        environment.rendered, environment.blocks = [], []
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("note"), [], [], body).set_lineno(line)
+
+    def note(self, caller):
+        text = caller()
+        start = sum(map(len, self.environment.rendered))
+        self.environment.blocks.append((start, start + len(text)))
+        return text
+
+
+def refuse(reason):
+    raise RefusedError(reason)
+
+
+def apply_template(template, messages, *, trimmed=True, **settings):
+    """Give the text and its blocks."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=trimmed, lstrip_blocks=trimmed, extensions=[Generation, loopcontrols]
+    )
+    environment.globals["raise_exception"] = refuse
+    for piece in environment.from_string(template).generate(messages=messages, **settings):
+        environment.rendered.append(piece)
+    return "".join(environment.rendered), environment.blocks
+
+
+def encode_chat(peer, template, messages, **settings):
+    """Give ids and mask, with a `tokenizers` tokenizer that knows its special tokens."""
+    text, blocks = apply_template(template, messages, **settings)
+    encoding = peer.encode(text, add_special_tokens=False)
+    mask = [0] * len(encoding.ids)
+    for start, end in blocks:
+        first, last = encoding.char_to_token(start), encoding.char_to_token(end - 1)
+        mask[first : last + 1] = [1] * (last + 1 - first)
+    return encoding.ids, mask

@@ -1,0 +1,97 @@
+"""Where `tokenizers` cuts texts, against ours: by pattern and by code point."""
+
+import unicodedata
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Regex, pre_tokenizers
+
+from nanotok_ray.patterns import PATTERNS, split
+from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
+
+# tiktoken's o200k_base, which tells cases apart.
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+O200K = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+KNOWN = {"o200k": O200K} | PATTERNS
+
+
+def peer_split(text, pattern):
+    peer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    return [span for span, _ in peer.pre_tokenize_str(text)]
+
+
+@cache
+def telling_points():
+    """Code points where Unicode's category changes, and every 64th: new blocks have more."""
+    points = [each for each in range(0x110000) if not 0xD800 <= each < 0xE000]
+    kinds = [unicodedata.category(chr(each)) for each in points]
+    return [
+        chr(points[at])
+        for at in range(len(points))
+        if at % 64 == 0 or len(set(kinds[at - 1 : at + 2])) > 1
+    ]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_no_code_point_is_cut_differently(name):
+    points, pattern = telling_points(), KNOWN[name]
+    assert len(points) > 20_000
+    for start in range(0, len(points), 256):
+        some = points[start : start + 256]
+        text = "\nx\n".join(f"a{each}A12{each}3 {each}'{each} {each}" for each in some)
+        assert peer_split(text, to_huggingface_pattern(pattern)) == split(text, pattern=pattern)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@given(text=st.text(st.sampled_from("aAbsS'\u017f1٣ \n\r\t\u00a0\u0301é你🙂.,-/\x00")))
+def test_spans_are_ours(name, text):
+    pattern = KNOWN[name]
+    assert peer_split(text, to_huggingface_pattern(pattern)) == split(text, pattern=pattern)
+
+
+def test_a_possessive_interval_would_take_every_digit():
+    """Why the pattern is rewritten: cl100k cuts numbers after three digits."""
+    pattern = PATTERNS["cl100k"]
+    assert peer_split("1234567", pattern) == ["1234567"]
+    assert peer_split("1234567", to_huggingface_pattern(pattern)) == ["123", "456", "7"]
+    assert split("1234567", pattern=pattern) == ["123", "456", "7"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "rewritten"),
+    [
+        (r"\p{N}{1,3}+", r"(?>\p{N}{1,3})"),
+        (r"\p{N}{1,3}", r"\p{N}{1,3}"),
+        (r"\p{N}++|a?+|b*+", r"\p{N}++|a?+|b*+"),
+        (r"x(?:ab|c){2}+y", r"x(?>(?:ab|c){2})y"),
+        (r"[a-c]{2,}+", r"(?>[a-c]{2,})"),
+        (r"[]a]{2}+|[^]a{1}+]{2}+", r"(?>[]a]{2})|(?>[^]a{1}+]{2})"),
+        (r"[a[bc]]{2}+", r"(?>[a[bc]]{2})"),
+        (r"\{1}+", r"\{1}+"),
+        (r"((a{1,2}+)b){3}+", r"(?>(((?>a{1,2}))b){3})"),
+        (r"a)b{2}+", r"a)(?>b{2})"),
+        (r"\x41{2}+\x{42}{2}+", r"(?>\x41{2})(?>\x{42}{2})"),
+        ("", ""),
+    ],
+)
+def test_only_possessive_intervals_are_rewritten(pattern, rewritten):
+    assert to_huggingface_pattern(pattern) == rewritten
+
+
+@pytest.mark.parametrize("name", ["nanochat", "gpt4", "r50k"])
+def test_patterns_without_one_stay_as_they_are(name):
+    assert to_huggingface_pattern(PATTERNS[name]) == PATTERNS[name]
+
+
+def test_a_pattern_of_ones_own_may_mean_something_else():
+    """`$` is the end of the text for us, of a line for Oniguruma; so is `^`."""
+    pattern = r"a$|[ab]\n?"
+    assert split("a\nb", pattern=pattern) == ["a\n", "b"]
+    assert peer_split("a\nb", to_huggingface_pattern(pattern)) == ["a", "\n", "b"]
