@@ -107,7 +107,8 @@ def test_a_pattern_comes_back_exactly(pattern):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"tokenizer 1", b"tokenizer 2", "line 1: expected 'nanotok-tokenizer 1', found"),
+        (b"tokenizer 1", b"tokenizer 3", "line 1: expected 'nanotok-tokenizer 1' or 'nanotok-"),
+        (b"tokenizer 1", b"tokenizer 2", "line 4: expected 'bytes ...', found 'special_tokens 2'"),
         (b"unicode 16.0.0\n", b"", "line 2: expected 'unicode ...', found 'pattern"),
         (b"16.0.0", b"sixteen", "f: 'sixteen' is no Unicode version"),
         (b'"\\\\w+', b"\\\\w+", "line 3: expected a JSON string: "),
