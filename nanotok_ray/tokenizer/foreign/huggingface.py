@@ -42,11 +42,12 @@ def from_huggingface_file(data: bytes, *, name: str) -> Model:
     _check_around(contents, name=name)
     pattern = pattern_of(contents.get("pre_tokenizer"), name=name)
     vocab = part_of(bpe, "vocab", dict, name=f"{name}, model")
-    special_tokens = _added_tokens(contents.get("added_tokens"), vocab, name=name)
+    special_tokens = _added_tokens(contents.get("added_tokens"), name=name)
     texts = {text: own for text, own in vocab.items() if text not in special_tokens}
     model = model_of_ranks(
         _ranks(texts, name=name), pattern=pattern, special_tokens=special_tokens, name=name
     )
+    _check_numbering(special_tokens, vocab, name=name)
     check_merges(part_of(bpe, "merges", list, name=f"{name}, model"), texts, model, name=name)
     if bpe.get("ignore_merges"):
         _check_spans({*special_tokens} & {*vocab}, pattern, name=name)
@@ -58,7 +59,7 @@ def _checked_bpe(bpe: Mapping[str, Any], *, name: str) -> Mapping[str, Any]:
     if kind != "BPE":
         of = ", as SentencePiece makes it" if kind == "Unigram" else ""
         raise TokenizerError(
-            f"{name} holds a {kind!s:.60} model{of}: only byte-level BPE can be encoded here"
+            f"{name} holds a {kind!r:.60} model{of}: only byte-level BPE can be encoded here"
         )
     for key, plain in _PLAIN.items():
         if bpe.get(key) not in plain:
@@ -100,27 +101,33 @@ def _type_of(part: object) -> str:
     return str(part.get("type") if isinstance(part, dict) else part)[:60]
 
 
-def _added_tokens(added: object, vocab: Mapping[str, Any], *, name: str) -> dict[str, int]:
-    """Give the id of each added token, which must be the one that `tokenizers` gives it."""
+def _added_tokens(added: object, *, name: str) -> dict[str, int]:
+    """Give the id of each added token by its name."""
     if not isinstance(added, list | None):
         raise TokenizerError(f"{name}: 'added_tokens' must be of type list")
     numbers: dict[str, int] = {}
-    following = len(vocab)
     for place, token in enumerate(added or []):
         where = f"{name}, added_tokens[{place}]"
         if not isinstance(token, dict):
             raise TokenizerError(f"{where} is no object")
         text = part_of(token, "content", str, name=where)
         number = part_of(token, "id", int, name=where)
-        given = vocab.get(text, numbers.get(text, following))
+        if numbers.setdefault(text, number) != number:
+            raise TokenizerError(f"{where}: {text!r:.60} has two ids, {numbers[text]} and {number}")
+    return numbers
+
+
+def _check_numbering(added: Mapping[str, int], vocab: Mapping[str, int], *, name: str) -> None:
+    """See that added tokens have the ids that `tokenizers` gives them, whatever the file says."""
+    following = len(vocab)
+    for text, number in added.items():
+        given = vocab.get(text, following)
         if number != given:
             raise TokenizerError(
-                f"{where}: {text!r:.60} has id {number}, but tokenizers would give it {given}: it "
-                "numbers what its vocabulary lacks without a gap"
+                f"{name}: the added token {text!r:.60} has id {number}, but tokenizers would give "
+                f"it {given}: it numbers what its vocabulary lacks without a gap"
             )
-        numbers[text] = number
         following = max(following, number + 1)
-    return numbers
 
 
 def _ranks(vocab: Mapping[str, Any], *, name: str) -> dict[bytes, int]:
