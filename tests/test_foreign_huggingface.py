@@ -287,6 +287,7 @@ def test_a_text_that_becomes_a_special_token_there_is_refused():
         (b"\xff", "f: 'utf-8' codec can't decode"),
         (b"[" * 10**6, "f: its values are nested too deep"),
         (b'{"a":' * 10**5, "f: its values are nested too deep"),
+        (b"[" + b"[]," * (1 << 22), "f has 4,194,305 lists and objects, more than 4,194,304 are"),
         (b"7", "f holds a int, not an object"),
         (b'{"a": 1, "b": 2, "a": 1}', "f: the key 'a' comes twice"),
         (b'{"a": ' + b"9" * 10_000 + b"}", "f: Exceeds the limit"),

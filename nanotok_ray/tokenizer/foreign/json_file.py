@@ -6,14 +6,22 @@ from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 
+MAX_OPENED = 1 << 22
+"""Lists and objects of a file: each takes 30 times its bytes in memory. Real ones have 450,000."""
+
 
 def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
     """Give the object that a file holds.
 
     Raises:
-        TokenizerError: It is no JSON in UTF-8, no object, too deep, or has a key twice; the message
-            names the file and, where it can, the line.
+        TokenizerError: It is no JSON in UTF-8, no object, too deep or of too many parts, or has a
+            key twice; the message names the file and, where it can, the line.
     """
+    opened = data.count(b"[") + data.count(b"{")
+    if opened > MAX_OPENED:
+        raise TokenizerError(
+            f"{name} has {opened:,} lists and objects, more than {MAX_OPENED:,} are refused"
+        )
     try:
         value = json.loads(data.decode(), object_pairs_hook=_distinct)
     except json.JSONDecodeError as error:
