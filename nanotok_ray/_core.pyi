@@ -28,6 +28,7 @@ __all__ = [
     "hash_documents",
     "learn",
     "merge_runs",
+    "merges_of_tokens",
 ]
 
 _SortedRun: TypeAlias = tuple[
@@ -241,6 +242,21 @@ def learn(
         CountOverflowError: A pair's count would pass 2**64 - 1.
     """
 
+def merges_of_tokens(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> tuple[bytes, NDArray[np.uint32]]:
+    """Return the bytes of ids 0..255, and the merges `(m, 2)` that make the others.
+
+    The pair of a token is what encoding its bytes with the tokens before it ends in.
+
+    Args:
+        data: the bytes of each id, back to back.
+        offsets: [n + 1] positions in `data`.
+
+    Raises:
+        TokenizerError: ids 0..255 are not each byte once, or a token does not end in two parts.
+    """
+
 @final
 class Encoder:
     """Turns documents into token ids: 0..255 are bytes, 256 + k is merge k."""
@@ -251,18 +267,22 @@ class Encoder:
         merges: NDArray[np.uint32],
         *,
         gaps: Literal["spans", "error"] = "spans",
+        byte_order: bytes | None = None,
         span_table: SpanTable | None = None,
         cache_bytes: int = 33_554_432,
     ) -> Self:
         """Build the tables for merges of shape `(m, 2)`; with a span table ids are found sooner.
+
+        Id i < 256 is `byte_order[i]`, or byte i; `merges` name ids so, too.
 
         Each thread remembers the ids of spans in up to about `cache_bytes`; as many threads'
         memories as there are cores are kept from call to call.
 
         Raises:
             PatternError: `pattern` is not a regular expression the core can compile.
-            TokenizerError: A merge names an id that does not exist yet, or a pair comes twice; the
-                span table is not for a vocabulary of this size.
+            TokenizerError: A merge names an id that does not exist yet, or a pair comes twice;
+                `byte_order` is not each byte once; the span table is not for a vocabulary of this
+                size.
         """
 
     def span_table_file(
@@ -409,11 +429,20 @@ class Dialect:
 class Decoder:
     """Turns token ids into bytes: 0..255 are bytes, 256 + k is merge k; special tokens by name."""
 
-    def __new__(cls, merges: NDArray[np.uint32], special_tokens: Sequence[tuple[int, str]]) -> Self:
+    def __new__(
+        cls,
+        merges: NDArray[np.uint32],
+        special_tokens: Sequence[tuple[int, str]],
+        *,
+        byte_order: bytes | None = None,
+    ) -> Self:
         """Build the table of spellings for merges of shape `(m, 2)` and (id, name) pairs.
 
+        Id i < 256 is `byte_order[i]`, or byte i; `merges` name ids so, too.
+
         Raises:
-            TokenizerError: A merge names an id that does not exist yet, or the bytes are too many.
+            TokenizerError: A merge names an id that does not exist yet, or the bytes are too many;
+                `byte_order` is not each byte once.
         """
 
     def decode(self, ids: NDArray[np.uint16] | NDArray[np.uint32]) -> bytes:

@@ -275,7 +275,8 @@ def test_a_pickle_in_the_tokenizers_folder_is_never_loaded(out, tmp_path):
     assert len(verify_output(Folder(str(out))).problems) >= 3
     read_all(out)
     Tokenizer.load(out / "tokenizer", span_table=False)
-    (out / "tokenizer" / "tokenizer.txt").unlink()
-    with pytest.raises(TokenizerError, match="pickle can run code"):
+    for name in ("tokenizer.txt", "tokenizer.json"):
+        (out / "tokenizer" / name).unlink()
+    with pytest.raises(TokenizerError, match=r"not admitted.*nothing in it is executed"):
         Tokenizer.load(out / "tokenizer", span_table=False)
     assert not mark.exists()

@@ -108,7 +108,8 @@ def test_a_pattern_comes_back_exactly(pattern):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b"tokenizer 1", b"tokenizer 2", "line 1: expected 'nanotok-tokenizer 1', found"),
+        (b"tokenizer 1", b"tokenizer 3", "line 1: expected 'nanotok-tokenizer 1' or 'nanotok-"),
+        (b"tokenizer 1", b"tokenizer 2", "line 4: expected 'bytes ...', found 'special_tokens'"),
         (b"unicode 16.0.0\n", b"", "line 2: expected 'unicode ...', found 'pattern"),
         (b"16.0.0", b"sixteen", "f: 'sixteen' is no Unicode version"),
         (b'"\\\\w+', b"\\\\w+", "line 3: expected a JSON string: "),
@@ -261,10 +262,28 @@ def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
     assert _core.Encoder(model.pattern, model.merge_array).duplicate_tokens() == []
 
 
-def test_special_tokens_with_unused_ids_between_are_refused(tmp_path):
-    with pytest.raises(TokenizerError, match="leave ids between 258 and 260 unused"):
+def test_where_special_tokens_leave_ids_unused_tokenizer_json_is_left_out(tmp_path, caplog):
+    own = Tokenizer(SMALL)
+    own.save(tmp_path)
+    written = [name for name in FILES if name != "tokenizer.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
+    assert "left out tokenizer.json" in caplog.text
+    assert Tokenizer.load(tmp_path) == own
+    assert folder.differing_files(SMALL, tmp_path) == []
+    with (tmp_path / "tokenizer.pkl").open("rb") as file:
+        assert pickle.load(file).n_vocab == own.get_vocab_size()
+
+
+def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    assert "tokenizer.json" in folder.differing_files(SMALL, tmp_path)
+    Tokenizer(SMALL).save(tmp_path)
+    assert not (tmp_path / "tokenizer.json").exists()
+    (tmp_path / "tokenizer.txt").unlink()
+    (tmp_path / "tokenizer.json").write_bytes(b"{}")
+    with pytest.raises(TokenizerError, match=r"holds tokenizer\.json, which cannot say the ids"):
         Tokenizer(SMALL).save(tmp_path)
-    assert not list(tmp_path.iterdir())
+    assert (tmp_path / "tokenizer.json").read_bytes() == b"{}"
 
 
 def test_an_unused_id_decodes_to_nothing_known():
@@ -383,11 +402,11 @@ def test_get_token_bytes_gives_a_tensor_on_the_device(tokenizer, tmp_path, monke
 
 
 def test_a_folder_without_a_tokenizer_says_what_to_do(tmp_path):
-    with pytest.raises(TokenizerError, match=r"tokenizer\.txt is missing.*NANOCHAT_BASE_DIR"):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.txt, .* are missing.*NANOCHAT_BASE_DIR"):
         Tokenizer.load(tmp_path)
 
 
-def test_a_foreign_pickle_is_not_read(tmp_path):
-    (tmp_path / "tokenizer.pkl").write_bytes(b"never read")
-    with pytest.raises(TokenizerError, match="a pickle can run code"):
+def test_a_foreign_pickle_is_read_and_never_run(tmp_path):
+    (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(print))
+    with pytest.raises(TokenizerError, match="'builtins print', which is not admitted"):
         Tokenizer.load(tmp_path)

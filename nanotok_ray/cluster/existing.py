@@ -9,7 +9,7 @@ from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
 from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer, open_tokenizer
 
 FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in use"
 
@@ -67,6 +67,10 @@ def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
 
 
 def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
-    """Load the tokenizer of a folder, with the special tokens that a recipe adds to it."""
+    """Load the tokenizer of a folder or a file, with the special tokens that a recipe adds to it.
+
+    Raises:
+        TokenizerError, PatternError: as `open_tokenizer`.
+    """
     own = recipe.tokenizer
-    return Tokenizer.load(folder, span_table=own.uses_span_table).extended(own.extend)
+    return open_tokenizer(folder, span_table=own.uses_span_table).extended(own.extend)

@@ -1,9 +1,10 @@
 """The tokenizer: pattern, merges and special tokens; encodes, decodes, renders; a folder on disk.
 
 model: the value. rendering: conversations and documents with images. readable: its own file, which
-names it. nanochat_files, tiktoken_file, huggingface_file: the files of others. training: from
-texts. folder: all files together. expected: as a worker loads it. span_table: ids of frequent
-spans, worked out once for all who load it. frequent_spans: which those are.
+names it. nanochat_files, tiktoken_file, huggingface_file: the files of others. foreign: reads them.
+training: from texts. folder: all files together. opened: any of them, by its path. expected: as a
+worker loads it. span_table: ids of frequent spans, worked out once for all who load it.
+frequent_spans: which those are.
 """
 
 from nanotok_ray.patterns import SPLIT_PATTERN
@@ -12,6 +13,7 @@ from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
 from nanotok_ray.tokenizer.expected import expected_tokenizer
 from nanotok_ray.tokenizer.folder import FILE_NAMES, READABLE_NAME, differing_files
 from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.opened import open_tokenizer
 from nanotok_ray.tokenizer.span_table import (
     SPAN_TABLE_NAME,
     copy_span_table,
@@ -37,5 +39,6 @@ __all__ = [
     "get_tokenizer",
     "make_model",
     "open_span_table",
+    "open_tokenizer",
     "write_span_table",
 ]

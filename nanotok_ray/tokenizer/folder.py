@@ -1,14 +1,18 @@
 """A tokenizer's folder: the readable file, nanochat's two, `.tiktoken` and tokenizer.json.
 
-Each file is written whole or not at all, the readable one last: it alone is read back, so a folder
-that has it is complete. The folder may be a path or a URL.
+Each file is written whole or not at all, the readable one last: it is the one that is read back, so
+a folder that has it is complete. In one that others wrote, tokenizer.json or tokenizer.pkl is read.
+The folder may be a path or a URL.
 """
 
+import logging
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.foreign import MAX_FILE_BYTES, from_huggingface_file, from_pickle
 from nanotok_ray.tokenizer.huggingface_config import to_huggingface_config
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
@@ -37,34 +41,79 @@ _WRITERS = {
 FILE_NAMES = tuple(_WRITERS)
 """Every file of the folder, in the order in which they are written."""
 
+_OF_HUGGING_FACE = (".json", ".jinja")
+
+MAX_UNUSED_IDS = 1 << 20
+"""Ids below the highest that stand for nothing: cl100k has 16."""
+
+_READERS: dict[str, Callable[..., Model]] = {
+    READABLE_NAME: from_readable,
+    "tokenizer.json": from_huggingface_file,
+    _PICKLE: from_pickle,
+}
+"""What is read of a folder: the first that is there."""
+
+_log = logging.getLogger(__name__)
+
 
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write all files; nothing is written if one of them cannot hold the tokenizer.
 
-    A span table of another tokenizer is removed first, one of this very tokenizer stays.
+    Those of Hugging Face are left out, and named in the log, if special tokens leave ids unused. A
+    span table of another tokenizer is removed first, one of this very tokenizer stays.
 
     Raises:
-        TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+        TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids unused,
+            or a file that is left out is there and not of a tokenizer that was saved here.
     """
-    _check_dense(model)
-    contents = {name: write(model) for name, write in _WRITERS.items()}
+    _check_unused(model)
     target = Folder(os.fspath(folder))
+    left_out = left_out_files(model)
+    contents = {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
+    _remove_left_out(left_out, target)
     remove_foreign_span_table(target, sha256=sha256_of(model))
     for name, data in contents.items():
         target.write_whole(name, data)
 
 
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
-    """Give the names of the files that are missing or are not what `save_model` writes.
+    """Give the names of the files that are not as `save_model` leaves them, missing or there.
 
     Of no file is more read than it should have.
 
     Raises:
         TokenizerError: `save_model` cannot write this model.
     """
-    _check_dense(model)
+    _check_unused(model)
     target = Folder(os.fspath(folder))
-    return [name for name, write in _WRITERS.items() if not _holds(target, name, write(model))]
+    left_out = left_out_files(model)
+    return [
+        name
+        for name, write in _WRITERS.items()
+        if (target.exists(name) if name in left_out else not _holds(target, name, write(model)))
+    ]
+
+
+def left_out_files(model: Model) -> list[str]:
+    """Give the names of the files that `save_model` does not write for this model.
+
+    Hugging Face numbers special tokens without gaps: it would give others than the model's ids.
+    """
+    return [name for name in _WRITERS if name.endswith(_OF_HUGGING_FACE) and model.num_unused_ids]
+
+
+def _remove_left_out(names: Sequence[str], target: Folder) -> None:
+    """Remove what an earlier tokenizer left, if it was saved here: else it is somebody's own."""
+    there = [name for name in names if target.exists(name)]
+    if there and not target.exists(READABLE_NAME):
+        raise TokenizerError(
+            f"{target.url} holds {', '.join(there)}, which cannot say the ids of this tokenizer "
+            "and would stand beside its files: save it into a folder of its own"
+        )
+    for name in there:
+        target.remove(name)
+    if names:
+        _log.warning("left out %s: special tokens leave ids unused", ", ".join(names))
 
 
 def _holds(folder: Folder, name: str, data: bytes) -> bool:
@@ -74,44 +123,50 @@ def _holds(folder: Folder, name: str, data: bytes) -> bool:
         return False
 
 
-def _check_dense(model: Model) -> None:
-    """Refuse ids that nothing stands for: some files have an entry for each, up to the highest.
+def _check_unused(model: Model) -> None:
+    """Refuse too many ids that nothing stands for: token_bytes.pt has an entry for each.
 
     Raises:
-        TokenizerError: special tokens leave ids unused.
+        TokenizerError: special tokens leave so many unused.
     """
-    expected = len(model.tokens) + len(model.special_tokens)
-    if model.num_ids != expected:
+    if model.num_unused_ids > MAX_UNUSED_IDS:
         raise TokenizerError(
-            f"special tokens leave ids between {len(model.tokens)} and {model.num_ids - 1} unused: "
-            "tokenizer.json numbers them without gaps"
+            f"special tokens leave {model.num_unused_ids:,} ids between {len(model.tokens)} and "
+            f"{model.num_ids - 1} unused: at most {MAX_UNUSED_IDS:,} can be saved, as some files "
+            "have an entry for each"
         )
 
 
 def load_model(folder: str | os.PathLike[str]) -> Model:
-    """Read the readable file.
+    """Read the readable file, else tokenizer.json or tokenizer.pkl of another tool.
 
     Raises:
-        TokenizerError: There is none, or it is damaged; the message says what to do.
+        TokenizerError: There is none, it is damaged, or it is not byte-level BPE; the message says
+            what to do.
     """
     source = Folder(os.fspath(folder))
-    size = source.size(READABLE_NAME)
-    if size is not None:
-        name = source.join(READABLE_NAME)
-        if size > MAX_READABLE_BYTES:
-            raise TokenizerError(
-                f"{name} has {size:,} bytes, more than {MAX_READABLE_BYTES:,} are refused"
-            )
-        return from_readable(source.read_bytes(READABLE_NAME), name=name)
-    if source.exists(_PICKLE):
-        raise TokenizerError(
-            f"{folder} holds {_PICKLE} but no {READABLE_NAME}: nanotok_ray did not save it, and a "
-            "pickle can run code, so it is not read; learn the tokenizer again with nanotok_ray"
-        )
+    for name, read in _READERS.items():
+        size = source.size(name)
+        if size is not None:
+            return read(checked_bytes(source, name, size=size), name=source.join(name))
     raise TokenizerError(
-        f"no tokenizer in {folder} ({READABLE_NAME} is missing): learn one and save it there, or "
-        "set NANOCHAT_BASE_DIR to the folder above the one that holds it"
+        f"no tokenizer in {folder} ({', '.join(_READERS)} are missing): learn one and save it "
+        "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it"
     )
+
+
+def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
+    """Read a file of a tokenizer that has so many bytes, unless they are too many.
+
+    Raises:
+        TokenizerError: They are.
+    """
+    limit = MAX_READABLE_BYTES if name == READABLE_NAME else MAX_FILE_BYTES
+    if size > limit:
+        raise TokenizerError(
+            f"{folder.join(name)} has {size:,} bytes, more than {limit:,} are refused"
+        )
+    return folder.read_bytes(name)
 
 
 def default_folder() -> str:

@@ -1,7 +1,8 @@
 """What a tokenizer is, as a value: pattern, merges and special tokens.
 
-Ids 0..255 are the bytes, 256 + k is merge k, special tokens have ids of their own above. Checks
-itself when it is made, so that everything else may rely on it. Knows no files and encodes nothing.
+Ids 0..255 are the bytes, in order or as another tokenizer numbers them, 256 + k is merge k, special
+tokens have ids of their own above. Checks itself when it is made, so that everything else may rely
+on it. Knows no files and encodes nothing.
 """
 
 import re
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from nanotok_ray.errors import TokenizerError
 
 NUM_BYTES = 256
+IN_ORDER = bytes(range(NUM_BYTES))
+"""The bytes of ids 0..255 in all that is learned here."""
 MAX_ID = 2**31 - 1
 """Foreign formats hold ids as int32."""
 MAX_VOCABULARY_BYTES = 2**28
@@ -42,6 +45,8 @@ class Model:
     """The pair of each merge, in order of priority."""
     special_tokens: Mapping[str, int] = field(hash=False)
     """Id of each special token by name, in order of ids."""
+    byte_order: bytes = field(default=IN_ORDER, repr=False)
+    """The bytes of ids 0..255: a tokenizer from elsewhere may number them in another way."""
     tokens: tuple[bytes, ...] = field(init=False, repr=False, compare=False)
     """The bytes of every id that is not a special token."""
 
@@ -49,10 +54,11 @@ class Model:
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.unicode_version, re.ASCII):
             raise TokenizerError(f"{self.unicode_version!r} is no Unicode version like '16.0.0'")
         _check_text(self.pattern, what="the pattern")
+        _check_byte_order(self.byte_order)
         _check_merges(self.merges)
         _check_special_tokens(self.special_tokens, lowest=NUM_BYTES + len(self.merges))
         object.__setattr__(self, "special_tokens", dict(self.special_tokens))
-        object.__setattr__(self, "tokens", _tokens(self.merges))
+        object.__setattr__(self, "tokens", _tokens(self.merges, self.byte_order))
 
     @property
     def num_ids(self) -> int:
@@ -73,6 +79,16 @@ class Model:
     def merge_array(self) -> NDArray[np.uint32]:
         """The merges as the core takes them, of shape (m, 2)."""
         return np.array(self.merges, dtype=np.uint32).reshape(len(self.merges), 2)
+
+    @property
+    def core_byte_order(self) -> bytes | None:
+        """The byte order as the core takes it: None if ids 0..255 are the bytes in order."""
+        return None if self.byte_order == IN_ORDER else self.byte_order
+
+    @property
+    def num_unused_ids(self) -> int:
+        """How many ids below the highest stand for nothing."""
+        return self.num_ids - len(self.tokens) - len(self.special_tokens)
 
     def truncated(self, vocab_size: int) -> "Model":
         r"""Give the model of the first merges; special tokens keep their order and follow them.
@@ -103,6 +119,7 @@ class Model:
             unicode_version=self.unicode_version,
             merges=self.merges[:num_merges],
             special_tokens=number_special_tokens([*self.special_tokens], num_merges=num_merges),
+            byte_order=self.byte_order,
         )
 
     def extended(self, names: Sequence[str]) -> "Model":
@@ -174,6 +191,14 @@ def _check_text(text: str, *, what: str) -> None:
         raise TokenizerError(f"{what} {text!r} holds a lone surrogate") from error
 
 
+def _check_byte_order(byte_order: bytes) -> None:
+    if len(byte_order) != NUM_BYTES or len(set(byte_order)) != NUM_BYTES:
+        raise TokenizerError(
+            f"ids 0 to {NUM_BYTES - 1} must be each byte once: the byte order has "
+            f"{len(byte_order)} bytes, {len(set(byte_order))} of them different"
+        )
+
+
 def _check_merges(merges: Sequence[tuple[int, int]]) -> None:
     seen: dict[tuple[int, int], int] = {}
     for number, pair in enumerate(merges):
@@ -201,8 +226,8 @@ def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> 
             )
 
 
-def _tokens(merges: Sequence[tuple[int, int]]) -> tuple[bytes, ...]:
-    tokens = [bytes([value]) for value in range(NUM_BYTES)]
+def _tokens(merges: Sequence[tuple[int, int]], byte_order: bytes) -> tuple[bytes, ...]:
+    tokens = [bytes([value]) for value in byte_order]
     total = NUM_BYTES
     for number, (left, right) in enumerate(merges):
         total += len(tokens[left]) + len(tokens[right])

@@ -1,24 +1,86 @@
-"""A tokenizer from wherever it lies.
+"""Any tokenizer by its path or URL: a folder or a file of ours, nanochat, tiktoken, Hugging Face.
 
-Takes a folder; gives the tokenizer.
+A folder is opened as `Tokenizer.load` does; a file by how its name ends. Only a `.tiktoken` file
+takes a pattern and special tokens, as it lacks both.
 """
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.patterns import PATTERNS, resolve_pattern
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.folder import checked_bytes
+from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.readable import from_readable
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
+
+SpecialTokens = Sequence[str] | Mapping[str, int]
+
+_RANKS = ".tiktoken"
+_WHOLE = {".txt": from_readable, ".json": from_huggingface_file, ".pkl": from_pickle}
 
 
 def open_tokenizer(
     spec: str | os.PathLike[str],
     *,
-    pattern: str | None = None,  # noqa: ARG001
-    special_tokens: Sequence[str] | Mapping[str, int] | None = None,  # noqa: ARG001
+    pattern: str | None = None,
+    special_tokens: SpecialTokens | None = None,
     span_table: bool = True,
 ) -> Tokenizer:
-    """Open a folder.
+    """Open the tokenizer that `spec` names.
+
+    Args:
+        spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
+            is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken.
+        pattern: of a .tiktoken file: a name of `nanotok_ray.patterns.PATTERNS`, or an expression.
+        special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
+        span_table: map the span table of a folder, if it has one.
 
     Raises:
-        TokenizerError: There is none.
+        TokenizerError: There is none, or it is damaged, or not byte-level BPE, or lacks a pattern,
+            or has its own; the message says what to do.
+        PatternError: The pattern is unknown or cannot be compiled here.
     """
-    return Tokenizer.load(spec, span_table=span_table)
+    path = os.fspath(spec)
+    ending = Path(path).suffix
+    if ending == _RANKS:
+        return Tokenizer(_ranks_model(path, pattern, special_tokens))
+    _check_given(path, pattern=pattern, special_tokens=special_tokens)
+    if ending in _WHOLE and not Path(path).is_dir():
+        return Tokenizer(_WHOLE[ending](_bytes_of(path), name=path))
+    return Tokenizer.load(path, span_table=span_table)
+
+
+def _ranks_model(path: str, pattern: str | None, special_tokens: SpecialTokens | None) -> Model:
+    if pattern is None:
+        raise TokenizerError(
+            f"{path} holds ranks and no pattern, without which texts cannot be cut: open it with "
+            f"open_tokenizer(..., pattern=...), {', '.join(PATTERNS)} or a regular expression, and "
+            "its special tokens; where no pattern can be given, save that tokenizer into a folder "
+            "and name the folder"
+        )
+    pattern = resolve_pattern(pattern)
+    return from_rank_file(
+        _bytes_of(path), pattern=pattern, special_tokens=special_tokens or (), name=path
+    )
+
+
+def _check_given(path: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise TokenizerError(
+                f"{name} is given, but {path} says its own: only a {_RANKS} file lacks it; more "
+                "special tokens come with Tokenizer.extended"
+            )
+
+
+def _bytes_of(path: str) -> bytes:
+    folder, name = os.path.split(path)
+    source = Folder(folder or ".")
+    size = source.size(name)
+    if size is None:
+        raise TokenizerError(f"there is no file {path}")
+    return checked_bytes(source, name, size=size)

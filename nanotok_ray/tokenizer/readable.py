@@ -11,6 +11,9 @@ r"""The readable tokenizer file: all of a tokenizer as lines of ASCII.
     116 104
     ...
 
+Where ids 0..255 are not the bytes in order, the first line is `nanotok-tokenizer 2` and below the
+pattern comes `bytes`, a space, and the bytes of these ids as 512 hexadecimal digits.
+
 Pattern and names are JSON strings with every non-ASCII character escaped; special tokens come in
 order of ids; a merge is `left right`, its position its priority; every line ends with \n. One
 tokenizer has exactly one such file, and the sha256 of its bytes names the tokenizer everywhere.
@@ -21,9 +24,10 @@ import hashlib
 import json
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.model import IN_ORDER, Model
 
 FIRST_LINE = "nanotok-tokenizer 1"
+FIRST_LINE_WITH_BYTES = "nanotok-tokenizer 2"
 
 MAX_READABLE_BYTES = 64 << 20
 """About five million merges; a file is held with all its lines while it is read."""
@@ -31,10 +35,12 @@ MAX_READABLE_BYTES = 64 << 20
 
 def to_readable(model: Model) -> bytes:
     """Give the file of a model."""
+    in_order = model.byte_order == IN_ORDER
     lines = [
-        FIRST_LINE,
+        FIRST_LINE if in_order else FIRST_LINE_WITH_BYTES,
         f"unicode {model.unicode_version}",
         f"pattern {json.dumps(model.pattern)}",
+        *([] if in_order else [f"bytes {model.byte_order.hex()}"]),
         f"special_tokens {len(model.special_tokens)}",
         *(f"{number} {json.dumps(name)}" for name, number in model.special_tokens.items()),
         f"merges {len(model.merges)}",
@@ -55,9 +61,12 @@ def from_readable(data: bytes, *, name: str) -> Model:
         TokenizerError: They are not; the message names the file and the line.
     """
     lines = _Lines(data, name=name)
-    lines.expect(FIRST_LINE)
+    first_line = lines.expect(FIRST_LINE, FIRST_LINE_WITH_BYTES)
     unicode_version = lines.value_of("unicode")
     pattern = lines.text(lines.value_of("pattern"))
+    byte_order = IN_ORDER
+    if first_line == FIRST_LINE_WITH_BYTES:
+        byte_order = lines.hexadecimal(lines.value_of("bytes"))
     special_tokens: dict[str, int] = {}
     for _ in range(lines.number(lines.value_of("special_tokens"))):
         number, _, text = lines.next().partition(" ")
@@ -72,6 +81,7 @@ def from_readable(data: bytes, *, name: str) -> Model:
             unicode_version=unicode_version,
             merges=tuple(merges),
             special_tokens=special_tokens,
+            byte_order=byte_order,
         )
     except TokenizerError as error:
         raise TokenizerError(f"{name}: {error}") from error
@@ -98,11 +108,12 @@ class _Lines:
         except UnicodeDecodeError as error:
             raise self._error("not ASCII") from error
 
-    def expect(self, line: str) -> None:
-        """Read a line that must be this one."""
+    def expect(self, *lines: str) -> str:
+        """Read a line that must be one of these."""
         found = self.next()
-        if found != line:
-            raise self._error(f"expected {line!r}, found {found[:80]!r}")
+        if found not in lines:
+            raise self._error(f"expected {' or '.join(map(repr, lines))}, found {found[:80]!r}")
+        return found
 
     def value_of(self, key: str) -> str:
         """Read a line of the form `key value`."""
@@ -116,6 +127,13 @@ class _Lines:
         if not (text.isdecimal() and len(text) <= len(str(2**32))):
             raise self._error(f"expected a number, found {text[:80]!r}")
         return int(text)
+
+    def hexadecimal(self, text: str) -> bytes:
+        """Read bytes in the current line."""
+        try:
+            return bytes.fromhex(text)
+        except ValueError as error:
+            raise self._error(f"expected hexadecimal digits, found {text[:80]!r}") from error
 
     def text(self, text: str) -> str:
         """Read a JSON string in the current line."""

@@ -33,7 +33,7 @@ def write_span_table(model: Model, spans: Documents, folder: str | os.PathLike[s
     Left out are spans of over 255 bytes, and those of up to 15 bytes with over 7 ids (3 if the ids
     do not fit 16 bits). The same spans in the same order give the same bytes.
     """
-    encoder = _core.Encoder(model.pattern, model.merge_array)
+    encoder = _core.Encoder(model.pattern, model.merge_array, byte_order=model.core_byte_order)
     tokenizer = bytes.fromhex(sha256_of(model))
     data = encoder.span_table_file(spans.data, spans.offsets, tokenizer)
     with Folder(os.fspath(folder)).create(SPAN_TABLE_NAME) as file:

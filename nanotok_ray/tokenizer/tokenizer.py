@@ -24,6 +24,7 @@ from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.rendering import BatchRenderer
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
+from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
@@ -80,7 +81,11 @@ class Tokenizer(Rendering):
         self._span_table = span_table
         self._cache_bytes = cache_bytes
         self._encoder = _core.Encoder(
-            model.pattern, model.merge_array, span_table=span_table, cache_bytes=cache_bytes
+            model.pattern,
+            model.merge_array,
+            byte_order=model.core_byte_order,
+            span_table=span_table,
+            cache_bytes=cache_bytes,
         )
 
     @classmethod
@@ -125,13 +130,17 @@ class Tokenizer(Rendering):
     ) -> Self:
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
+        Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
+        read (nothing in a pickle is executed); `nanotok_ray.tokenizer.open_tokenizer` reads more.
+
         If there is a span table it is mapped, that of a remote folder from a copy on this node;
         the ids are the same without. `span_table=False` or the environment variable
         NANOTOK_SPAN_TABLE=off leaves it alone. `cache_bytes`: as for the class.
 
         Raises:
             TokenizerError: There is none, or it or its span table is damaged, or the span table is
-                another tokenizer's; the message says what to do.
+                another tokenizer's, or it is not byte-level BPE; the message says what to do.
+            PatternError: The pattern of a tokenizer from elsewhere cannot be compiled here.
         """
         model = load_model(folder)
         table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
@@ -139,14 +148,33 @@ class Tokenizer(Rendering):
 
     from_directory = load
 
+    @classmethod
+    def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> Self:
+        """Take over a `tiktoken.Encoding`: texts get the ids that its `encode_ordinary` gives.
+
+        Text that its pattern does not match is dropped there, and kept here.
+
+        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
+        >>> Tokenizer.from_tiktoken(tokenizer.to_tiktoken()) == tokenizer
+        True
+
+        Raises:
+            TokenizerError: It is no tiktoken encoding, or one whose ids of text do not begin with
+                the 256 bytes, have holes, or cannot all be reached by merging.
+            PatternError: Its pattern cannot be compiled here.
+        """
+        return cls(from_encoding(encoding), cache_bytes=cache_bytes)
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write tokenizer.txt, tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json.
 
-        No span table is written; one that lies there stays if it is this tokenizer's, else it is
+        If special tokens leave ids unused, tokenizer.json, which cannot say so, is left out. No
+        span table is written; one that lies there stays if it is this tokenizer's, else it is
         removed.
 
         Raises:
-            TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+            TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids
+                unused, or a tokenizer.json of somebody else stands where none can be written.
         """
         save_model(self.model, folder)
 
@@ -506,7 +534,7 @@ class Tokenizer(Rendering):
     def _decoder(self) -> _core.Decoder:
         """The table of spellings; made only where many ids are decoded."""
         names = [(number, name) for name, number in self.model.special_tokens.items()]
-        return _core.Decoder(self.model.merge_array, names)
+        return _core.Decoder(self.model.merge_array, names, byte_order=self.model.core_byte_order)
 
     @cached_property
     def _strict_encoder(self) -> _core.Encoder:
@@ -515,6 +543,7 @@ class Tokenizer(Rendering):
             self.model.pattern,
             self.model.merge_array,
             gaps="error",
+            byte_order=self.model.core_byte_order,
             span_table=self._span_table,
             cache_bytes=self._cache_bytes,
         )

@@ -1,6 +1,6 @@
 //! Numpy arrays as slices, and vectors as numpy arrays.
 
-use nanotok_bpe::{Documents, GapRule, Merge, Splitter};
+use nanotok_bpe::{ByteOrder, Documents, GapRule, Merge, Splitter};
 use numpy::{
     Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyUntypedArrayMethods,
@@ -37,6 +37,11 @@ pub(crate) fn merges(array: &PyReadonlyArray2<'_, u32>) -> PyResult<Vec<Merge>> 
         bad_argument(format!("merges must be a C-contiguous (m, 2) array, not {:?}", array.shape()))
     })?;
     Ok(rows.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
+/// The order of the bytes of ids 0 to 255, if one is given.
+pub(crate) fn byte_order(bytes: Option<&[u8]>) -> PyResult<Option<ByteOrder>> {
+    bytes.map(ByteOrder::new).transpose().map_err(|error| to_python(&error))
 }
 
 /// Merges as an array of shape (m, 2).

@@ -5,7 +5,7 @@ use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrays::{Array, merges, slice};
+use crate::arrays::{Array, byte_order, merges, slice};
 use crate::errors::to_python;
 
 /// Ids of either width.
@@ -15,22 +15,29 @@ enum Ids<'py> {
     Wide(PyReadonlyArray1<'py, u32>),
 }
 
-/// Turns token ids into bytes: 0..255 are bytes, 256 + k is merge k, special tokens are their names.
+/// Turns token ids into bytes: 0..255 are bytes, in `byte_order`, 256 + k is merge k, special tokens are
+/// their names.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Decoder(nanotok_bpe::Decoder);
 
 #[pymethods]
 impl Decoder {
     #[new]
+    #[pyo3(signature = (merges, special_tokens, *, byte_order = None))]
     fn new(
         py: Python<'_>,
         merges: PyReadonlyArray2<'_, u32>,
         special_tokens: Vec<(u32, String)>,
+        byte_order: Option<&[u8]>,
     ) -> PyResult<Self> {
-        let merges = self::merges(&merges)?;
+        let (merges, order) = (self::merges(&merges)?, self::byte_order(byte_order)?);
         let names: Vec<(u32, &str)> =
             special_tokens.iter().map(|(id, name)| (*id, name.as_str())).collect();
-        py.detach(|| nanotok_bpe::Decoder::new(&Vocabulary::new(&merges)?, &names))
+        let vocabulary = || match order {
+            Some(order) => Vocabulary::ordered(&merges, &order),
+            None => Vocabulary::new(&merges),
+        };
+        py.detach(|| nanotok_bpe::Decoder::new(&vocabulary()?, &names))
             .map(Self)
             .map_err(|error| to_python(&error))
     }

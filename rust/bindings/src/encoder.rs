@@ -5,32 +5,36 @@ use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::arrays::{Array, documents, merges, splitter};
+use crate::arrays::{Array, byte_order, documents, merges, splitter};
 use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::to_python;
 use crate::span_table::{SpanTable, sha256};
 
-/// Turns documents into token ids: 0..255 are bytes, 256 + k is merge k.
+/// Turns documents into token ids: 0..255 are bytes, in `byte_order`, 256 + k is merge k.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Encoder(nanotok_bpe::Encoder);
 
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", span_table = None, cache_bytes = 33_554_432))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, span_table = None, cache_bytes = 33_554_432))]
     fn new(
         py: Python<'_>,
         pattern: &str,
         merges: PyReadonlyArray2<'_, u32>,
         gaps: &str,
+        byte_order: Option<&[u8]>,
         span_table: Option<&SpanTable>,
         cache_bytes: usize,
     ) -> PyResult<Self> {
         let splitter = splitter(py, pattern, gaps)?;
-        let merges = self::merges(&merges)?;
+        let (merges, order) = (self::merges(&merges)?, self::byte_order(byte_order)?);
         let table = span_table.map(|table| table.0.clone());
         let encoder = py.detach(|| {
-            let encoder = nanotok_bpe::Encoder::new(splitter, &merges)?;
+            let encoder = match order {
+                Some(order) => nanotok_bpe::Encoder::ordered(splitter, &merges, order)?,
+                None => nanotok_bpe::Encoder::new(splitter, &merges)?,
+            };
             let encoder = encoder.with_cache_bytes(cache_bytes);
             match table {
                 Some(table) => encoder.with_table(table),

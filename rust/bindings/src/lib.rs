@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use super::hash::{count_occurrences, hash_documents, hash64};
     #[pymodule_export]
-    use super::merges::learn;
+    use super::merges::{learn, merges_of_tokens};
     #[pymodule_export]
     use super::span_table::SpanTable;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! `learn` for Python.
+//! `learn` and `merges_of_tokens` for Python.
 
 use std::ops::ControlFlow;
 
@@ -53,6 +53,19 @@ pub(crate) fn learn<'py>(
         learned.applied.into_pyarray(py),
         reason(learned.stop),
     ))
+}
+
+/// Return the bytes of ids 0 to 255 and the merges of a vocabulary, from the bytes of each id.
+#[pyfunction]
+pub(crate) fn merges_of_tokens<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyArray2<u32>>)> {
+    let tokens = documents(&data, &offsets)?;
+    let (order, merges) =
+        py.detach(|| nanotok_bpe::merges_of_tokens(tokens)).map_err(|error| to_python(&error))?;
+    Ok((PyBytes::new(py, order.bytes()), merges_array(py, &merges)?))
 }
 
 /// The stop reason as it stands in files and messages.

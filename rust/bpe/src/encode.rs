@@ -11,7 +11,7 @@ use crate::span_table::{self, Sha256, SpanTable};
 use crate::threads::in_threads;
 use crate::token_id::{Packing, TokenId};
 use crate::worker::{Source, Worker};
-use crate::{Documents, Error, Merge, Splitter, Vocabulary};
+use crate::{ByteOrder, Documents, Error, Merge, Splitter, Vocabulary};
 
 mod composed;
 
@@ -39,9 +39,21 @@ impl Encoder {
     ///
     /// A merge that names a later id, a pair that is merged twice, or tokens of over 1 GiB in all.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
-        let span_ids = SpanIds::new(merges)?;
+        Ok(Self::with_span_ids(splitter, SpanIds::new(merges)?))
+    }
+
+    /// The same for ids of which 0 to 255 are the bytes in the order `order`; `merges` name ids so, too.
+    ///
+    /// # Errors
+    ///
+    /// As `new`.
+    pub fn ordered(splitter: Splitter, merges: &[Merge], order: ByteOrder) -> Result<Self, Error> {
+        Ok(Self::with_span_ids(splitter, SpanIds::ordered(merges, order)?))
+    }
+
+    fn with_span_ids(splitter: Splitter, span_ids: SpanIds) -> Self {
         let (table, cache_bytes, idle) = (None, CACHE_BYTES, Mutex::default());
-        Ok(Self { splitter, span_ids, table, cache_bytes, idle })
+        Self { splitter, span_ids, table, cache_bytes, idle }
     }
 
     /// Remembers spans in about `bytes` a thread instead of [`CACHE_BYTES`]; a few kilobytes at least.

@@ -137,6 +137,22 @@ pub enum Error {
         /// Position of the first one.
         first: usize,
     },
+    /// The ids 0 to 255 do not stand for each byte once.
+    ByteOrder {
+        /// How many of them stand for one byte.
+        number: usize,
+        /// A byte that two stand for, if they are 256.
+        twice: Option<u8>,
+    },
+    /// The bytes of a token do not end in two parts when they are encoded with the tokens before it.
+    UnreachableToken {
+        /// Its id.
+        token: usize,
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// How many parts they end in.
+        parts: usize,
+    },
     /// The bytes of all ids together are too many.
     VocabularyTooLarge {
         /// Position of the merge that passes the limit.
@@ -213,6 +229,8 @@ impl fmt::Display for Error {
             | Self::RepeatedMerge { .. }
             | Self::VocabularyTooLarge { .. }
             | Self::TooManyTokens { .. }
+            | Self::ByteOrder { .. }
+            | Self::UnreachableToken { .. }
             | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
             Self::SpanTable { reason } => write!(f, "the span table cannot be used: {reason}"),
             Self::SpellingsTooLarge => f.write_str("the bytes of all ids pass 4 GiB"),
@@ -283,10 +301,8 @@ impl Error {
                 write!(f, "the count of a span would pass 2**64 - 1 ({})", u64::MAX)
             }
             Self::SpanSumOverflow { span } => {
-                let shown = span[..span.len().min(SHOWN_BYTES)].escape_ascii();
-                let more = if span.len() > SHOWN_BYTES { "..." } else { "" };
-                let limit = u64::MAX;
-                write!(f, "the count of span \"{shown}\"{more} would pass 2**64 - 1 ({limit})")
+                let (shown, limit) = (Shown(span), u64::MAX);
+                write!(f, "the count of span \"{shown}\" would pass 2**64 - 1 ({limit})")
             }
             Self::PairCountOverflow { left, right } => {
                 let limit = u64::MAX;
@@ -321,12 +337,34 @@ impl Error {
             Self::TooManyTokens { number, limit } => {
                 write!(f, "{number} token ids do not fit: the limit is {limit}, ask for wide ids")
             }
+            Self::ByteOrder { twice: Some(byte), .. } => {
+                write!(f, "ids 0 to 255 must be each byte once: 0x{byte:02x} comes twice")
+            }
+            Self::ByteOrder { number, .. } => {
+                write!(f, "ids 0 to 255 must be each byte once: there are {number} of 256")
+            }
+            Self::UnreachableToken { token, bytes, parts } => write!(
+                f,
+                "token {token}, \"{}\", cannot be reached: encoded with the tokens before it, its \
+                 bytes end in {parts} parts, not in two",
+                Shown(bytes)
+            ),
             Self::UnknownToken { id, row } => {
                 write!(f, "Invalid token for decoding: {id}")?;
                 row.map_or(Ok(()), |row| write!(f, ", in row {row}"))
             }
             _ => unreachable!("not an error about the vocabulary"),
         }
+    }
+}
+
+/// The first bytes of many.
+struct Shown<'b>(&'b [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0[..self.0.len().min(SHOWN_BYTES)].escape_ascii();
+        write!(f, "{shown}{}", if self.0.len() > SHOWN_BYTES { "..." } else { "" })
     }
 }
 

@@ -11,12 +11,15 @@
 //!   such runs up, [`RunSums`] with weights and range after range.
 //! * [`learn`] turns spans and their counts into merges.
 //! * [`Encoder`] turns documents into ids by those merges, [`Decoder`] ids into bytes or text.
+//! * [`merges_of_tokens`] finds the merges of a vocabulary from elsewhere; a [`ByteOrder`] says how it
+//!   numbers the bytes.
 //! * A [`Composition`] is documents of texts and special tokens, for [`Encoder::encode_composed`].
 
 #![deny(unsafe_code)]
 
 mod automaton;
 mod backtrack;
+mod byte_order;
 mod chunks;
 mod classes;
 mod composition;
@@ -41,6 +44,7 @@ mod merges;
 mod out;
 mod planes;
 mod prefixes;
+mod ranks;
 mod run_merge;
 mod run_sums;
 mod runs;
@@ -65,6 +69,7 @@ mod zeros;
 #[cfg(test)]
 mod naive;
 
+pub use byte_order::ByteOrder;
 pub use composition::{Composition, Part, Stretch};
 pub use counts::SpanCounts;
 pub use cpu::Level;
@@ -74,6 +79,7 @@ pub use encode::{CACHE_BYTES, Encoded, Encoder, Frame, Mark};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
 pub use merges::{Goal, Learned, Merge, Progress, Stop, learn};
+pub use ranks::merges_of_tokens;
 pub use run_sums::{RunSums, SpanTotals, merge_runs};
 pub use runs::{RunView, SortedRun};
 pub use span_table::{Sha256, SpanTable};

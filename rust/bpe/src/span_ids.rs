@@ -8,6 +8,8 @@
 //! each merge is the last step of encoding its own bytes with the merges before it, as learned merges
 //! are: neighbours whose joined bytes are token n were made by merges below n, within those bytes
 //! alone, so they are the pair of merge n.
+//!
+//! Here bytes are ids. Where a vocabulary numbers them in another way, they are renamed at the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +22,7 @@ use crate::cuts::Cuts;
 use crate::linked::Linked;
 use crate::merge_table::{MergeTable, NO_MERGE};
 use crate::sweep::{is_poor, merge_by_sweeps};
-use crate::{Error, Merge, Vocabulary, hash64};
+use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
 
 /// From this many bytes on a span is cut into parts: shorter ones are sooner scanned as they are.
 const LONG_SPAN: usize = 16;
@@ -39,6 +41,7 @@ pub(crate) struct SpanIds {
     merges: MergeTable,
     backtrack: Option<Backtrack>,
     cuts: Cuts,
+    byte_order: Option<ByteOrder>,
 }
 
 /// Memory that is used again for each span.
@@ -62,7 +65,15 @@ impl SpanIds {
         let merges = MergeTable::new(merges)?;
         let backtrack = Backtrack::new(&vocabulary, &merges);
         let cuts = Cuts::new(&vocabulary);
-        Ok(Self { whole: whole_spans(&vocabulary), vocabulary, merges, backtrack, cuts })
+        let (whole, byte_order) = (whole_spans(&vocabulary), None);
+        Ok(Self { vocabulary, whole, merges, backtrack, cuts, byte_order })
+    }
+
+    /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`.
+    pub(crate) fn ordered(merges: &[Merge], order: ByteOrder) -> Result<Self, Error> {
+        let own = Self::new(&order.of_bytes(merges))?;
+        let vocabulary = own.vocabulary.reordered(&order);
+        Ok(Self { vocabulary, byte_order: Some(order), ..own })
     }
 
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
@@ -80,6 +91,9 @@ impl SpanIds {
             self.merge_by_scan(ids, &mut room.merged);
         } else {
             self.encode_long(span, scratch);
+        }
+        if let Some(order) = &self.byte_order {
+            order.rename(&mut scratch.ids);
         }
         &scratch.ids
     }

@@ -1,9 +1,9 @@
-//! What each id stands for: 0 to 255 are the bytes, 256 + k is what merge k makes. Takes merges, gives
+//! What each id stands for: 0 to 255 are the bytes, in order or in another, 256 + k is what merge k makes. Takes merges, gives
 //! bytes of ids. Does not know patterns, and has no special tokens.
 
 use rustc_hash::FxHashMap;
 
-use crate::{Error, Merge};
+use crate::{ByteOrder, Error, Merge};
 
 /// Bytes of all ids together: far above any vocabulary that was learned, far below a machine's memory.
 /// Without a limit, n merges of the newest id with itself would ask for 2**n bytes.
@@ -42,6 +42,21 @@ impl Vocabulary {
             vocabulary.offsets.push(vocabulary.data.len());
         }
         Ok(vocabulary)
+    }
+
+    /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`.
+    ///
+    /// # Errors
+    ///
+    /// As `new`.
+    pub fn ordered(merges: &[Merge], order: &ByteOrder) -> Result<Self, Error> {
+        Ok(Self::new(&order.of_bytes(merges))?.reordered(order))
+    }
+
+    /// The same tokens, but with the bytes in the order `order`.
+    pub(crate) fn reordered(mut self, order: &ByteOrder) -> Self {
+        self.data[..256].copy_from_slice(order.bytes());
+        self
     }
 
     /// Number of ids.

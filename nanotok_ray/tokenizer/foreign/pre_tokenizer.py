@@ -1,0 +1,79 @@
+"""The split pattern in a tokenizer.json: what stands before BPE, if it is one pattern alone."""
+
+import re
+from typing import Any
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.patterns import PATTERNS
+
+_KNOWN = (
+    "read are ByteLevel (GPT-2's pattern), and Split by a Regex, Isolated, then ByteLevel without "
+    "use_regex"
+)
+
+_SPACES_AT_END = r"\s++$"
+"""After all white space the end of a line is that of the text."""
+
+_READ_OTHERWISE = re.compile(
+    r"(?<!\\)\{[\d,]+\}\+"  # repeated there, possessive here
+    r"|(?<![\\\[])[\^$]"  # ends of lines there, of the text here
+    r"|\(\?(?!i\)|i:)[a-z-]+[:)]"  # other flags than i
+    r"|\\[hHRXKGONZ]"
+)
+
+
+def pattern_of(pre_tokenizer: object, *, name: str) -> str:
+    """Give the pattern of the value of "pre_tokenizer".
+
+    Raises:
+        TokenizerError: It does anything else than cut a text by one pattern.
+    """
+    match _steps(pre_tokenizer):
+        case [{"type": "ByteLevel"} as last] if _uses_regex(last):
+            pattern = PATTERNS["r50k"]
+        case [{"type": "Split"} as first, {"type": "ByteLevel"} as last] if not _uses_regex(last):
+            pattern = _pattern_of_split(first, name=name)
+        case steps:
+            raise TokenizerError(f"{name}: its pre_tokenizer is {_shown(steps)}: {_KNOWN}")
+    if last.get("add_prefix_space", True) is not False:
+        raise TokenizerError(
+            f"{name}: its pre_tokenizer has add_prefix_space, which puts a space before each text: "
+            "ids of a text would not be those of its bytes"
+        )
+    return pattern
+
+
+def _check_reads_alike(pattern: str, *, name: str) -> None:
+    """Refuse what the regex engine of `tokenizers` (Oniguruma) reads otherwise than ours."""
+    found = _READ_OTHERWISE.search(pattern.replace(_SPACES_AT_END, ""))
+    if found:
+        raise TokenizerError(
+            f"{name}: its pattern has {found[0]!r}, which the regex engine of tokenizers reads in "
+            f"another way than ours, so that ids could differ: {pattern!r:.200}"
+        )
+
+
+def _steps(pre_tokenizer: object) -> list[Any]:
+    if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
+        steps = pre_tokenizer.get("pretokenizers")
+        return steps if isinstance(steps, list) else [steps]
+    return [pre_tokenizer]
+
+
+def _uses_regex(byte_level: dict[str, Any]) -> bool:
+    return byte_level.get("use_regex", True) is not False
+
+
+def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
+    match split:
+        case {"pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
+            if split.get("invert", False) is False:
+                _check_reads_alike(pattern, name=name)
+                return pattern
+    shown = {key: value for key, value in split.items() if key != "type"}
+    raise TokenizerError(f"{name}: its pre_tokenizer splits by {str(shown)[:200]}: {_KNOWN}")
+
+
+def _shown(steps: list[Any]) -> str:
+    types = [step.get("type") if isinstance(step, dict) else step for step in steps]
+    return f"{' then '.join(map(str, types))[:200]}"
