@@ -9,9 +9,13 @@ from typing import Any, Final
 from nanotok_ray.errors import ExportError
 from nanotok_ray.export.datatrove import Datatrove
 from nanotok_ray.export.layout import Layout
+from nanotok_ray.export.litdata import Litdata
+from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
 
-LAYOUTS: Final[dict[str, type[Layout]]] = {each.name: each for each in (Datatrove, Raw)}
+LAYOUTS: Final[dict[str, type[Layout]]] = {
+    each.name: each for each in (Datatrove, Litdata, Mds, Raw)
+}
 
 
 def parse_layout(text: str) -> Layout:
