@@ -4,7 +4,6 @@ pip install torch litdata==0.2.76 numpy
 """
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def check(place: Place, export: Path, tally: Tally) -> None:
     path = folder / "left-over.bin"
     found = np.fromfile(path, dtype=left.dtype) if path.exists() else left[:0]
     tally.compare("left over", place.name, np.array_equal(found, left) and len(left) < size)
-    before = sorted(os.listdir(folder))
+    before = sorted(folder.iterdir())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache:
         for kind, where in (("blocks", str(folder)), ("blocks from a cache", f"local:{folder}")):
             data = litdata.StreamingDataset(
@@ -40,7 +39,7 @@ def check(place: Place, export: Path, tally: Tally) -> None:
             for number in range(0, len(data), 97):
                 same = np.array_equal(data[number], blocks[number])
                 tally.compare("blocks by number", f"{place.name} {number}", same)
-    tally.compare("folders left as they were", place.name, sorted(os.listdir(folder)) == before)
+    tally.compare("folders left as they were", place.name, sorted(folder.iterdir()) == before)
 
 
 def block_size_of(folder: Path) -> int:

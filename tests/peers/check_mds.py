@@ -33,18 +33,21 @@ def check(place: Place, export: Path, tally: Tally) -> None:
     from streaming import StreamingDataset  # noqa: PLC0415
 
     folder = export / place.name
-    data = StreamingDataset(
-        local=str(folder), remote=None, shuffle=False, batch_size=1, validate_hash="sha1"
-    )
     shards = place.shards
     numbers = [number for number in range(len(shards)) if len(shards[number])]
-    tally.compare("datasets", f"length of {place.name}", len(data) == len(numbers))
-    for row, number in enumerate(numbers):
-        same = equal_sample(data[row], shards, number)
-        tally.compare("documents", f"{place.name} {number}", same)
+    with tempfile.TemporaryDirectory() as copy:
+        for kind, where in (
+            ("documents", {"local": str(folder), "remote": None}),
+            ("documents of parts with valid hashes", {"local": copy, "remote": str(folder)}),
+        ):  # hashes are looked at where parts are fetched, and only there
+            data = StreamingDataset(**where, shuffle=False, batch_size=1, validate_hash="sha1")
+            tally.compare("datasets", f"length of {place.name}", len(data) == len(numbers))
+            for row, number in enumerate(numbers):
+                same = equal_sample(data[row], shards, number)
+                tally.compare(kind, f"{place.name} {number}", same)
     index = json.loads((folder / "index.json").read_bytes())["shards"]
     for name, documents in place.by_shard():
-        check_bytes(place, name, documents, index, folder, tally)
+        check_bytes(place, name, documents, index=index, folder=folder, tally=tally)
 
 
 def equal_sample(sample: dict, shards, number: int) -> bool:
@@ -57,7 +60,7 @@ def equal_sample(sample: dict, shards, number: int) -> bool:
 
 
 def check_bytes(
-    place: Place, name: str, documents: range, index: list[dict], folder: Path, tally: Tally
+    place: Place, name: str, documents: range, *, index: list[dict], folder: Path, tally: Tally
 ) -> None:
     """Let MDSWriter write the documents of a shard: its parts are ours, but for their names.
 
