@@ -12,18 +12,17 @@ length 0: documents without a token are left out.
 
 import hashlib
 import json
-import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.mds_part import HASH, Part, array_of, config_bytes, documents_of, sample_of
 from nanotok_ray.export.native import Batch
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
@@ -34,8 +33,6 @@ _REACH = 1 << 32
 """Positions in a part are u32."""
 
 _WITHOUT_TOKENS: Final = "documents without a token"
-_HASH: Final = "sha1"
-"""The one that `validate_hash="sha1"` asks for: it has to find the same bytes, no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +63,7 @@ class Mds(Layout):
         """Write the parts of a unit."""
         del corpus
         parts: list[dict[str, Any]] = []
-        part = _Part(config=_json(self._config(unit)))
+        part = Part(config=config_bytes(self._config(unit)))
         tokens, left_out = 0, 0
         for number, (ids, sample) in enumerate(_samples(unit)):
             if not len(ids):
@@ -74,7 +71,7 @@ class Mds(Layout):
                 continue
             if part.size_with(sample) > self.size_limit and part.sizes:
                 parts.append(part.write(_part_name(unit, len(parts)), target))
-                part = _Part(config=part.config)
+                part = Part(config=part.config)
             _check_reach(part.size_with(sample), unit, number)
             part.add(sample)
             tokens += len(ids)
@@ -99,9 +96,9 @@ class Mds(Layout):
         for part in exported.written.details["parts"]:
             name = f"{source_split}/{part['basename']}"
             data = folder.read_bytes(name)
-            if hashlib.sha1(data, usedforsecurity=False).hexdigest() != part[_HASH]:
+            if hashlib.sha1(data, usedforsecurity=False).hexdigest() != part[HASH]:
                 raise CorruptOutputError(f"{folder.join(name)} has another sha1 than its record")
-            yield from _documents(data, config, samples=part["samples"], name=folder.join(name))
+            yield from documents_of(data, config, samples=part["samples"], name=folder.join(name))
 
     def finish(self, exported: Sequence[Exported], corpus: Corpus, target: Target) -> None:
         """Write the index of each source and split."""
@@ -116,7 +113,7 @@ class Mds(Layout):
             target.write(f"{source}/{split}/index.json", index.encode())
 
     def _index_entry(self, unit: Unit, part: Mapping[str, Any]) -> dict[str, Any]:
-        hashes = {_HASH: part[_HASH]}
+        hashes = {HASH: part[HASH]}
         raw_data = {"basename": part["basename"], "bytes": part["bytes"], "hashes": hashes}
         own = {"samples": part["samples"], "raw_data": raw_data, "zip_data": None}
         return self._config(unit) | own
@@ -128,7 +125,7 @@ class Mds(Layout):
             "version": 2,
             "format": "mds",
             "compression": None,
-            "hashes": [_HASH],
+            "hashes": [HASH],
             "size_limit": self.size_limit,
             "column_names": list(columns),
             "column_encodings": list(columns.values()),
@@ -138,42 +135,6 @@ class Mds(Layout):
 
 def _place(exported: Exported) -> tuple[str, str]:
     return exported.unit.source, exported.unit.split
-
-
-@dataclass(kw_only=True, slots=True)
-class _Part:
-    """A part in the making: its samples, back to back."""
-
-    config: bytes
-    sizes: list[int] = field(default_factory=list)
-    body: bytearray = field(default_factory=bytearray)
-
-    def size_with(self, sample: bytes) -> int:
-        """Give the bytes that it would have with one more sample."""
-        head = 4 + 4 * (len(self.sizes) + 2) + len(self.config)
-        return head + len(self.body) + len(sample)
-
-    def add(self, sample: bytes) -> None:
-        """Take one more sample."""
-        self.sizes.append(len(sample))
-        self.body += sample
-
-    def write(self, name: str, target: Target) -> dict[str, Any]:
-        """Publish it, and give what the index says of it."""
-        start = 4 + 4 * (len(self.sizes) + 1) + len(self.config)
-        positions = np.cumsum([start, *self.sizes]).astype("<u4").tobytes()
-        head = struct.pack("<I", len(self.sizes)) + positions + self.config
-        digest = hashlib.sha1(head, usedforsecurity=False)
-        digest.update(self.body)
-        with target.create(name) as file:
-            file.write(head)
-            file.write(self.body)
-        return {
-            "basename": name.rpartition("/")[2],
-            "bytes": len(head) + len(self.body),
-            "samples": len(self.sizes),
-            _HASH: digest.hexdigest(),
-        }
 
 
 def _columns(unit: Unit) -> dict[str, str]:
@@ -188,30 +149,12 @@ def _samples(unit: Unit) -> Iterator[tuple[npt.NDArray[Any], bytes]]:
     """Give the ids of every document and its sample."""
     for batch in unit.batches():
         for number, (ids, mask) in enumerate(batch.documents()):
-            columns = [] if mask is None else [_array(mask)]
-            yield ids, _sample([*_id_column(batch, number), *columns, _array(ids)])
+            columns = [] if mask is None else [array_of(mask)]
+            yield ids, sample_of([*_id_column(batch, number), *columns, array_of(ids)])
 
 
 def _id_column(batch: Batch, number: int) -> list[bytes]:
     return [] if batch.document_ids is None else [batch.document_ids[number].encode()]
-
-
-def _sample(columns: Sequence[bytes]) -> bytes:
-    return struct.pack(f"<{len(columns)}I", *map(len, columns)) + b"".join(columns)
-
-
-def _array(values: npt.NDArray[Any]) -> bytes:
-    """Give an array behind its shape.
-
-    >>> _array(np.array([7, 258], "<u2")).hex()
-    '040207000201'
-    """
-    k = 0 if len(values) < 1 << 8 else 1 if len(values) < 1 << 16 else 2
-    return bytes([4 | k]) + len(values).to_bytes(1 << k, "little") + values.tobytes()
-
-
-def _json(config: Mapping[str, Any]) -> bytes:
-    return json.dumps(config, sort_keys=True).encode()
 
 
 def _part_name(unit: Unit, number: int) -> str:
@@ -230,44 +173,3 @@ def _check_reach(size: int, unit: Unit, number: int) -> None:
             f"{_REACH - 1:,}, as positions in a part have 4 bytes: leave it out of the corpus, or "
             "export to a layout without this limit"
         )
-
-
-def _documents(
-    data: bytes, config: Mapping[str, Any], *, samples: int, name: str
-) -> Iterator[Document]:
-    """Give the documents of a part."""
-    start = 4 + 4 * (samples + 1)
-    positions = np.frombuffer(data, dtype="<u4", offset=4, count=samples + 1).tolist()
-    if (struct.unpack_from("<I", data)[0], positions[-1]) != (samples, len(data)):
-        raise CorruptOutputError(f"{name} does not begin as {samples} samples do")
-    if data[start : positions[0]] != _json(config):
-        raise CorruptOutputError(f"{name} has other columns or options than its source")
-    names = config["column_names"]
-    for begin, end in pairwise(positions):
-        columns = dict(zip(names, _column_values(data[begin:end], len(names), name), strict=True))
-        mask = columns.get("loss_mask")
-        dtype = config["column_encodings"][-1].partition(":")[2]
-        ids = _values(columns["tokens"], np.dtype(dtype), name)
-        yield ids, None if mask is None else _values(mask, np.dtype(np.uint8), name)
-
-
-def _column_values(sample: bytes, columns: int, name: str) -> Iterator[bytes]:
-    sizes = struct.unpack_from(f"<{columns}I", sample)
-    if 4 * columns + sum(sizes) != len(sample):
-        raise CorruptOutputError(f"{name}: the columns of a sample are not as long as it says")
-    start = 4 * columns
-    for size in sizes:
-        yield sample[start : start + size]
-        start += size
-
-
-def _values(column: bytes, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """Give the values of an array behind its shape."""
-    k = column[0] - 4
-    if k not in (0, 1, 2):
-        raise CorruptOutputError(f"{name}: an array has not one dimension")
-    start = 1 + (1 << k)
-    values = np.frombuffer(column, dtype=dtype.newbyteorder("<"), offset=start)
-    if len(values) != int.from_bytes(column[1:start], "little"):
-        raise CorruptOutputError(f"{name}: an array is not as long as it says")
-    return values
