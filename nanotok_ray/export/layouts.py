@@ -9,14 +9,16 @@ from typing import Any, Final
 from nanotok_ray.errors import ExportError
 from nanotok_ray.export.datatrove import Datatrove
 from nanotok_ray.export.layout import Layout
+from nanotok_ray.export.litdata import Litdata
 from nanotok_ray.export.llmc import Llmc
+from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.megatron import Megatron
 from nanotok_ray.export.olmo import Olmo
 from nanotok_ray.export.parquet import Parquet
 from nanotok_ray.export.raw import Raw
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
-    each.name: each for each in (Llmc, Megatron, Datatrove, Olmo, Parquet, Raw)
+    each.name: each for each in (Llmc, Megatron, Datatrove, Olmo, Parquet, Mds, Litdata, Raw)
 }
 
 

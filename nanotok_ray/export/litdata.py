@@ -1,0 +1,227 @@
+"""litdata: chunks of whole blocks of tokens for its TokensLoader, a dataset a source and split.
+
+SOURCE/SPLIT/chunk-U-I.TAG.bin  blocks of unit U, in order; TAG is of its native shard
+NAME.rest                       the last ids of a unit that fill no block; no reader sees it
+SOURCE/SPLIT/chunk-U-I.bin      U = number of units: blocks of the rests of all units, in order
+SOURCE/SPLIT/left-over.bin      the last ids that fill no block, fewer than one; no reader sees it
+SOURCE/SPLIT/index.json         all chunks in order
+
+A chunk is u32 blocks, u32 where each block begins and the last ends (from the start of the file),
+then ids of 2 or 4 bytes. TokensLoader takes as many blocks of each chunk as it holds whole ones and
+drops what is left: hence the rests. It sees neither documents nor masks. A source and split without
+a single block has no index, as litdata opens none without a chunk.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.layout import Document, Exported, Layout, Written
+from nanotok_ray.export.native import Ids
+from nanotok_ray.export.target import Target
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.output import READERS
+from nanotok_ray.storage import Folder
+
+_LEAST_BLOCK = 2
+_MOST_BLOCK = 1 << 24
+_LEAST_CHUNK = 1 << 12
+_REACH = 1 << 32
+"""Positions in a chunk are u32; the largest block, of 64 MiB, is far below."""
+
+_DATA_FORMATS: Final = {2: "no_header_numpy:5", 4: "no_header_numpy:6"}
+"""uint16 and uint32 in litdata's table of NumPy types."""
+_DATA_SPEC: Final = '[1, {"type": null, "context": null, "children_spec": []}]'
+"""A tree of one leaf, as its writer has for arrays."""
+
+_DIGEST_DIGITS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Litdata(Layout):
+    """Chunks and indices that StreamingDataset(item_loader=TokensLoader(block_size)) opens."""
+
+    name: ClassVar[str] = "litdata"
+    format: ClassVar[str] = "litdata 1"
+    reader: ClassVar[str] = "litdata's StreamingDataset(SOURCE/SPLIT) with TokensLoader(block_size)"
+    keeps_documents: ClassVar[bool] = False
+    masks: ClassVar[str | None] = None
+
+    block_size: int = 2049
+    """Tokens of a block: inputs and the target behind them."""
+    chunk_bytes: int = 1 << 26
+    """Bytes of a chunk, unless a single block has more."""
+
+    def __post_init__(self) -> None:
+        """Refuse options that the format or common sense cannot have.
+
+        Raises:
+            ExportError: naming the limits.
+        """
+        if not _LEAST_BLOCK <= self.block_size <= _MOST_BLOCK:
+            raise ExportError(
+                f"layout 'litdata': block_size = {self.block_size} tokens is not from "
+                f"{_LEAST_BLOCK} to {_MOST_BLOCK}"
+            )
+        if not _LEAST_CHUNK <= self.chunk_bytes < _REACH:
+            raise ExportError(
+                f"layout 'litdata': chunk_bytes = {self.chunk_bytes} is not at least "
+                f"{_LEAST_CHUNK} and below {_REACH}, as positions in a chunk have 4 bytes"
+            )
+
+    def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
+        """Write the whole blocks of a unit as chunks, and what is left as its rest."""
+        del corpus
+        folder, _, own = unit.name.rpartition("/")
+        chunks, rest = self._write_blocks(
+            _ids(unit),
+            self._lengths(unit.tokens, unit.item_bytes),
+            target,
+            names=(f"{folder}/chunk-{unit.number}-", f".{own.rpartition('-')[2]}.bin"),
+        )
+        if len(rest):
+            target.write(_rest_name(unit), rest.tobytes())
+        return Written(
+            documents=unit.documents,
+            tokens=unit.tokens,
+            details={"chunks": chunks, "rest": len(rest)},
+        )
+
+    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+        """Give the ids of each chunk, then the rest: there are no documents to be seen."""
+        del corpus
+        lengths = self._lengths(unit.tokens, unit.item_bytes)
+        return ((run, None) for run in _cut(_ids(unit), lengths) if len(run))
+
+    def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+        """Give the blocks of each chunk back to back, then the rest."""
+        place = exported.unit.name.rpartition("/")[0]
+        for chunk in exported.written.details["chunks"]:
+            name = f"{place}/{chunk['filename']}"
+            yield self._chunk_ids(folder.read_bytes(name), corpus, folder.join(name)), None
+        for name in exported.names(".rest"):
+            yield np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}"), None
+
+    def finish(self, exported: Sequence[Exported], corpus: Corpus, target: Target) -> None:
+        """Write the blocks of all rests, and the index of each source and split."""
+        for place, group in groupby(exported, lambda one: one.unit.name.rpartition("/")[0]):
+            units = list(group)
+            tokens = sum(each.written.details["rest"] for each in units)
+            joint, rest = self._write_blocks(
+                _rests(units, corpus, target.folder),
+                self._lengths(tokens, corpus.item_bytes),
+                target,
+                names=(f"{place}/chunk-{len(units)}-", ".bin"),
+            )
+            if len(rest):
+                target.write(f"{place}/left-over.bin", rest.tobytes())
+            chunks = [chunk for each in units for chunk in each.written.details["chunks"]]
+            if chunks or joint:
+                index = self._index([*chunks, *joint], corpus.item_bytes)
+                target.write(f"{place}/index.json", json.dumps(index, sort_keys=True).encode())
+
+    def _lengths(self, tokens: int, item_bytes: int) -> list[int]:
+        """Give the tokens of each chunk of so many, and of the rest, which may be none.
+
+        >>> Litdata(block_size=1000, chunk_bytes=4096)._lengths(6500, 2)
+        [2000, 2000, 2000, 500]
+        """
+        blocks, rest = divmod(tokens, self.block_size)
+        most = max((self.chunk_bytes - 8) // (self.block_size * item_bytes + 4), 1)
+        whole, last = divmod(blocks, most)
+        lengths = [most] * whole + [last] * (last > 0)
+        return [*(self.block_size * each for each in lengths), rest]
+
+    def _write_blocks(
+        self, ids: Iterable[Ids], lengths: Sequence[int], target: Target, *, names: tuple[str, str]
+    ) -> tuple[list[dict[str, Any]], Ids]:
+        """Write chunks of these lengths but the last; give what the index says, and the rest."""
+        chunks: list[dict[str, Any]] = []
+        runs = _cut(ids, lengths)
+        for number, run in zip(range(len(lengths) - 1), runs, strict=False):
+            name = f"{names[0]}{number}{names[1]}"
+            with target.create(name) as file:
+                file.write(self._head(len(run), run.itemsize))
+                file.write(run.data)
+            chunks.append(
+                {
+                    "chunk_bytes": file.size,
+                    "chunk_size": len(run) // self.block_size,
+                    "dim": len(run),
+                    "filename": name.rpartition("/")[2],
+                    "sha256": file.sha256,
+                }
+            )
+        return chunks, next(runs)
+
+    def _head(self, tokens: int, item_bytes: int) -> bytes:
+        """Give what a chunk of so many tokens begins with."""
+        blocks = tokens // self.block_size
+        positions = 4 + 4 * (blocks + 1) + np.arange(blocks + 1) * self.block_size * item_bytes
+        return struct.pack("<I", blocks) + positions.astype("<u4").tobytes()
+
+    def _chunk_ids(self, data: bytes, corpus: Corpus, name: str) -> Ids:
+        blocks = struct.unpack_from("<I", data)[0]
+        head = self._head(blocks * self.block_size, corpus.item_bytes)
+        if data[: len(head)] != head:
+            raise CorruptOutputError(f"{name} does not begin as {blocks:,} blocks do")
+        return np.frombuffer(data, dtype=f"<u{corpus.item_bytes}", offset=len(head))
+
+    def _index(self, chunks: Sequence[Mapping[str, Any]], item_bytes: int) -> dict[str, Any]:
+        """Give index.json; `updated_at` is of the chunks' bytes, as caches are named by it."""
+        told = [{key: chunk[key] for key in chunk if key != "sha256"} for chunk in chunks]
+        digest = hashlib.sha256("".join(chunk["sha256"] for chunk in chunks).encode())
+        config = {
+            "chunk_bytes": self.chunk_bytes,
+            "chunk_size": None,
+            "compression": None,
+            "data_format": [_DATA_FORMATS[item_bytes]],
+            "data_spec": _DATA_SPEC,
+            "encryption": None,
+            "item_loader": "TokensLoader",
+        }
+        return {"chunks": told, "config": config, "updated_at": digest.hexdigest()[:_DIGEST_DIGITS]}
+
+
+def _ids(unit: Unit) -> Iterator[Ids]:
+    """Give all ids of a unit, a batch at a time."""
+    return (batch.ids for batch in unit.batches())
+
+
+def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
+    """Give neighbouring ids in runs of these lengths, whatever parts they come in.
+
+    >>> [run.tolist() for run in _cut([np.arange(3), np.arange(4)], [2, 0, 4])]
+    [[0, 1], [], [2, 0, 1, 2]]
+    """
+    coming, left = iter(parts), np.zeros(0, dtype="<u2")
+    for length in lengths:
+        taken = [left[:length]]
+        missing, left = length - len(taken[0]), left[length:]
+        while missing:
+            part = next(coming)
+            taken.append(part[:missing])
+            missing, left = missing - len(taken[-1]), part[missing:]
+        yield np.concatenate(taken)
+
+
+def _rests(units: Sequence[Exported], corpus: Corpus, folder: Folder) -> Iterator[Ids]:
+    """Read the rests of units in order, some at a time."""
+    names = [name for each in units for name in each.names(".rest")]
+    with ThreadPoolExecutor(max_workers=READERS) as pool:
+        for first in range(0, len(names), READERS):
+            for data in pool.map(folder.read_bytes, names[first : first + READERS]):
+                yield np.frombuffer(data, dtype=f"<u{corpus.item_bytes}")
+
+
+def _rest_name(unit: Unit) -> str:
+    return f"{unit.name}.rest"
