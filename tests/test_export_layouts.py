@@ -74,6 +74,16 @@ def test_bytes_of_datatrove(tmp_path, folder):
     assert not folder.exists(f"{name}.loss")
 
 
+def test_datatrove_leaves_out_documents_without_a_token(tmp_path, folder):
+    out = made_output(
+        tmp_path / "out", MadeSource(name="web", shards=[[[], [BOS, 5], [], [], [6]]])
+    )
+    exported, _ = export_here(out, parse_layout("datatrove"), folder)
+    assert exported[0].written.left_out == {"documents without a token": 3}
+    (name,) = exported[0].names(".index")
+    assert folder.read_bytes(name) == np.array([2, 3], "<u8").tobytes()
+
+
 def test_ids_are_linked_not_copied(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export_here(out, parse_layout("raw"), folder)

@@ -96,6 +96,8 @@ def _tell(folder: str, layout: str, values: dict[str, Any], *, unchanged: bool) 
         f"{values['documents']:,} documents, {values['tokens']:,} tokens"
     )
     lines += [f"  left out: {number:,} {why}" for why, number in values["left_out"].items()]
+    if unread := sum(values["unread_tokens"].values()):
+        lines.append(f"  {unread:,} tokens at the ends of sources fill no block: not read")
     lines.append(f"  loss masks: {values['masks'] or 'this layout has no place for them'}")
     lines.append(f"  read by {values['reader']}")
     print("\n".join(lines), file=sys.stderr)

@@ -146,10 +146,10 @@ class Exporting:
             run(todo, len(self.works) - len(todo))
         exported = self._exported(again=bool(todo))
         joint = Target(self.folder)
-        self.layout.finish(exported, self.corpus, joint)
+        unread = self.layout.finish(exported, self.corpus, joint)
         removed = remove_strangers(self.folder, exported, joint.files)
         self._check_output()
-        values = export_values(self.layout, self.corpus, exported, joint.files)
+        values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, values)
         return self._result(values, removed=removed)
 

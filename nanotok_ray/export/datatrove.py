@@ -4,6 +4,9 @@ NAME.ds           ids of 2 or 4 bytes back to back: the native .bin
 NAME.ds.index     u64 for each document: where it ends, in tokens; no leading 0
 NAME.ds.loss      a byte for each id, 1 = train on it: the native .mask
 NAME.ds.metadata  three lines: tokenizer|bytes of an id, tokens, tokens for people
+
+Its reader gets positions wrong where two documents end at one place: those without a token are not
+in the index.
 """
 
 from collections.abc import Iterator
@@ -19,6 +22,7 @@ from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
 
+_EMPTY = "documents without a token"
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -38,14 +42,21 @@ class Datatrove(Layout):
         target.link(shard, ".bin", name)
         if unit.has_masks:
             target.link(shard, ".mask", f"{name}.loss")
-        target.write(f"{name}.index", shard.positions()[1:].astype("<u8").tobytes())
+        positions = shard.positions()
+        ends = positions[1:][np.diff(positions) > 0]
+        target.write(f"{name}.index", ends.astype("<u8").tobytes())
         lines = (
             f"{corpus.manifest['tokenizer_sha256'][:16]}|{unit.item_bytes}",
             str(unit.tokens),
             _told(unit.tokens),
         )
         target.write(f"{name}.metadata", "\n".join(lines).encode())
-        return Written(documents=unit.documents, tokens=unit.tokens)
+        left_out = {_EMPTY: unit.documents - len(ends)} if len(ends) < unit.documents else {}
+        return Written(documents=len(ends), tokens=unit.tokens, left_out=left_out)
+
+    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+        """Give the documents that have tokens."""
+        return (own for own in super().expected(unit, corpus) if len(own[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Cut the ids at the ends that the index gives."""

@@ -71,6 +71,8 @@ def export_values(
     corpus: Corpus,
     exported: Sequence[Exported],
     joint: Sequence[File],
+    *,
+    unread: Mapping[str, int],
 ) -> dict[str, Any]:
     """Give what export.json says."""
     left_out: dict[str, int] = {}
@@ -96,6 +98,7 @@ def export_values(
         "documents": sum(each.written.documents for each in exported),
         "tokens": sum(each.written.tokens for each in exported),
         "left_out": dict(sorted(left_out.items())),
+        "unread_tokens": dict(unread),
         "joint_files": [dict(file) for file in joint],
     }
 

@@ -52,6 +52,7 @@ class Litdata(Layout):
 
     name: ClassVar[str] = "litdata"
     format: ClassVar[str] = "litdata 1"
+    numbered: ClassVar[bool] = True
     reader: ClassVar[str] = "litdata's StreamingDataset(SOURCE/SPLIT) with TokensLoader(block_size)"
     keeps_documents: ClassVar[bool] = False
     masks: ClassVar[str | None] = None
@@ -111,8 +112,11 @@ class Litdata(Layout):
         for name in exported.names(".rest"):
             yield np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}"), None
 
-    def finish(self, exported: Sequence[Exported], corpus: Corpus, target: Target) -> None:
+    def finish(
+        self, exported: Sequence[Exported], corpus: Corpus, target: Target
+    ) -> Mapping[str, int]:
         """Write the blocks of all rests, and the index of each source and split."""
+        unread: dict[str, int] = {}
         for place, group in groupby(exported, lambda one: one.unit.name.rpartition("/")[0]):
             units = list(group)
             tokens = sum(each.written.details["rest"] for each in units)
@@ -124,10 +128,12 @@ class Litdata(Layout):
             )
             if len(rest):
                 target.write(f"{place}/left-over.bin", rest.tobytes())
+                unread[place] = len(rest)
             chunks = [chunk for each in units for chunk in each.written.details["chunks"]]
             if chunks or joint:
                 index = self._index([*chunks, *joint], corpus.item_bytes)
                 target.write(f"{place}/index.json", json.dumps(index, sort_keys=True).encode())
+        return unread
 
     def _lengths(self, tokens: int, item_bytes: int) -> list[int]:
         """Give the tokens of each chunk of so many, and of the rest, which may be none.

@@ -100,7 +100,9 @@ class Mds(Layout):
                 raise CorruptOutputError(f"{folder.join(name)} has another sha1 than its record")
             yield from documents_of(data, config, samples=part["samples"], name=folder.join(name))
 
-    def finish(self, exported: Sequence[Exported], corpus: Corpus, target: Target) -> None:
+    def finish(
+        self, exported: Sequence[Exported], corpus: Corpus, target: Target
+    ) -> Mapping[str, int]:
         """Write the index of each source and split."""
         del corpus
         for (source, split), units in groupby(exported, _place):
@@ -111,6 +113,7 @@ class Mds(Layout):
             ]
             index = json.dumps({"version": 2, "shards": shards}, sort_keys=True)
             target.write(f"{source}/{split}/index.json", index.encode())
+        return {}
 
     def _index_entry(self, unit: Unit, part: Mapping[str, Any]) -> dict[str, Any]:
         hashes = {HASH: part[HASH]}
