@@ -39,7 +39,7 @@ def test_a_smaller_tokenizer_is_in_every_file_one_that_was_learned_at_its_size(
     )
     expected = contents(tmp_path / "alone/tokenizer")
     assert contents(tmp_path / f"out/tokenizer-{size}") == expected
-    assert len(expected) == 6
+    assert len(expected) == 7
     Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / "cut")
     del expected["report.json"]
     assert contents(tmp_path / "cut") == expected

@@ -52,12 +52,12 @@ def tokenizer():
     return Tokenizer.train_from_iterator(TRAINING["corpora"]["mix"], 565)
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", SPLITS["patterns"])
 def test_patterns_are_upstreams(name):
     assert PATTERNS[name] == SPLITS["patterns"][name]
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", SPLITS["patterns"])
 def test_texts_split_as_upstream_splits_them(name):
     got = {text: split(text, pattern=name) for text in SPLITS["texts"]}
     assert got == dict(zip(SPLITS["texts"], SPLITS["spans"][name], strict=True))
