@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from nanotok_ray import _core
 from nanotok_ray.count_file import (
@@ -23,7 +22,8 @@ from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.count_ranges import BUFFER_BYTES, CountRanges
 from nanotok_ray.count_reader import origins_of
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
-from nanotok_ray.storage import Folder, WholeFile
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.arrow_sink import arrow_sink
 
 TARGET = 64
 """Files of a group, about."""
@@ -87,9 +87,7 @@ def merge_count_files(
         sizes += range_sizes(run[0])
         span_bytes += len(run[1])
     with folder.create(f"{name}.arrow") as file:
-        writer = CountWriter(
-            pa.PythonFile(_Sink(file), mode="w"), sizes, origin, span_bytes=span_bytes
-        )
+        writer = CountWriter(arrow_sink(file), sizes, origin, span_bytes=span_bytes)
         for run in _runs(urls, buffer_bytes):
             writer.write(run)
         writer.close()
@@ -105,25 +103,6 @@ def merge_count_files(
         "gaps": origin.num_gaps,
         "files": [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}],
     }
-
-
-class _Sink:
-    """A file that is written whole, as Arrow wants it."""
-
-    closed = False
-
-    def __init__(self, file: WholeFile) -> None:
-        self._file = file
-        self.write = file.write
-
-    def tell(self) -> int:
-        return self._file.size
-
-    def flush(self) -> None:
-        """What is written is there when the file is."""
-
-    def close(self) -> None:
-        """The file ends where it was opened."""
 
 
 def _runs(urls: Sequence[str], buffer_bytes: int) -> Iterator[Run]:

@@ -31,7 +31,8 @@ from nanotok_ray.export.layout import Document, Exported, Layout, Written
 from nanotok_ray.export.native import Batch
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
-from nanotok_ray.storage import Folder, WholeFile
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.arrow_sink import arrow_sink
 
 _IDS, _LABELS = "input_ids", "labels"
 _MASK_COLUMNS = {
@@ -89,7 +90,7 @@ class Parquet(Layout):
         schema = self._schema(unit, corpus)
         with (
             target.create(f"{unit.name}.parquet") as file,
-            pa.PythonFile(_Sink(file), mode="w") as sink,
+            arrow_sink(file) as sink,
             pq.ParquetWriter(sink, schema, compression="zstd") as writer,
         ):
             for batch in unit.batches():
@@ -191,22 +192,3 @@ def _refuse_too_long(batch: Batch, unit: Unit) -> None:
             f"layout 'parquet': a document of {unit.name} has {tokens:,} ids, a list holds "
             f"{_MAX_IDS - 1:,} at most; set max_document_bytes, or take another layout"
         )
-
-
-class _Sink:
-    """A file that is written whole, as Arrow wants it."""
-
-    closed = False
-
-    def __init__(self, file: WholeFile) -> None:
-        self._file = file
-        self.write = file.write
-
-    def tell(self) -> int:
-        return self._file.size
-
-    def flush(self) -> None:
-        """What is written is there when the file is."""
-
-    def close(self) -> None:
-        """The file ends where it was opened."""

@@ -1,0 +1,27 @@
+"""A file that is written whole, as Arrow's writers want it. Does not know what they write."""
+
+import pyarrow as pa
+
+from nanotok_ray.storage.local import WholeFile
+
+
+def arrow_sink(file: WholeFile) -> pa.NativeFile:
+    """Give what Arrow writes to; closing it leaves the file open, to be published by its opener."""
+    return pa.PythonFile(_Sink(file), mode="w")
+
+
+class _Sink:
+    closed = False
+
+    def __init__(self, file: WholeFile) -> None:
+        self._file = file
+        self.write = file.write
+
+    def tell(self) -> int:
+        return self._file.size
+
+    def flush(self) -> None:
+        """What is written is there when the file is."""
+
+    def close(self) -> None:
+        """The file ends where it was opened."""
