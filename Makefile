@@ -31,9 +31,10 @@ setup: $(INSTALLED) build  ## Make .venv with the locked packages and the compil
 
 build: $(CORE)  ## Compile the Rust core (release) and install it into .venv
 
-demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library, write shards, verify, look inside
+demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library, write shards, verify, export, look inside
 	$(BIN)/python -m jobs.prepare jobs/recipes/demo.toml
 	$(BIN)/nanotok verify $(DEMO)/out --masks
+	$(BIN)/nanotok export $(DEMO)/out --to llmc --to parquet
 	$(BIN)/nanotok inspect $(DEMO)/out --source docs --doc 1 --text
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 74
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 70-79 --html $(DEMO)/doctests.html
