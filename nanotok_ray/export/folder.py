@@ -11,13 +11,22 @@ from nanotok_ray.errors import ExportError, IncompleteOutputError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
 from nanotok_ray.export.record import RECORDS, record_name
-from nanotok_ray.manifest import from_json, to_json
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    SHARDS_INDEX_NAME,
+    from_json,
+    to_json,
+)
 from nanotok_ray.storage import Folder
 
 EXPORT_NAME = "export.json"
 EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
 """The folder of exports in an output folder, unless told otherwise."""
+
+_OF_OUTPUTS = {MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME}
+"""An output has records too: without this its shards would pass for a former export's."""
 
 _PROBES = "run/probe/"  # by which nodes are asked whether they see the folder
 
@@ -32,6 +41,11 @@ def check_folder(folder: Folder) -> None:
         ExportError: naming one of them.
     """
     names = [name for name in folder.list() if not name.startswith(_PROBES)]
+    if own := _OF_OUTPUTS.intersection(names):
+        raise ExportError(
+            f"{folder.url} is the output of a job, as it holds {min(own)}: name an empty folder "
+            "with --output"
+        )
     if any(name == EXPORT_NAME or name.startswith(RECORDS) for name in names) or not names:
         return
     raise ExportError(
