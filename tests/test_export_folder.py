@@ -1,12 +1,13 @@
 """The folder of an export: whose it is, what is left of former exports, what killed ones leave."""
 
+import pkgutil
+from contextlib import suppress
+
 import pytest
 
 from nanotok_ray.cluster.export_check import verify_export
 from nanotok_ray.cluster.exporting import export
-from nanotok_ray.errors import CorruptOutputError, ExportError, TransientIOError
-from nanotok_ray.export import parse_layout, read_export
-from nanotok_ray.export import work as export_work
+from nanotok_ray.errors import ExportError
 from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
@@ -36,10 +37,7 @@ class KilledError(Exception):
 def killed_at(monkeypatch, target, *, call=1):
     """Let a function of a module end the process at its so-many-th call."""
     left = [call]
-    module, name = target.rsplit(".", 1)
-    import importlib  # noqa: PLC0415
-
-    own = getattr(importlib.import_module(module), name)
+    own = pkgutil.resolve_name(target)
 
     def run(*arguments, **others):
         left[0] -= 1
@@ -75,3 +73,38 @@ def test_an_export_with_other_options_that_was_killed_leaves_no_record_of_the_fo
     export(out, Mds(size_limit=5000), folder=folder)
     assert verify_export(folder, out)[1] == []
     assert contents(tmp_path / "export") == before
+
+
+def test_records_of_files_that_others_may_overwrite_go_first(tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Llmc(), folder=folder)
+    killed_at(monkeypatch, "nanotok_ray.cluster.exporting.export_unit")
+    with pytest.raises(KilledError):
+        export(out, Llmc(bos="<|bos|>"), folder=Folder(str(tmp_path / "new")))
+    assert folder.list("records/")
+    made_output(tmp_path / "out", MadeSource(name="web", shards=[*TEXT.shards[:1], [[BOS, 3]]]))
+    killed_at(monkeypatch, "nanotok_ray.cluster.exporting.export_unit")
+    with pytest.raises(KilledError):
+        export(out, Llmc(), folder=folder)
+    assert [name.split("-")[1] for name in folder.list("records/")] == ["00000"]
+    assert not folder.exists("export.json")
+
+
+@pytest.mark.parametrize("removal", [1, 2, 3, 4])
+def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
+    removal, tmp_path, folder, monkeypatch
+):
+    out = made_output(tmp_path / "out", TEXT, OTHER)
+    export(out, Raw(), folder=folder)
+    (tmp_path / "export/mine").mkdir()
+    (tmp_path / "export/mine/notes.txt").write_text("mine")
+    made_output(tmp_path / "out", TEXT)
+    with monkeypatch.context() as patch:
+        killed_at(patch, "nanotok_ray.storage.folder.Folder.remove", call=removal)
+        with suppress(KilledError):
+            export(out, Raw(), folder=folder)
+    (tmp_path / "export/.export.json.host-1-0123456789ab.tmp").write_bytes(b"half")
+    export(out, Raw(), folder=folder)
+    assert not [name for name in folder.list() if "zoo" in name]
+    assert folder.list_temporaries() == []
+    assert folder.exists("mine/notes.txt")

@@ -141,13 +141,14 @@ class Exporting:
         if self.is_done:
             return self._result(read_export(self.folder))
         todo = self.todo
-        begin(self.folder)
+        begin(self.folder, self.corpus, [own for own in self.found if own is not None])
         if todo:
             run(todo, len(self.works) - len(todo))
         exported = self._exported(again=bool(todo))
+        self._check_output()  # a job that runs now writes files that would pass for strangers
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
-        removed = remove_strangers(self.folder, exported, joint.files)
+        removed = remove_strangers(self.folder, self.corpus, exported, joint.files)
         self._check_output()
         values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, values)

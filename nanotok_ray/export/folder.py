@@ -54,28 +54,40 @@ def check_folder(folder: Folder) -> None:
     )
 
 
-def begin(folder: Folder) -> None:
-    """Take export.json away: until it is there again, the export is not whole."""
+def begin(folder: Folder, corpus: Corpus, kept: Sequence[Exported]) -> None:
+    """Take export.json away: until it is there again, the export is not whole.
+
+    So are the records of units that are not kept, as others may write files of their names.
+    """
     folder.remove(EXPORT_NAME)
+    named = {record_name(each.unit) for each in kept}
+    sources = {source.name for source in corpus.sources}
+    for name in folder.list(RECORDS):
+        if name not in named and name.split("/")[1] in sources:
+            folder.remove(name)
 
 
-def remove_strangers(folder: Folder, exported: Sequence[Exported], joint: Sequence[File]) -> int:
+def remove_strangers(
+    folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[File]
+) -> int:
     """Remove files of former exports, which readers that take all files of a folder would find.
 
-    Looked at are records, and folders of sources that have records; gives how many files went.
+    Looked at are records, and folders of sources that the output has or that have records, which
+    therefore go last; gives how many files went.
     """
     named = {file["name"] for each in exported for file in each.files}
     named |= {record_name(each.unit) for each in exported}
     named |= {file["name"] for file in joint}
     names = folder.list()
-    sources = {name.split("/")[1] for name in names if name.startswith(RECORDS)}
-    tops = (*(f"{top}/" for top in sources), RECORDS)
+    sources = {source.name for source in corpus.sources}
+    sources |= {name.split("/")[1] for name in names if name.startswith(RECORDS)}
+    tops = (*(f"{top}/" for top in sources), RECORDS, f".{EXPORT_NAME}.")
     strangers = [
         name
         for name in names + folder.list_temporaries()
         if name not in named and name.startswith(tops)
     ]
-    for name in strangers:
+    for name in sorted(strangers, key=lambda name: name.startswith(RECORDS)):
         folder.remove(name)
     return len(strangers)
 
