@@ -1,13 +1,16 @@
 """The folder of an export: whose it is, what is left of former exports, what killed ones leave."""
 
+import json
 import pkgutil
 from contextlib import suppress
 
 import pytest
 
+from nanotok_ray.cli import main
 from nanotok_ray.cluster.export_check import verify_export
 from nanotok_ray.cluster.exporting import export
-from nanotok_ray.errors import ExportError
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export import parse_layout
 from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
@@ -108,3 +111,50 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
     assert not [name for name in folder.list() if "zoo" in name]
     assert folder.list_temporaries() == []
     assert folder.exists("mine/notes.txt")
+
+
+@pytest.mark.parametrize("name", ["raw", "datatrove", "megatron", "llmc", "parquet"])
+def test_a_native_file_that_is_missing_is_named(name, tmp_path, folder):
+    out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 5]]]))
+    (path,) = (tmp_path / "out/web").rglob("*.bin")
+    path.unlink()
+    with pytest.raises(CorruptOutputError, match=f"{path.name} is missing"):
+        export(out, parse_layout(name), folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("layout", "zarr"), ("layout", 1), ("options", {"x": 1}), ("options", [])),
+        *(("units", None), ("joint_files", [{"name": "a"}]), ("left_out", {"a": "b"})),
+        ("manifest_sha256", "x"),
+    ],
+)
+def test_a_damaged_export_json_is_told_and_made_anew(key, value, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    before = export(out, Mds(), folder=folder).values
+    folder.write_whole("export.json", json.dumps({**before, key: value}).encode())
+    with pytest.raises(CorruptOutputError, match=r"export\.json"):
+        verify_export(folder, out)
+    result = export(out, Mds(), folder=folder)
+    assert (result.values, result.units_done, result.unchanged) == (before, 0, False)
+    assert verify_export(folder, out)[1] == []
+
+
+def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
+    out = str(made_output(tmp_path / "out", TEXT).url)
+    twice = ["--to", "megatron:datasets=2", "--to", "raw", "--to", "megatron"]
+    assert main(["export", out, *twice]) == 2
+    assert "--to megatron is given twice" in capsys.readouterr().err
+    assert not (tmp_path / "out/export").exists()
+    assert main(["export", out, "--to", "raw"]) == 0
+    for argument in (["--deep"], ["--masks"], ["--no-sample"], ["--workers", "2"]):
+        assert main(["verify", f"{out}/export/raw", *argument]) == 2
+    (tmp_path / "out/export/raw/export.json").unlink()
+    capsys.readouterr()
+    assert main(["verify", f"{out}/export/raw"]) == 4
+    assert "no export, or one that has not finished" in capsys.readouterr().err
+    assert main(["export", out, "--to", "raw"]) == 0
+    next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
+    assert main(["verify", f"{out}/export/raw"]) == 4
+    assert "delete what is named and export again" in capsys.readouterr().err

@@ -73,6 +73,12 @@ def _run_export(arguments: argparse.Namespace) -> int:
     layouts = [parse_layout(text) for text in arguments.to]
     if arguments.output is not None and len(layouts) > 1:
         raise ExportError("--output is for one layout: export one at a time, or leave it out")
+    names = [layout.name for layout in layouts]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ExportError(
+            f"--to {twice[0]} is given twice, and both would lie in one folder: export one at a "
+            "time, each with an --output of its own"
+        )
     results = []
     for layout in layouts:
         with Progress(sys.stderr) as progress:

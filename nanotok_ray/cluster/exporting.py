@@ -211,8 +211,8 @@ def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
         found = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
         return False
-    own = (found["layout_format"], found["options"], found["manifest_sha256"])
-    is_same = own == (layout.format, layout.options, corpus.manifest_sha256)
+    own = [found[key] for key in ("layout", "layout_format", "options", "manifest_sha256")]
+    is_same = own == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
     return is_same and all(
         target.size(file["name"]) == file["size"] for file in found["joint_files"]
     )

@@ -10,7 +10,7 @@ from typing import Any
 from nanotok_ray.errors import ExportError, IncompleteOutputError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
-from nanotok_ray.export.record import RECORDS, record_name
+from nanotok_ray.export.record import FILE_SHAPE, RECORDS, record_name
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
@@ -18,12 +18,33 @@ from nanotok_ray.manifest import (
     from_json,
     to_json,
 )
+from nanotok_ray.shape import (
+    Shape,
+    check_shape,
+    hexadecimal,
+    number,
+    numbers_by_name,
+    optional,
+    text,
+)
 from nanotok_ray.storage import Folder
 
 EXPORT_NAME = "export.json"
 EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
 """The folder of exports in an output folder, unless told otherwise."""
+
+_SHAPE: Shape = {
+    "layout": text,
+    "layout_format": text,
+    "options": {},
+    "reader": text,
+    "masks": optional(text),
+    "manifest_sha256": hexadecimal,
+    **dict.fromkeys(("units", "files", "bytes", "documents", "tokens"), number),
+    **dict.fromkeys(("left_out", "unread_tokens"), numbers_by_name),
+    "joint_files": [FILE_SHAPE],
+}
 
 _OF_OUTPUTS = {MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME}
 """An output has records too: without this its shards would pass for a former export's."""
@@ -103,8 +124,8 @@ def export_values(
     """Give what export.json says."""
     left_out: dict[str, int] = {}
     for each in exported:
-        for reason, number in each.written.left_out.items():
-            left_out[reason] = left_out.get(reason, 0) + number
+        for reason, documents in each.written.left_out.items():
+            left_out[reason] = left_out.get(reason, 0) + documents
     files = [file for each in exported for file in each.files] + list(joint)
     return {
         "format": EXPORT_FORMAT,
@@ -148,7 +169,9 @@ def read_export(folder: Folder) -> dict[str, Any]:
             f"{folder.join(EXPORT_NAME)} is missing: no export, or one that has not finished; "
             "the same `nanotok export` goes on from there"
         ) from error
-    return from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
+    values = from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
+    check_shape(values, _SHAPE, name=folder.join(EXPORT_NAME))
+    return values
 
 
 def told_options(layout: Layout) -> str:
