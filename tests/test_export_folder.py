@@ -37,6 +37,11 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
+def killed(*_, **__):
+    """Stand for a function that the process did not get to."""
+    raise KilledError
+
+
 def killed_at(monkeypatch, target, *, call=1):
     """Let a function of a module end the process at its so-many-th call."""
     left = [call]
@@ -158,3 +163,31 @@ def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
     next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
     assert main(["verify", f"{out}/export/raw"]) == 4
     assert "delete what is named and export again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["raw", "mds", "megatron"])
+def test_an_export_that_was_killed_before_its_first_record_goes_on(
+    name, tmp_path, folder, monkeypatch
+):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, parse_layout(name), folder=Folder(str(tmp_path / "quiet")))
+    with monkeypatch.context() as patch:
+        patch.setattr("nanotok_ray.export.work.write_record", killed)
+        with pytest.raises(KilledError):
+            export(out, parse_layout(name), folder=folder)
+    assert [own for own in folder.list() if own.startswith("web/")]
+    assert not folder.list("records/")
+    export(out, parse_layout(name), folder=folder)
+    assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())
+
+
+@pytest.mark.parametrize("step", ["remove_strangers", "Exporting._check_output", "write_export"])
+def test_an_export_that_was_killed_at_its_end_goes_on(step, tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Mds(), folder=Folder(str(tmp_path / "quiet")))
+    with monkeypatch.context() as patch:
+        patch.setattr(f"nanotok_ray.cluster.exporting.{step}", killed)
+        with pytest.raises(KilledError):
+            export(out, Mds(), folder=folder)
+    assert export(out, Mds(), folder=folder).units_done == 0
+    assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())

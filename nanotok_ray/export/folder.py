@@ -49,6 +49,9 @@ _SHAPE: Shape = {
 _OF_OUTPUTS = {MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME}
 """An output has records too: without this its shards would pass for a former export's."""
 
+_BEGUN = "run/begun.json"
+"""Says whose the folder is until there are records: files come before theirs."""
+
 _PROBES = "run/probe/"  # by which nodes are asked whether they see the folder
 
 File = Mapping[str, Any]
@@ -62,12 +65,13 @@ def check_folder(folder: Folder) -> None:
         ExportError: naming one of them.
     """
     names = [name for name in folder.list() if not name.startswith(_PROBES)]
-    if own := _OF_OUTPUTS.intersection(names):
+    if of_output := _OF_OUTPUTS.intersection(names):
         raise ExportError(
-            f"{folder.url} is the output of a job, as it holds {min(own)}: name an empty folder "
-            "with --output"
+            f"{folder.url} is the output of a job, as it holds {min(of_output)}: name an empty "
+            "folder with --output"
         )
-    if any(name == EXPORT_NAME or name.startswith(RECORDS) for name in names) or not names:
+    own = (EXPORT_NAME, _BEGUN)
+    if any(name in own or name.startswith(RECORDS) for name in names) or not names:
         return
     raise ExportError(
         f"{folder.url} holds files of something else, as {names[0]}: name an empty folder with "
@@ -75,12 +79,18 @@ def check_folder(folder: Folder) -> None:
     )
 
 
-def begin(folder: Folder, corpus: Corpus, kept: Sequence[Exported]) -> None:
-    """Take export.json away: until it is there again, the export is not whole.
-
-    So are the records of units that are not kept, as others may write files of their names.
-    """
+def mark_unfinished(folder: Folder) -> None:
+    """Take export.json away: until it is there again, the export is not whole."""
+    folder.write_whole(_BEGUN, to_json({"format": EXPORT_FORMAT}))
     folder.remove(EXPORT_NAME)
+
+
+def begin(folder: Folder, corpus: Corpus, kept: Sequence[Exported]) -> None:
+    """Mark an export as unfinished, and remove the records of units that are not kept.
+
+    Others may write files of their names.
+    """
+    mark_unfinished(folder)
     named = {record_name(each.unit) for each in kept}
     sources = {source.name for source in corpus.sources}
     for name in folder.list(RECORDS):
@@ -152,6 +162,7 @@ def export_values(
 
 def write_export(folder: Folder, values: Mapping[str, Any]) -> None:
     """Publish export.json: the export is whole."""
+    folder.remove(_BEGUN)
     folder.write_whole(EXPORT_NAME, to_json(values))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.export.corpus import Corpus, ShardFacts
-from nanotok_ray.export.folder import EXPORT_NAME
+from nanotok_ray.export.folder import mark_unfinished
 from nanotok_ray.export.layout import Layout
 from nanotok_ray.export.native import NativeShard
 from nanotok_ray.export.unit import Unit
@@ -34,7 +34,7 @@ class SamePass:
     def begin(self) -> None:
         """Take each export.json away: what workers write stands beside files of former exports."""
         for _, folder in self.layouts:
-            Folder(folder).remove(EXPORT_NAME)
+            mark_unfinished(Folder(folder))
 
     def export(self, record: Mapping[str, Any]) -> None:
         """Export the shards of a slice, whose record is written; no error of that is the slice's.
