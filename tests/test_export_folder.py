@@ -7,10 +7,13 @@ from contextlib import suppress
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.cluster.events import ignore
 from nanotok_ray.cluster.export_check import verify_export
 from nanotok_ray.cluster.exporting import export
-from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export import parse_layout
+from nanotok_ray.cluster.lease import leased
+from nanotok_ray.cluster.lease_file import lease_in_force
+from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError
+from nanotok_ray.export import export_unit, parse_layout
 from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
@@ -191,3 +194,31 @@ def test_an_export_that_was_killed_at_its_end_goes_on(step, tmp_path, folder, mo
             export(out, Mds(), folder=folder)
     assert export(out, Mds(), folder=folder).units_done == 0
     assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())
+
+
+def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    own, seen = export_unit, []
+
+    def look(work):
+        seen.append(lease_in_force(out))
+        return own(work)
+
+    monkeypatch.setattr("nanotok_ray.cluster.exporting.export_unit", look)
+    export(out, Raw(), folder=folder)
+    assert seen == [None, None]
+    export(out, Raw())
+    assert [each.values["command"] for each in seen[2:]] == ["export", "export"]
+    assert [each.values["state"] for each in seen[2:]] == ["held", "held"]
+    assert lease_in_force(out).values["state"] == "released"
+    with leased(out, command="prepare", on_event=ignore) as lease:
+        assert export(out, Raw()).unchanged  # looking needs no lease
+        monkeypatch.setattr("nanotok_ray.cluster.exporting.leased", in_use)
+        with pytest.raises(OutputInUseError):
+            export(out, Mds())
+        lease.check()
+    assert not (tmp_path / "out/export/mds").exists()
+
+
+def in_use(out, **_):
+    raise OutputInUseError(out.url)

@@ -32,7 +32,7 @@ link to it, so that on one disk it takes no room. Options follow the name: NAME:
 Every file is read back as its readers do, and every document compared, before it counts as done.
 The same command again goes on where it stopped, does only what is new after the output has grown,
 and removes what the output no longer has. `nanotok verify DIR/export/NAME` compares all of it once
-more.
+more. What is written into DIR itself holds its lease meanwhile: no job and no gc runs beside it.
 
 With --workers units are exported on Ray: on a local one of so many CPUs, or on the cluster that
 RAY_ADDRESS names.
