@@ -114,8 +114,11 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
         killed_at(patch, "nanotok_ray.storage.folder.Folder.remove", call=removal)
         with suppress(KilledError):
             export(out, Raw(), folder=folder)
-    (tmp_path / "export/.export.json.host-1-0123456789ab.tmp").write_bytes(b"half")
+    for name in (".export.json", "run/.begun.json", "web/train/.part.bin"):
+        folder.write_whole(f"{name}.host-1-0123456789ab.tmp", b"half")
+    folder.write_whole("run/probe/0123456789ab", b"left")
     export(out, Raw(), folder=folder)
+    assert not folder.list("run/")
     assert not [name for name in folder.list() if "zoo" in name]
     assert folder.list_temporaries() == []
     assert folder.exists("mine/notes.txt")

@@ -54,6 +54,8 @@ _BEGUN = "run/begun.json"
 
 _PROBES = "run/probe/"  # by which nodes are asked whether they see the folder
 
+_LEFT_BY_KILLED = (_PROBES, f".{EXPORT_NAME}.", "run/.begun.json.")
+
 File = Mapping[str, Any]
 """Name, size and sha256."""
 
@@ -112,7 +114,7 @@ def remove_strangers(
     names = folder.list()
     sources = {source.name for source in corpus.sources}
     sources |= {name.split("/")[1] for name in names if name.startswith(RECORDS)}
-    tops = (*(f"{top}/" for top in sources), RECORDS, f".{EXPORT_NAME}.")
+    tops = (*(f"{top}/" for top in sources), RECORDS, *_LEFT_BY_KILLED)
     strangers = [
         name
         for name in names + folder.list_temporaries()
