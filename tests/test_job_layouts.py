@@ -10,7 +10,7 @@ from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.export_check import verify_export
 from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.job import prepare
-from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
+from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError, SliceError
 from nanotok_ray.export import parse_layout, read_corpus
 from nanotok_ray.storage import Folder
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
@@ -161,3 +161,48 @@ def test_the_command(corpus, tmp_path, capsys):
     assert main(["verify", f"{out}/export/raw"]) == 0
     shutil.rmtree(f"{out}/export/raw/web")
     assert main(["verify", f"{out}/export/raw"]) == 4
+
+
+def hostile(*_, **__):
+    raise ExportError("a document cannot be held")
+
+
+def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_path, monkeypatch):
+    own = (LAYOUTS, "limits.max_skipped_slices=1000")
+    run(recipe(corpus, tmp_path / "quiet"))
+    with monkeypatch.context() as patch:
+        patch.setattr("nanotok_ray.export.raw.Raw.write", hostile)
+        with pytest.raises(SliceError, match=r"export raw .*: a document cannot be held"):
+            run(recipe(corpus, tmp_path / "out", *own))
+    native = contents(tmp_path / "out", leave_out=("run", "export"))
+    assert native == contents(tmp_path / "quiet", leave_out=("run",))
+    _, stages = run(recipe(corpus, tmp_path / "out", *own))
+    assert stages.keys() == {"export"}
+    out = Folder(str(tmp_path / "out"))
+    assert verify_export(Folder(out.join("export/raw")), out)[1] == []
+
+
+def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path, monkeypatch):
+    run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
+    own = (LAYOUTS, "tokenizer.path=" + str(tmp_path / "out/tokenizer"))
+    (tmp_path / "out/export/raw").rename(tmp_path / "kept")
+    (tmp_path / "out/export/raw").mkdir()
+    (tmp_path / "out/export/raw/thesis.txt").write_text("years")
+    with pytest.raises(ExportError, match=r"thesis\.txt"):
+        run(recipe(corpus, tmp_path / "out", *own))
+    assert (tmp_path / "out/manifest.json").exists()
+    shutil.rmtree(tmp_path / "out/export/raw")
+    (tmp_path / "kept").rename(tmp_path / "out/export/raw")
+    found = []
+
+    def look(folder, *_, **__):
+        found.append([(folder / f"{name}/export.json").exists() for name in ("raw", "datatrove")])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        "nanotok_ray.cluster.stages.tokenize_slice", lambda *_, **__: look(tmp_path / "out/export")
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe(corpus, tmp_path / "out", *own))
+    assert found == [[False, False]]

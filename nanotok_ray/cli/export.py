@@ -32,7 +32,7 @@ link to it, so that on one disk it takes no room. Options follow the name: NAME:
 Every file is read back as its readers do, and every document compared, before it counts as done.
 The same command again goes on where it stopped, does only what is new after the output has grown,
 and removes what the output no longer has. `nanotok verify DIR/export/NAME` compares all of it once
-more.
+more. What is written into DIR itself holds its lease meanwhile: no job and no gc runs beside it.
 
 With --workers units are exported on Ray: on a local one of so many CPUs, or on the cluster that
 RAY_ADDRESS names.
@@ -73,6 +73,12 @@ def _run_export(arguments: argparse.Namespace) -> int:
     layouts = [parse_layout(text) for text in arguments.to]
     if arguments.output is not None and len(layouts) > 1:
         raise ExportError("--output is for one layout: export one at a time, or leave it out")
+    names = [layout.name for layout in layouts]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ExportError(
+            f"--to {twice[0]} is given twice, and both would lie in one folder: export one at a "
+            "time, each with an --output of its own"
+        )
     results = []
     for layout in layouts:
         with Progress(sys.stderr) as progress:

@@ -6,8 +6,9 @@ import sys
 from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.progress import Progress
-from nanotok_ray.errors import VerificationError
+from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.export import EXPORT_NAME, EXPORTS
+from nanotok_ray.manifest import MANIFEST_NAME
 from nanotok_ray.printable import printable
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import Verification
@@ -76,7 +77,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run_verify(arguments: argparse.Namespace) -> int:
     from nanotok_ray.cluster.verifying import verify  # noqa: PLC0415 - Ray, where it is needed
 
-    if arguments.of is not None or Folder(arguments.folder).exists(EXPORT_NAME):
+    if _is_of_export(arguments):
         return _run_verify_export(arguments)
     with Progress(sys.stderr) as progress:
         result = verify(
@@ -111,23 +112,41 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     return UNCHECKED if result.unchecked else 0
 
 
+def _is_of_export(arguments: argparse.Namespace) -> bool:
+    """Tell it by export.json, which an unfinished one lacks, or by where it lies."""
+    folder = Folder(arguments.folder)
+    if folder.exists(MANIFEST_NAME):
+        return arguments.of is not None
+    return arguments.of is not None or folder.exists(EXPORT_NAME) or _lies_in_output(folder)
+
+
+def _lies_in_output(folder: Folder) -> bool:
+    return folder.url.rsplit("/", 2)[1:2] == [EXPORTS]
+
+
 def _run_verify_export(arguments: argparse.Namespace) -> int:
     from nanotok_ray.cluster.export_check import verify_export  # noqa: PLC0415 - as above
 
     folder = Folder(arguments.folder)
-    above = folder.url.rsplit("/", 2)
-    if arguments.of is None and above[1:2] != [EXPORTS]:
+    if arguments.deep or arguments.masks or arguments.no_sample or arguments.workers:
+        raise ExportError(
+            f"{folder.url} is an export, of which every document is compared in threads: leave out "
+            "--deep, --masks, --no-sample and --workers"
+        )
+    if arguments.of is None and not _lies_in_output(folder):
         raise VerificationError(
             f"{folder.url} is an export, and not in the folder {EXPORTS}/ of an output: say of "
             "which with --of DIR"
         )
     with Progress(sys.stderr) as progress:
         values, problems = verify_export(
-            folder, Folder(arguments.of or above[0]), on_event=progress
+            folder, Folder(arguments.of or folder.url.rsplit("/", 2)[0]), on_event=progress
         )
     for problem in problems[:SHOWN_PROBLEMS]:
         print(printable(problem, lines=True), file=sys.stderr)
-    if not problems:
+    if problems:
+        print("delete what is named and export again, which makes it anew", file=sys.stderr)
+    else:
         print(
             f"{folder.url}: {values['units']:,} units, {values['documents']:,} documents are those "
             "of the output",

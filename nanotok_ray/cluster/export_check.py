@@ -8,8 +8,11 @@ from typing import Any
 
 from nanotok_ray.cluster.events import OnEvent, ignore
 from nanotok_ray.cluster.here import run_here
+from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.export import (
+    EXPORT_NAME,
     ExportWork,
+    Layout,
     check_unit,
     parse_layout,
     read_corpus,
@@ -32,8 +35,7 @@ def verify_export(
         TransientIOError: a remote store failed in a way that may pass.
     """
     values = read_export(folder)
-    options = ",".join(f"{key}={value}" for key, value in values["options"].items())
-    layout = parse_layout(f"{values['layout']}:{options}" if options else values["layout"])
+    layout = _layout(folder, values)
     corpus, shards = read_corpus(out)
     if values["manifest_sha256"] != corpus.manifest_sha256:
         return values, [f"{folder.url} is not an export of what {out.url} holds now: export again"]
@@ -43,6 +45,14 @@ def verify_export(
     found = run_here(STAGE, check_unit, works, sizes=sizes, kept=0, on_event=on_event)
     problems = [problem for own in found for problem in own]
     return values, problems + list(_joint_problems(folder, values))
+
+
+def _layout(folder: Folder, values: Mapping[str, Any]) -> Layout:
+    options = ",".join(f"{key}={value}" for key, value in values["options"].items())
+    try:
+        return parse_layout(f"{values['layout']}:{options}" if options else values["layout"])
+    except ExportError as error:
+        raise CorruptOutputError(f"{folder.join(EXPORT_NAME)}: {error}") from error
 
 
 def _joint_problems(folder: Folder, values: Mapping[str, Any]) -> Iterator[str]:

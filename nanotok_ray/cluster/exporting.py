@@ -4,14 +4,16 @@ Takes a finished output and a layout; how a unit is written and checked is not k
 call again goes on where it stopped, and does nothing when there is nothing to do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
 from nanotok_ray.cluster.engine import Task
-from nanotok_ray.cluster.events import OnEvent, ignore
+from nanotok_ray.cluster.events import Event, OnEvent, ignore
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.here import run_here
+from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
@@ -85,12 +87,35 @@ def export(
         ExportError: the layout cannot hold this output, or the folder holds something else.
         CorruptOutputError: a native file is not what it should be, or the output changed meanwhile.
         SliceError: units failed for good, on Ray.
+        OutputInUseError: another run has the output, in which the folder lies.
+        LeaseLostError: another run has taken the output over.
     """
     exporting = Exporting.of(out, layout, folder=folder)
-    if workers is None or not exporting.todo:
+    if exporting.is_done:
         return exporting.run(in_threads(on_event))
-    with ray_session(workers=workers):
-        return exporting.run(on_ray(on_event))
+    use_ray = workers is not None and bool(exporting.todo)
+    session = ray_session(workers=workers) if use_ray else nullcontext()
+    with session, _held(out, exporting.folder, on_event) as told:
+        own = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
+        return own.run(on_ray(told) if use_ray else in_threads(told))
+
+
+@contextmanager
+def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
+    """Hold the lease of the output whose folder is written to: no job, gc or export comes between.
+
+    Gives who is to be told of events: each asks whether the lease is still held.
+    """
+    if not folder.url.startswith(f"{out.url}/"):
+        yield on_event
+        return
+    with leased(out, command="export", on_event=on_event) as lease:
+
+        def told(event: Event) -> None:
+            lease.guard(event)
+            on_event(event)
+
+        yield told
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,13 +166,14 @@ class Exporting:
         if self.is_done:
             return self._result(read_export(self.folder))
         todo = self.todo
-        begin(self.folder)
+        begin(self.folder, self.corpus, [own for own in self.found if own is not None])
         if todo:
             run(todo, len(self.works) - len(todo))
         exported = self._exported(again=bool(todo))
+        self._check_output()  # a job that runs now writes files that would pass for strangers
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
-        removed = remove_strangers(self.folder, exported, joint.files)
+        removed = remove_strangers(self.folder, self.corpus, exported, joint.files)
         self._check_output()
         values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, values)
@@ -210,8 +236,8 @@ def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
         found = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
         return False
-    own = (found["layout_format"], found["options"], found["manifest_sha256"])
-    is_same = own == (layout.format, layout.options, corpus.manifest_sha256)
+    own = [found[key] for key in ("layout", "layout_format", "options", "manifest_sha256")]
+    is_same = own == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
     return is_same and all(
         target.size(file["name"]) == file["size"] for file in found["joint_files"]
     )

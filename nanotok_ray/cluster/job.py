@@ -149,6 +149,8 @@ class _Job(Run):
     def _publish(self, tokenizing: Tokenizing, own: SamePass | None) -> Summary:
         tokenizer = tokenizing.tokenizer
         self.begin_changes()
+        if own is not None:
+            own.begin()
         records = tokenize(tokenizing, self.out, same_pass=own, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)

@@ -7,7 +7,7 @@ is written.
 from nanotok_ray.cluster.exporting import Exporting, export_folder
 from nanotok_ray.cluster.tokenize import Tokenizing
 from nanotok_ray.errors import ExportError, RecipeError
-from nanotok_ray.export import Corpus, Layout, SamePass, parse_layout
+from nanotok_ray.export import Corpus, Layout, SamePass, check_folder, parse_layout
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 
@@ -28,7 +28,7 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
     """Give what workers export of the slices that they tokenize; None where that is nothing.
 
     Raises:
-        ExportError: a layout cannot hold what there will be.
+        ExportError: a layout cannot hold what there will be, or its folder holds something else.
     """
     layouts = layouts_of(recipe)
     if not layouts:
@@ -36,6 +36,7 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
     corpus = Corpus(out=out, manifest=tokenizing.facts, manifest_sha256="")
     for layout in layouts:
         layout.check(corpus)
+        check_folder(export_folder(out, layout))
     own = tuple((layout, export_folder(out, layout).url) for layout in layouts)
     return SamePass(corpus=corpus, layouts=own)
 

@@ -10,8 +10,23 @@ from typing import Any
 from nanotok_ray.errors import ExportError, IncompleteOutputError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
-from nanotok_ray.export.record import RECORDS, record_name
-from nanotok_ray.manifest import from_json, to_json
+from nanotok_ray.export.record import FILE_SHAPE, RECORDS, record_name
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    SHARDS_INDEX_NAME,
+    from_json,
+    to_json,
+)
+from nanotok_ray.shape import (
+    Shape,
+    check_shape,
+    hexadecimal,
+    number,
+    numbers_by_name,
+    optional,
+    text,
+)
 from nanotok_ray.storage import Folder
 
 EXPORT_NAME = "export.json"
@@ -19,7 +34,27 @@ EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
 """The folder of exports in an output folder, unless told otherwise."""
 
+_SHAPE: Shape = {
+    "layout": text,
+    "layout_format": text,
+    "options": {},
+    "reader": text,
+    "masks": optional(text),
+    "manifest_sha256": hexadecimal,
+    **dict.fromkeys(("units", "files", "bytes", "documents", "tokens"), number),
+    **dict.fromkeys(("left_out", "unread_tokens"), numbers_by_name),
+    "joint_files": [FILE_SHAPE],
+}
+
+_OF_OUTPUTS = {MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME}
+"""An output has records too: without this its shards would pass for a former export's."""
+
+_BEGUN = "run/begun.json"
+"""Says whose the folder is until there are records: files come before theirs."""
+
 _PROBES = "run/probe/"  # by which nodes are asked whether they see the folder
+
+_LEFT_BY_KILLED = (_PROBES, f".{EXPORT_NAME}.", "run/.begun.json.")
 
 File = Mapping[str, Any]
 """Name, size and sha256."""
@@ -32,7 +67,13 @@ def check_folder(folder: Folder) -> None:
         ExportError: naming one of them.
     """
     names = [name for name in folder.list() if not name.startswith(_PROBES)]
-    if any(name == EXPORT_NAME or name.startswith(RECORDS) for name in names) or not names:
+    if of_output := _OF_OUTPUTS.intersection(names):
+        raise ExportError(
+            f"{folder.url} is the output of a job, as it holds {min(of_output)}: name an empty "
+            "folder with --output"
+        )
+    own = (EXPORT_NAME, _BEGUN)
+    if any(name in own or name.startswith(RECORDS) for name in names) or not names:
         return
     raise ExportError(
         f"{folder.url} holds files of something else, as {names[0]}: name an empty folder with "
@@ -40,28 +81,46 @@ def check_folder(folder: Folder) -> None:
     )
 
 
-def begin(folder: Folder) -> None:
+def mark_unfinished(folder: Folder) -> None:
     """Take export.json away: until it is there again, the export is not whole."""
+    folder.write_whole(_BEGUN, to_json({"format": EXPORT_FORMAT}))
     folder.remove(EXPORT_NAME)
 
 
-def remove_strangers(folder: Folder, exported: Sequence[Exported], joint: Sequence[File]) -> int:
+def begin(folder: Folder, corpus: Corpus, kept: Sequence[Exported]) -> None:
+    """Mark an export as unfinished, and remove the records of units that are not kept.
+
+    Others may write files of their names.
+    """
+    mark_unfinished(folder)
+    named = {record_name(each.unit) for each in kept}
+    sources = {source.name for source in corpus.sources}
+    for name in folder.list(RECORDS):
+        if name not in named and name.split("/")[1] in sources:
+            folder.remove(name)
+
+
+def remove_strangers(
+    folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[File]
+) -> int:
     """Remove files of former exports, which readers that take all files of a folder would find.
 
-    Looked at are records, and folders of sources that have records; gives how many files went.
+    Looked at are records, and folders of sources that the output has or that have records, which
+    therefore go last; gives how many files went.
     """
     named = {file["name"] for each in exported for file in each.files}
     named |= {record_name(each.unit) for each in exported}
     named |= {file["name"] for file in joint}
     names = folder.list()
-    sources = {name.split("/")[1] for name in names if name.startswith(RECORDS)}
-    tops = (*(f"{top}/" for top in sources), RECORDS)
+    sources = {source.name for source in corpus.sources}
+    sources |= {name.split("/")[1] for name in names if name.startswith(RECORDS)}
+    tops = (*(f"{top}/" for top in sources), RECORDS, *_LEFT_BY_KILLED)
     strangers = [
         name
         for name in names + folder.list_temporaries()
         if name not in named and name.startswith(tops)
     ]
-    for name in strangers:
+    for name in sorted(strangers, key=lambda name: name.startswith(RECORDS)):
         folder.remove(name)
     return len(strangers)
 
@@ -77,8 +136,8 @@ def export_values(
     """Give what export.json says."""
     left_out: dict[str, int] = {}
     for each in exported:
-        for reason, number in each.written.left_out.items():
-            left_out[reason] = left_out.get(reason, 0) + number
+        for reason, documents in each.written.left_out.items():
+            left_out[reason] = left_out.get(reason, 0) + documents
     files = [file for each in exported for file in each.files] + list(joint)
     return {
         "format": EXPORT_FORMAT,
@@ -105,6 +164,7 @@ def export_values(
 
 def write_export(folder: Folder, values: Mapping[str, Any]) -> None:
     """Publish export.json: the export is whole."""
+    folder.remove(_BEGUN)
     folder.write_whole(EXPORT_NAME, to_json(values))
 
 
@@ -122,7 +182,9 @@ def read_export(folder: Folder) -> dict[str, Any]:
             f"{folder.join(EXPORT_NAME)} is missing: no export, or one that has not finished; "
             "the same `nanotok export` goes on from there"
         ) from error
-    return from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
+    values = from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
+    check_shape(values, _SHAPE, name=folder.join(EXPORT_NAME))
+    return values
 
 
 def told_options(layout: Layout) -> str:

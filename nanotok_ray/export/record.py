@@ -21,6 +21,7 @@ RECORD_FORMAT = "nanotok-export-record 1"
 RECORDS = "records/"
 """Where they lie in the folder of an export."""
 
+FILE_SHAPE: Shape = {"name": text, "size": number, "sha256": hexadecimal}
 _SHAPE: Shape = {
     "key": hexadecimal,
     "shards": [text],
@@ -28,7 +29,7 @@ _SHAPE: Shape = {
     "tokens": number,
     "left_out": numbers_by_name,
     "details": {},
-    "files": [{"name": text, "size": number, "sha256": hexadecimal}],
+    "files": [FILE_SHAPE],
 }
 
 

@@ -7,15 +7,19 @@ wait for the whole.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.errors import NanotokError
 from nanotok_ray.export.corpus import Corpus, ShardFacts
+from nanotok_ray.export.folder import mark_unfinished
 from nanotok_ray.export.layout import Layout
 from nanotok_ray.export.native import NativeShard
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.export.work import ExportWork, export_unit
 from nanotok_ray.manifest import to_json
+from nanotok_ray.storage import Folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,14 +31,23 @@ class SamePass:
     layouts: tuple[tuple[Layout, str], ...]
     """With the URL of the folder of each export."""
 
+    def begin(self) -> None:
+        """Take each export.json away: what workers write stands beside files of former exports."""
+        for _, folder in self.layouts:
+            mark_unfinished(Folder(folder))
+
     def export(self, record: Mapping[str, Any]) -> None:
-        """Export the shards of a slice, whose record is written."""
+        """Export the shards of a slice, whose record is written; no error of that is the slice's.
+
+        The export of the finished output comes upon it again, and tells it.
+        """
         for unit in self._units(record):
             for layout, folder in self.layouts:
                 if layout.joined is None and not layout.numbered:
-                    export_unit(
-                        ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)
-                    )
+                    with suppress(NanotokError, OSError):
+                        export_unit(
+                            ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)
+                        )
 
     def _units(self, record: Mapping[str, Any]) -> Iterator[Unit]:
         source, split = record["slice"]["source"], record["slice"]["split"]

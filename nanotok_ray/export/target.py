@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.export.native import NativeShard
 from nanotok_ray.storage import Folder, WholeFile
 
@@ -42,6 +43,15 @@ class Target:
 
         It is a hard link where both lie on one disk, so that it takes no room and outlives the
         native file; else a copy.
+
+        Raises:
+            CorruptOutputError: the native file is missing.
         """
-        size, sha256 = self.folder.take(shard.out, shard.facts.name + suffix, name)
+        own = shard.facts.name + suffix
+        try:
+            size, sha256 = self.folder.take(shard.out, own, name)
+        except FileNotFoundError as error:
+            raise CorruptOutputError(
+                f"{shard.out.join(own)} is missing; run the job again, which makes it anew"
+            ) from error
         self._files[name] = {"name": name, "size": size, "sha256": sha256}

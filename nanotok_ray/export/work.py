@@ -9,7 +9,14 @@ from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.export.check import unit_problems
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
-from nanotok_ray.export.record import finished_unit, read_record, record_of, unit_key, write_record
+from nanotok_ray.export.record import (
+    finished_unit,
+    read_record,
+    record_name,
+    record_of,
+    unit_key,
+    write_record,
+)
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
@@ -41,6 +48,7 @@ def export_unit(work: ExportWork) -> int:
     """
     folder = Folder(work.folder)
     if finished_unit(folder, work.unit, key=work.key) is None:
+        folder.remove(record_name(work.unit))  # else it would stand for files half of this work
         target = Target(folder)
         written = work.layout.write(work.unit, work.corpus, target)
         exported = Exported(unit=work.unit, files=target.files, written=written)
