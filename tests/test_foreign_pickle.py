@@ -145,6 +145,15 @@ def test_a_malformed_pickle_is_refused(data):
         from_pickle(data, name="f")
 
 
+def test_a_class_named_by_dicts_that_hold_each_other_is_refused_in_time():
+    doubled = (b"}\x94\x8c\x01ah%cs\x8c\x01bh%cs" % (n, n) for n in range(60))
+    twice = b"}\x94" + b"".join(doubled)
+    deep = b"}" + b"\x8c\x01a}" * 100_000 + b"s" * 100_000
+    for module in (twice, deep):
+        with pytest.raises(TokenizerError, match="a class is named by a dict"):
+            from_pickle(b"\x80\x04" + module + b"\x8c\x01x\x93.", name="f")
+
+
 def test_a_pickle_of_too_many_steps_is_refused(monkeypatch):
     monkeypatch.setattr(pickle_reader, "MAX_STEPS", 100)
     with pytest.raises(TokenizerError, match="more than 100 steps"):

@@ -91,6 +91,8 @@ class _Machine:
         """Push the class that is named, if it is the admitted one."""
         if argument is None:
             cls, module = self.stack.pop(), self.stack.pop()
+            if not (isinstance(module, str) and isinstance(cls, str)):  # else its text has no end
+                raise TypeError(f"a class is named by a {type(module).__name__}, not by two texts")
             argument = f"{module} {cls}"
         if argument != self.admitted:
             raise ValueError(f"it names {str(argument)[:80]!r}, which is not admitted")
