@@ -1,6 +1,7 @@
 """tokenizer.json of Hugging Face: ids are those of `tokenizers`, or it is refused."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -273,9 +274,33 @@ def test_a_text_that_becomes_a_special_token_there_is_refused():
     value = like_gpt2()
     value["model"]["ignore_merges"] = True
     assert read(value).special_tokens
-    value["added_tokens"][0]["content"] = "end"
-    value["model"]["vocab"] |= {"end": value["model"]["vocab"].pop("<|endoftext|>")}
-    with pytest.raises(TokenizerError, match="the text 'end' becomes a special token there"):
+    number = value["model"]["vocab"].pop("<|endoftext|>")
+    for name, text in (("end", "end"), ("Ġ<|>", " <|>"), ("ĠÃ©tÃ©", " été")):
+        value["added_tokens"][0]["content"] = name
+        value["model"]["vocab"][name] = number
+        assert Peer.from_str(json.dumps(value)).encode(f"a{text}").ids[-1] == number
+        message = f"the text {text.encode()!r} becomes a special token there, as its vocabulary"
+        with pytest.raises(TokenizerError, match=re.escape(message)):
+            read(value)
+        del value["model"]["vocab"][name]
+    value["model"]["vocab"]["<a b>"] = number
+    value["added_tokens"][0]["content"] = "<a b>"
+    assert read(value).special_tokens == {"<a b>": number}
+
+
+def test_where_a_pattern_looks_around_no_name_of_bytes_stands_in_vocab():
+    value = like_gpt2()
+    value["model"]["ignore_merges"] = True
+    split = contents()["pre_tokenizer"]["pretokenizers"][0]
+    split["pattern"] = {"Regex": r"<\|\w+\|>(?=x)|[\s\S]"}
+    value["pre_tokenizer"] = {
+        "type": "Sequence",
+        "pretokenizers": [split, level(trim_offsets=True)],
+    }
+    peer = Peer.from_str(json.dumps(value))
+    peer.encode_special_tokens = True
+    assert peer.encode("<|endoftext|>x").ids[0] == value["added_tokens"][0]["id"]
+    with pytest.raises(TokenizerError, match="becomes a special token there"):
         read(value)
 
 
