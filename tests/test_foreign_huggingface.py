@@ -1,20 +1,24 @@
 """tokenizer.json of Hugging Face: ids are those of `tokenizers`, or it is refused."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Peer
 
+from nanotok_ray._core import Splitter
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import from_huggingface_file
 from nanotok_ray.tokenizer.foreign.byte_level import token_bytes
+from nanotok_ray.tokenizer.foreign.pre_tokenizer import pattern_of
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 from tests.foreign_models import CORPUS, in_order, texts
 
 LLAMA3 = (
@@ -172,6 +176,46 @@ def level(**values):
     return {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False} | values
 
 
+OTHERWISE = [
+    (r"\w+|\s+", r"\w"),
+    (r"[^\w]+|.", r"[^\w]"),
+    (r"\ba|.", r"\b"),
+    (r"\<a|.", r"\<"),
+    (r"\pL+|.", r"\p"),
+    (r"\p{^L}+|.", r"\p{^L}"),
+    (r"[[:alpha:]]+|.", "[[:alpha:]]"),
+    ("[a-z--b]+|.", "[a-z--b]"),
+    ("a{2,1}|.", "{2,1}"),
+    (r"\\{1,3}+|.", "{1,3}+"),
+    (r"\\$|.", "$"),
+    ("a(?i)b|c", "(?i)"),
+    ("(?i:ss)+|.", "(?i:ss"),
+    ("(?i)fi|.", "(?i)fi"),
+    (r"(?i:\p{Lu})|.", r"(?i:\p"),
+]
+MAY_BE_EMPTY = [
+    "a*",
+    "a|",
+    r"\s*|b",
+    "(?=[A-Z])",
+    "(?:a?|b)+",
+    "a{,3}",
+    "a{0,3}?",
+    r"\z|a",
+    "()",
+    "(?<=a)b?",
+]
+FULL = [
+    r"a*b|[\s\S]",
+    "[ab^$]|.",
+    r"\^|.",
+    "(?:a?b)+|c+?",
+    "a{1,3}|.",
+    r"(?=a)[ab]|\$",
+    "[]*]+|.",
+    r"[^\]a]",
+]
+
 WRONG_STEPS = [
     (None, "its pre_tokenizer is None: read are ByteLevel"),
     ({"type": "Whitespace"}, "its pre_tokenizer is Whitespace:"),
@@ -193,6 +237,8 @@ WRONG_STEPS = [
     (split_of(pattern={"Regex": r"^a|."}), "has '^', which"),
     (split_of(pattern={"Regex": r"(?s:.)"}), "has '(?s:', which"),
     (split_of(pattern={"Regex": r"\h+|."}), r"has '\\h', which"),
+    *((split_of(pattern={"Regex": text}), f"has {part!r}, which") for text, part in OTHERWISE),
+    *((split_of(pattern={"Regex": text}), "can match no text at all") for text in MAY_BE_EMPTY),
 ]
 
 
@@ -202,6 +248,21 @@ def test_what_cuts_texts_otherwise_is_refused(step, message):
         read(changed(["pre_tokenizer"], step))
     assert str(caught.value).startswith("f")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("pattern", [*FULL, *PATTERNS.values(), LLAMA3])
+def test_patterns_that_are_read_cut_alike(pattern):
+    theirs = to_huggingface_pattern(pattern)
+    own = Splitter(pattern_of(split_of(pattern={"Regex": theirs}), name="f"))
+    peer = pre_tokenizers.Split(Regex(theirs), "isolated")
+
+    @settings(max_examples=50)
+    @given(text=st.text("ab^$]* \n\\é\u200d'sS\u017f1", max_size=12))
+    def check(text):
+        expected = [span for span, _ in peer.pre_tokenize_str(text)]
+        assert [span.decode() for span in own.split(text.encode())] == expected
+
+    check()
 
 
 @pytest.mark.parametrize(
@@ -273,9 +334,33 @@ def test_a_text_that_becomes_a_special_token_there_is_refused():
     value = like_gpt2()
     value["model"]["ignore_merges"] = True
     assert read(value).special_tokens
-    value["added_tokens"][0]["content"] = "end"
-    value["model"]["vocab"] |= {"end": value["model"]["vocab"].pop("<|endoftext|>")}
-    with pytest.raises(TokenizerError, match="the text 'end' becomes a special token there"):
+    number = value["model"]["vocab"].pop("<|endoftext|>")
+    for name, text in (("end", "end"), ("Ġ<|>", " <|>"), ("ĠÃ©tÃ©", " été")):
+        value["added_tokens"][0]["content"] = name
+        value["model"]["vocab"][name] = number
+        assert Peer.from_str(json.dumps(value)).encode(f"a{text}").ids[-1] == number
+        message = f"the text {text.encode()!r} becomes a special token there, as its vocabulary"
+        with pytest.raises(TokenizerError, match=re.escape(message)):
+            read(value)
+        del value["model"]["vocab"][name]
+    value["model"]["vocab"]["<a b>"] = number
+    value["added_tokens"][0]["content"] = "<a b>"
+    assert read(value).special_tokens == {"<a b>": number}
+
+
+def test_where_a_pattern_looks_around_no_name_of_bytes_stands_in_vocab():
+    value = like_gpt2()
+    value["model"]["ignore_merges"] = True
+    split = contents()["pre_tokenizer"]["pretokenizers"][0]
+    split["pattern"] = {"Regex": r"<\|[a-z]+\|>(?=x)|[\s\S]"}
+    value["pre_tokenizer"] = {
+        "type": "Sequence",
+        "pretokenizers": [split, level(trim_offsets=True)],
+    }
+    peer = Peer.from_str(json.dumps(value))
+    peer.encode_special_tokens = True
+    assert peer.encode("<|endoftext|>x").ids[0] == value["added_tokens"][0]["id"]
+    with pytest.raises(TokenizerError, match="becomes a special token there"):
         read(value)
 
 

@@ -136,6 +136,11 @@ def test_a_pickle_that_only_names_an_encoding_says_how_to_take_it_over():
         b"\x80\x04X\xff\xff\xff\xff.",
         b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff.",
         b"ctiktoken.core\nCoreBPE\n.",
+        b"ctiktoken.core\nEncod\\qing\n.",
+        b"ctiktoken.core\nEncod\xc3\xa9\n.",
+        b"ctiktoken.core",
+        b"S'\\q'\n.",
+        b"\x80\x04\xff.",
         b"I" + b"9" * 10_000 + b"\n.",
         b"(" * 100_000 + b".",
     ],
@@ -143,6 +148,15 @@ def test_a_pickle_that_only_names_an_encoding_says_how_to_take_it_over():
 def test_a_malformed_pickle_is_refused(data):
     with pytest.raises(TokenizerError, match="f, byte"):
         from_pickle(data, name="f")
+
+
+def test_a_class_named_by_dicts_that_hold_each_other_is_refused_in_time():
+    doubled = (b"}\x94\x8c\x01ah%cs\x8c\x01bh%cs" % (n, n) for n in range(60))
+    twice = b"}\x94" + b"".join(doubled)
+    deep = b"}" + b"\x8c\x01a}" * 100_000 + b"s" * 100_000
+    for module in (twice, deep):
+        with pytest.raises(TokenizerError, match="a class is named by a dict"):
+            from_pickle(b"\x80\x04" + module + b"\x8c\x01x\x93.", name="f")
 
 
 def test_a_pickle_of_too_many_steps_is_refused(monkeypatch):

@@ -20,9 +20,25 @@ def token_bytes(spelling: str, *, name: str) -> bytes:
         TokenizerError: A character spells no byte.
     """
     try:
-        return spelling.translate(_BYTES).encode("latin-1")
+        return _encoded(spelling)
     except UnicodeEncodeError as error:
         raise TokenizerError(
             f"{name}: the token {spelling[:60]!r} holds {spelling[error.start]!r}, which spells no "
             "byte: its vocabulary is not byte-level"
         ) from error
+
+
+def spelled_bytes(text: str) -> bytes | None:
+    r"""Give the bytes that a text spells; None if it spells none.
+
+    >>> spelled_bytes("Ġ<|>"), spelled_bytes("<a b>")
+    (b' <|>', None)
+    """
+    try:
+        return _encoded(text)
+    except UnicodeEncodeError:
+        return None
+
+
+def _encoded(spelling: str) -> bytes:
+    return spelling.translate(_BYTES).encode("latin-1")

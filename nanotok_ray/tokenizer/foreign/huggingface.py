@@ -7,12 +7,13 @@ looked at but for its type: ids that it puts around a text are for `prepend` and
 Truncation and padding, which `tokenizers` applies to its own results, are left out.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from nanotok_ray import _core
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.foreign.byte_level import token_bytes
+from nanotok_ray.tokenizer.foreign.byte_level import spelled_bytes, token_bytes
 from nanotok_ray.tokenizer.foreign.json_file import parsed_object, part_of
 from nanotok_ray.tokenizer.foreign.merge_list import check_merges
 from nanotok_ray.tokenizer.foreign.pre_tokenizer import pattern_of
@@ -26,6 +27,9 @@ _PLAIN = {
     "byte_fallback": (None, False),
 }
 """What of a BPE model would change ids. Its unknown token never comes, as all bytes are there."""
+
+_LOOKS = re.compile(r"\(\?(?:=|!(?!\\S\))|<[=!])|\\[bB]")
+"""What looks around, but for no text after white space: spans may be others than of it alone."""
 
 _POST_PROCESSORS = ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing")
 
@@ -140,11 +144,15 @@ def _ranks(vocab: Mapping[str, Any], *, name: str) -> dict[bytes, int]:
 
 
 def _check_spans(names: set[str], pattern: str, *, name: str) -> None:
-    """Refuse special tokens that a text could say: with ignore_merges a span in vocab is its id."""
-    splitter = _core.Splitter(pattern)
+    """Refuse special tokens that a text could say: with ignore_merges a span in vocab is its id.
+
+    There a name in vocab is a spelling of bytes, as all of vocab: those are what a text must hold.
+    """
+    splitter, looks = _core.Splitter(pattern), _LOOKS.search(pattern)
     for text in sorted(names):
-        if len(splitter.split(text.encode(errors="replace"))) == 1:
+        said = spelled_bytes(text)
+        if said is not None and (looks or len(splitter.split(said)) == 1):
             raise TokenizerError(
-                f"{name}: with ignore_merges the text {text!r:.60} becomes a special token there, "
-                "as its vocabulary has it; here text stays text"
+                f"{name}: with ignore_merges the text {said!r:.60} becomes a special token there, "
+                f"as its vocabulary has {text!r:.60}; here text stays text"
             )

@@ -4,8 +4,9 @@ A pickle is a program; `pickle` runs it. This knows the few steps that put such 
 and refuses all others: it imports nothing, calls nothing, and its memory is bounded by the file's.
 """
 
+import io
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from nanotok_ray.errors import TokenizerError
@@ -36,9 +37,9 @@ def read_instance(data: bytes, *, module: str, cls: str, name: str) -> object:
     machine = _Machine(f"{module} {cls}")
     position = 0
     try:
-        for opcode, argument, at in pickletools.genops(data):
-            position = at or 0
-            machine.run(opcode.name, argument)
+        for opcode, argument, at in _steps_of(data):
+            position = at
+            machine.run(opcode, argument)
         return machine.state()
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise TokenizerError(
@@ -64,10 +65,7 @@ class _Machine:
         if opcode in _VALUES:
             self.stack.append(argument)
             return
-        step = _STEPS.get(opcode)
-        if step is None:
-            raise ValueError(f"the step {opcode} is not admitted")
-        step(self, argument)
+        _STEPS[opcode](self, argument)
 
     def state(self) -> object:
         """Give the state of the one instance that is left."""
@@ -91,6 +89,8 @@ class _Machine:
         """Push the class that is named, if it is the admitted one."""
         if argument is None:
             cls, module = self.stack.pop(), self.stack.pop()
+            if not (isinstance(module, str) and isinstance(cls, str)):  # else its text has no end
+                raise TypeError(f"a class is named by a {type(module).__name__}, not by two texts")
             argument = f"{module} {cls}"
         if argument != self.admitted:
             raise ValueError(f"it names {str(argument)[:80]!r}, which is not admitted")
@@ -153,3 +153,27 @@ _STEPS: dict[str, Callable[[_Machine, object], None]] = {
     "SETITEM": _Machine.set_item,
     "SETITEMS": _Machine.set_items,
 }
+
+
+_OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
+
+
+def _steps_of(data: bytes) -> Iterator[tuple[str, object, int]]:
+    """Give name, argument and place of each step; of one that is not admitted nothing is read."""
+    file = io.BytesIO(data)
+    name = ""
+    while name != "STOP":
+        at = file.tell()
+        opcode = _OPCODES.get(file.read(1))
+        if opcode is None:
+            raise ValueError(f"no step begins with {data[at : at + 1]!r}, at byte {at}")
+        name = opcode.name
+        if name not in _STEPS and name not in _VALUES:
+            raise ValueError(f"the step {name}, at byte {at}, is not admitted")
+        yield name, _argument_of(opcode, file), at
+
+
+def _argument_of(opcode: pickletools.OpcodeInfo, file: io.BytesIO) -> object:
+    if opcode.name == "GLOBAL":  # pickletools would undo escapes, with a warning for some
+        return " ".join(file.readline().decode("ascii").rstrip("\n") for _ in range(2))
+    return None if opcode.arg is None else opcode.arg.reader(file)

@@ -1,24 +1,14 @@
 """The split pattern in a tokenizer.json: what stands before BPE, if it is one pattern alone."""
 
-import re
 from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
 
 _KNOWN = (
     "read are ByteLevel (GPT-2's pattern), and Split by a Regex, Isolated, then ByteLevel without "
     "use_regex"
-)
-
-_SPACES_AT_END = r"\s++$"
-"""After all white space the end of a line is that of the text."""
-
-_READ_OTHERWISE = re.compile(
-    r"(?<!\\)\{[\d,]+\}\+"  # repeated there, possessive here
-    r"|(?<![\\\[])[\^$]"  # ends of lines there, of the text here
-    r"|\(\?(?!i\)|i:)[a-z-]+[:)]"  # other flags than i
-    r"|\\[hHRXKGONZ]"
 )
 
 
@@ -43,16 +33,6 @@ def pattern_of(pre_tokenizer: object, *, name: str) -> str:
     return pattern
 
 
-def _check_reads_alike(pattern: str, *, name: str) -> None:
-    """Refuse what the regex engine of `tokenizers` (Oniguruma) reads otherwise than ours."""
-    found = _READ_OTHERWISE.search(pattern.replace(_SPACES_AT_END, ""))
-    if found:
-        raise TokenizerError(
-            f"{name}: its pattern has {found[0]!r}, which the regex engine of tokenizers reads in "
-            f"another way than ours, so that ids could differ: {pattern!r:.200}"
-        )
-
-
 def _steps(pre_tokenizer: object) -> list[Any]:
     if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
         steps = pre_tokenizer.get("pretokenizers")
@@ -68,7 +48,7 @@ def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
     match split:
         case {"pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
             if split.get("invert", False) is False:
-                _check_reads_alike(pattern, name=name)
+                check_reads_alike(pattern, name=name)
                 return pattern
     shown = {key: value for key, value in split.items() if key != "type"}
     raise TokenizerError(f"{name}: its pre_tokenizer splits by {str(shown)[:200]}: {_KNOWN}")

@@ -1,0 +1,96 @@
+r"""Patterns that the regex engine of `tokenizers`, Oniguruma, reads in another way than ours.
+
+Takes the text of a pattern and compiles nothing. It refuses by what is written: too much rather
+than too little, and none of the patterns that known tokenizers have.
+"""
+
+import re
+
+from nanotok_ray.errors import TokenizerError
+
+_SPACES_AT_END = r"\s++$"
+"""After all white space the end of a line is that of the text."""
+
+_PARTS = re.compile(
+    r"""
+      \\[pPxu]\{[^}]*\} | \\. | \(\?<?[=!] | \(\?P?<\w+> | \(\?\w*[:>)]? | [*+?][+?]?
+    | \[\^?\]?(?: \\. | \[(?:\\.|[^\]\\])*\] | [^\]\\] )*\]  # a class, or one in another
+    | \{\d*,?\d*\}[+?]? | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_OTHERWISE = re.compile(
+    r"[\^$]"  # ends of lines there, of the text here
+    r"|\{.*\}\+"  # repeated there, possessive here
+    r"|\(\?(?!i?[:)]|[=!>]|<|P<).*"  # other flags than i, conditions, remarks
+    r"|\\[wWbB]"  # U+200C and U+200D are of a word here
+    r"|\\[hHRXKGONZyYQE<>0-9k]|\\[pP](?:\{\^.*)?",
+    re.DOTALL,
+)
+_OTHERWISE_IN_CLASS = re.compile(r"\[:|--|~~|\\[wWhHRXNOpPbB](?<!\\[pP])|\\[pP](?!\{[^^])")
+_FOLDED = re.compile(
+    r"(?:^\(\?i\).*?|\(\?i:(?:[^)\\]|\\.)*?)(?:ss|ff|fi|fl|st|[^\x00-\x7f]|\\[pPux]|\((?!\?i\)))",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Without regard to case, what is one character there, and properties of letters."""
+
+_GROUP = re.compile(r"\(([^()]*)\)")
+_ALWAYS = re.compile(r"c(?!\?)")
+
+
+def check_reads_alike(pattern: str, *, name: str) -> None:
+    """See that a pattern cuts texts there as it does here.
+
+    Raises:
+        TokenizerError: It may not, or it can match nothing at all, where only they cut.
+    """
+    parts = _PARTS.findall(pattern.replace(_SPACES_AT_END, r"\s"))
+    found = next((part for place, part in enumerate(parts) if _is_other(part, place)), None)
+    if found is None and "(?i" in pattern and (folded := _FOLDED.search(pattern)):
+        found = folded[0]
+    if found is not None:
+        raise TokenizerError(
+            f"{name}: its pattern has {found!r:.60}, which the regex engine of tokenizers reads in "
+            f"another way than ours, so that ids could differ: {pattern!r:.200}"
+        )
+    if _may_be_empty(parts):
+        raise TokenizerError(
+            f"{name}: its pattern can match no text at all, where tokenizers cuts and we do not, "
+            f"so that ids could differ: {pattern!r:.200}"
+        )
+
+
+def _is_other(part: str, place: int) -> bool:
+    if part.startswith("[") and len(part) > 1:
+        return _OTHERWISE_IN_CLASS.search(part) is not None
+    if part == "(?i)":  # further on, what follows is a group there
+        return place > 0
+    least, _, most = part.strip("{}+?").partition(",")
+    turned = part.startswith("{") and least.isdigit() and most.isdigit() and int(least) > int(most)
+    return turned or _OTHERWISE.fullmatch(part) is not None
+
+
+def _may_be_empty(parts: list[str]) -> bool:
+    """Tell if a match may have no characters, by what each part needs at least."""
+    needs = "".join(map(_need, parts))
+    while (shorter := _GROUP.sub(lambda group: _need_of_any(group[1]), needs)) != needs:
+        needs = shorter
+    return _need_of_any(needs) != "c"
+
+
+def _need(part: str) -> str:
+    """Give c for a character, e for none, ? for what need not be there; groups as they are."""
+    if part in ("|", ")"):
+        return part
+    if part.startswith("("):
+        return "e" if part == "(?i)" else "(|" if part[-1] in "=!" else "("
+    if part[0] in "*?" or re.match(r"\{0*[,}]", part):
+        return "?"
+    if part[0] == "+" or re.match(r"\{\d", part):
+        return ""
+    return "e" if part in (r"\A", r"\z") else "c"
+
+
+def _need_of_any(alternatives: str) -> str:
+    return "c" if all(map(_ALWAYS.search, alternatives.split("|"))) else "e"
