@@ -122,29 +122,38 @@ def installed(python: str, wanted: Sequence[Check]) -> dict[str, str]:
 
 
 def row_of(check: Check, made: Made, *, python: str, versions: dict[str, str]) -> Row:
-    """Export to the check's layout and run it; what fails is told at once."""
-    reader = ", ".join(f"{name} {versions.get(name, '')}".strip() for name in check.peers)
-    reader = f"{check.checkout} (checkout)" if check.checkout else reader
-    missing = [name for name in check.peers if name not in versions]
-    export = made.out / "export" / check.layout
-    steps = [[python, *check.command(made, export)]]
+    """Export to the check's layout, then run the check."""
     if check.layout != TOKENIZER:
         nanotok = str(Path(sys.executable).with_name("nanotok"))
-        steps.insert(0, [nanotok, "export", str(made.out), "--to", check.layout])
-    seconds, outcome, compared = 0.0, OK, ""
-    for step in steps:
-        if step[0] == python and missing:
-            outcome, compared = MISSING, f"without {', '.join(missing)}"
-            break
-        ended = ran(step)
-        seconds, compared = ended.seconds, ended.last_line
-        if ended.code or (step[0] == python and not compared.startswith("equal: ")):
-            say("\n".join([f"{check.layout}: {' '.join(step)}", *told(ended.output)]))
-            outcome = FAILED
-            break
-    compared = compared.removeprefix("equal: ")
+        ended = ran([nanotok, "export", str(made.out), "--to", check.layout])
+        if ended.code:
+            return row(check, ended, FAILED, versions=versions)
+    return checked(check, made, python=python, versions=versions)
+
+
+def checked(check: Check, made: Made, *, python: str, versions: dict[str, str]) -> Row:
+    """Run the check in the peers' environment."""
+    missing = [name for name in check.peers if name not in versions]
+    if missing:
+        ended = Ended(seconds=0.0, code=1, output=f"without {', '.join(missing)}")
+        return row(check, ended, MISSING, versions=versions)
+    ended = ran([python, *check.command(made, made.out / "export" / check.layout)])
+    is_equal = not ended.code and ended.last_line.startswith("equal: ")
+    return row(check, ended, OK if is_equal else FAILED, versions=versions)
+
+
+def row(check: Check, ended: Ended, outcome: str, *, versions: dict[str, str]) -> Row:
+    """Make a line of the table of what a process said; all of it is told if it failed."""
+    if outcome == FAILED:
+        lines = ended.output.strip().splitlines()[-TOLD_LINES:]
+        say("\n".join([f"{check.layout}:", *(f"    {line}" for line in lines)]))
+    reader = ", ".join(f"{name} {versions.get(name, '')}".strip() for name in check.peers)
     return Row(
-        layout=check.layout, reader=reader, seconds=seconds, outcome=outcome, compared=compared
+        layout=check.layout,
+        reader=f"{check.checkout} (checkout)" if check.checkout else reader,
+        seconds=ended.seconds,
+        outcome=outcome,
+        compared=ended.last_line.removeprefix("equal: "),
     )
 
 
@@ -162,11 +171,6 @@ def ran(command: Sequence[str]) -> Ended:
     seconds = time.perf_counter() - begin
     output = done.stdout if done.returncode == 0 else done.stdout + done.stderr
     return Ended(seconds=seconds, code=done.returncode, output=output)
-
-
-def told(output: str) -> list[str]:
-    """Give the last lines of an output, indented."""
-    return [f"    {line}" for line in output.strip().splitlines()[-TOLD_LINES:]]
 
 
 def table(rows: Sequence[Row]) -> str:
