@@ -126,10 +126,10 @@ def conversations(file: Path, totals: Counter) -> Iterator[list]:
 
 def compare_chats(own: Tokenizer, peers: Peers, file: Path, totals: Counter) -> None:
     for messages in conversations(file, totals):
-        totals["chats"] += 1
         if any(name in json.dumps(messages, ensure_ascii=False) for name in own.special_tokens):
             totals["chats that spell out a special token, left out"] += 1
             continue
+        totals["chats"] += 1
         compare_chat(own, peers, messages, totals)
 
 
