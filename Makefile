@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 INSTALLED := $(VENV)/.installed
+PEERS := .venv-peers
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
@@ -22,7 +23,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-rust lint types layers format bench fuzz wheel lock check clean
+.PHONY: help setup build demo test test-python test-rust lint types layers format bench peers fuzz wheel lock check clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -76,6 +77,9 @@ bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on th
 	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
 
+peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 6 GB into .venv-peers)
+	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python
+
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
@@ -90,12 +94,18 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 
 check: lint types layers test  ## Everything that CI does
 
-clean:  ## Remove what was built; .venv stays
+clean:  ## Remove what was built; .venv and .venv-peers stay
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK)
+	touch $@
+
+$(PEERS)/.installed: tests/peers/requirements.txt tests/peers/requirements-alone.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --requirement tests/peers/requirements.txt
+	$(PEERS)/bin/pip install --quiet --no-deps --requirement tests/peers/requirements-alone.txt
 	touch $@
 
 $(CORE): $(INSTALLED) $(RUST_SOURCES) pyproject.toml

@@ -1,6 +1,6 @@
 """Compare an llmc export with its output, document by document, as its peers read it.
 
-    python tests/peers/check_llmc.py OUT EXPORT [--llm-c CHECKOUT] [--bos NAME]
+    PYTHONPATH=. python tests/peers/check_llmc.py OUT EXPORT [--llm-c CHECKOUT] [--bos NAME]
 
 Needs numpy, torch and nemo-automodel 0.7.0 (without its dependencies). With a checkout of llm.c its
 Python loader reads all files too, and its C loader, which is compiled here, those of 2 bytes an id;
@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.reader import open_shards
+from tests.peers.native_output import tell
 
 WINDOW = 255
 """Tokens of a sample of nemo-automodel, and of a batch of llm.c."""
@@ -145,7 +147,9 @@ def readers_of(given: argparse.Namespace, item_bytes: int) -> dict[str, Callable
     return readers
 
 
-def check_split(given: argparse.Namespace, source: str, split: str, manifest: Any) -> str:
+def check_split(
+    given: argparse.Namespace, source: str, split: str, manifest: Any, equal: Counter[str]
+) -> str:
     """Check the files of a source and split, and tell what was compared."""
     bos, item_bytes = manifest["special_tokens"][given.bos], manifest["item_bytes"]
     pattern = f"{source}_{split}_*.bin"
@@ -167,6 +171,9 @@ def check_split(given: argparse.Namespace, source: str, split: str, manifest: An
         samples = sum(check_samples(files, bos, aligned=own) for own in (False, True))
         if given.llm_c:
             batched = check_c_loader(given.llm_c, str(files[0].parent / pattern), files)
+    equal.update({"files": len(files), "documents": documents, "tokens": tokens})
+    equal["samples of NanogptDataset"] += samples
+    equal["tokens in batches of llm.c's C loader"] += batched
     return (
         f"{source}/{split}: {len(files)} files, {documents} documents, {tokens} tokens equal in "
         f"{' and '.join(readers)}; {samples} samples of NanogptDataset, {batched} tokens in "
@@ -182,10 +189,11 @@ def main() -> None:
     parser.add_argument("--llm-c", type=Path)
     parser.add_argument("--bos", default="<|bos|>")
     given = parser.parse_args()
-    manifest = json.loads((given.out / "manifest.json").read_bytes())
+    manifest, equal = json.loads((given.out / "manifest.json").read_bytes()), Counter[str]()
     for source in manifest["sources"]:
         for split in ("train", "val"):
-            sys.stdout.write(check_split(given, source, split, manifest) + "\n")
+            sys.stdout.write(check_split(given, source, split, manifest, equal) + "\n")
+    tell(equal)
 
 
 if __name__ == "__main__":

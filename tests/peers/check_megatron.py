@@ -1,6 +1,6 @@
 """Compare a megatron export with its output, document by document, as its peers read it.
 
-    python tests/peers/check_megatron.py OUT EXPORT [--gpt-neox CHECKOUT]
+    PYTHONPATH=. python tests/peers/check_megatron.py OUT EXPORT [--gpt-neox CHECKOUT]
 
 Needs numpy, torch, packaging and megatron-core 0.16.1 (without its dependencies): IndexedDataset,
 mapped and not. With a checkout of gpt-neox its MMapIndexedDataset is used instead, whose package
@@ -13,6 +13,7 @@ import json
 import sys
 import types
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.reader import Shards, open_shards
+from tests.peers.native_output import tell
 
 Opened = list[tuple[str, Any]]
 
@@ -89,7 +91,13 @@ def check_dataset(
     return len(ids[0][1])
 
 
-def check_split(open_dataset: Callable[[str], Opened], given: Any, source: str, split: str) -> str:
+def check_split(
+    open_dataset: Callable[[str], Opened],
+    given: Any,
+    source: str,
+    split: str,
+    equal: Counter[str],
+) -> str:
     """Check the datasets of a source and split, and tell what was compared."""
     native = open_shards(str(given.out), split, source)
     found = sorted((given.export / source / split).glob("*_text_document.idx"))
@@ -99,6 +107,7 @@ def check_split(open_dataset: Callable[[str], Opened], given: Any, source: str, 
     if at != len(native):
         raise SystemExit(f"DIFFERENT: {source}/{split} has {at} of {len(native)} documents")
     twins = len(list((given.export / source / split).glob("*_text_label_document.idx")))
+    equal.update({"datasets": len(found), "datasets of labels": twins, "documents": at})
     return f"{source}/{split}: {len(found)} datasets, {twins} with labels, {at} documents equal"
 
 
@@ -109,11 +118,12 @@ def main() -> None:
     parser.add_argument("export", type=Path)
     parser.add_argument("--gpt-neox", type=Path)
     given = parser.parse_args()
-    manifest = json.loads((given.out / "manifest.json").read_bytes())
+    manifest, equal = json.loads((given.out / "manifest.json").read_bytes()), Counter[str]()
     open_dataset = open_in_neox(given.gpt_neox) if given.gpt_neox else open_in_core
     for source in manifest["sources"]:
         for split in ("train", "val"):
-            sys.stdout.write(check_split(open_dataset, given, source, split) + "\n")
+            sys.stdout.write(check_split(open_dataset, given, source, split, equal) + "\n")
+    tell(equal)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.reader import open_shards
+from tests.peers.native_output import tell
 
 LENGTH = 1024
 
@@ -109,7 +110,7 @@ def check_packed(paths, documents, options):
     return len(packed[0]), found.total()
 
 
-def check_part(out, export, source, split, told):
+def check_part(out, export, source, split, *, told, equal):
     """Check the shards of one source and split, and print what was compared."""
     end = told["special_tokens"][told["options"]["end_token"]]
     dtype = {2: np.uint16, 4: np.uint32}[told["item_bytes"]]
@@ -134,6 +135,9 @@ def check_part(out, export, source, split, told):
     fixed = check_fixed(paths, documents, options)
     packed, pieces = check_packed(paths, documents, options)
     trained = sum(int(mask.sum()) for own in documents for _, mask in own if mask is not None)
+    equal.update({"shards": len(paths), "documents": number, "instances": fixed})
+    equal.update({"packed instances": packed, "documents or parts in them": pieces})
+    equal["ids to train on by masks"] += trained
     print(  # noqa: T201
         f"{source} {split}: {len(paths)} shards, {number:,} documents by csv.gz and by scan; "
         f"{fixed:,} instances of {LENGTH}; {packed:,} packed ones of {pieces:,} documents or "
@@ -149,9 +153,11 @@ def main():
     told = json.loads(told_path.read_text()) if told_path.exists() else {"options": {}}
     told["options"].setdefault("end_token", "<|bos|>")
     told |= {name: manifest[name] for name in ("item_bytes", "num_ids", "special_tokens")}
+    equal = Counter()
     for source in manifest["sources"]:
         for split in ("train", "val"):
-            check_part(out, export, source, split, told)
+            check_part(out, export, source, split, told=told, equal=equal)
+    tell(equal)
 
 
 if __name__ == "__main__":

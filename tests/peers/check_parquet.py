@@ -11,11 +11,13 @@ for doctests in all modules.
 import json
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from nanotok_ray.reader import open_shards
+from tests.peers.native_output import tell
 
 MASKS = ("assistant_masks", "completion_mask", "labels")
 
@@ -113,7 +115,7 @@ def check_trl(dataset, shards, num_ids):
 def main():
     """Check all sources and splits."""
     out, export = sys.argv[1:]
-    manifest = json.loads(Path(out, "manifest.json").read_text())
+    manifest, equal = json.loads(Path(out, "manifest.json").read_text()), Counter()
     for source in manifest["sources"]:
         for split in ("train", "val"):
             paths = sorted(map(str, Path(export, source, split).glob("*.parquet")))
@@ -124,11 +126,14 @@ def main():
             check_tables(paths, shards)
             dataset = check_datasets(paths, shards)
             trained = check_trl(dataset, shards, manifest["num_ids"])
+            equal.update({"files": len(paths), "documents": len(shards)})
+            equal["ids to train on"] += trained
             print(  # noqa: T201
                 f"{source} {split}: {len(paths)} files, {len(shards):,} documents by pyarrow, "
                 f"datasets and TRL; columns {', '.join(dataset.column_names)}; "
                 f"{trained:,} of {shards.num_tokens:,} ids to train on"
             )
+    tell(equal)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A saved tokenizer as transformers, tokenizers and tiktoken load it, compared on a whole corpus.
 
-    python tests/peers/check_transformers.py TOKENIZER --texts DIR ... --chats FILE ...
+    PYTHONPATH=. python tests/peers/check_transformers.py TOKENIZER --texts DIR ... --chats FILE ...
 
 Texts are the `text` column of every parquet below DIR; chats are lines of JSON, a list of messages,
 an object with one, or a row of GSM8K, and those that are neither are counted. Ids of texts must be
@@ -30,8 +30,10 @@ from nanotok_ray.dialects import Dialect, conversation_of
 from nanotok_ray.patterns import resolve_pattern, split
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
+from tests.peers.native_output import tell
 
 BATCH = 256
+COMPARED = ("documents", "tokens of documents", "chats", "tokens of chats", "prompts")
 GSM8K = Dialect(kind="chat", name="gsm8k")
 CONTEXTS = ["{}", "a{}b", "12{}3", " {} x", "!{}!", "'{}", "'{}e", "'l{}"]
 CONTEXTS += ["\t{}{} ", "A{}a", "a{}'s"]
@@ -59,7 +61,10 @@ def main() -> int:
         totals[f"code points cut differently: {pattern}"] = len(cut_differently(pattern))
     for name, number in totals.items():
         say(f"{number:>12,}  {name}")
-    return int(any("differ" in name and number for name, number in totals.items()))
+    if any("differ" in name and number for name, number in totals.items()):
+        return 1
+    tell({name: totals[name] for name in COMPARED})
+    return 0
 
 
 def say(line: str) -> None:
@@ -121,10 +126,10 @@ def conversations(file: Path, totals: Counter) -> Iterator[list]:
 
 def compare_chats(own: Tokenizer, peers: Peers, file: Path, totals: Counter) -> None:
     for messages in conversations(file, totals):
-        totals["chats"] += 1
         if any(name in json.dumps(messages, ensure_ascii=False) for name in own.special_tokens):
             totals["chats that spell out a special token, left out"] += 1
             continue
+        totals["chats"] += 1
         compare_chat(own, peers, messages, totals)
 
 

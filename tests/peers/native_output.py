@@ -6,7 +6,7 @@ repository: `PYTHONPATH=. PYTHON tests/peers/check_NAME.py OUT EXPORT`. They nee
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -65,6 +65,12 @@ class Tally:
             self.differences.append(f"{kind}: {what} differs")
 
 
+def tell(equal: Mapping[str, int]) -> None:
+    """Say in one line, the last of a check that found no difference, what is equal."""
+    told = ", ".join(f"{number:,} {kind}" for kind, number in equal.items() if number)
+    sys.stdout.write(f"equal: {told or 'nothing'}\n")
+
+
 def run(check: Callable[[Place, Path, Tally], None]) -> None:
     """Check every source and split of `OUT EXPORT`; exit with 1 if anything differs."""
     if len(sys.argv) < 3:
@@ -73,8 +79,7 @@ def run(check: Callable[[Place, Path, Tally], None]) -> None:
     tally = Tally()
     for place in places_of(out):
         check(place, Path(export), tally)
-    told = ", ".join(f"{number:,} {kind}" for kind, number in tally.equal.items())
-    sys.stdout.write(f"equal: {told or 'nothing'}\n")
+    tell(tally.equal)
     for difference in tally.differences[:20]:
         sys.stdout.write(f"{difference}\n")
     sys.exit(bool(tally.differences) or not tally.equal)
