@@ -5,6 +5,7 @@ from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 
 _KNOWN = (
     "read are ByteLevel (GPT-2's pattern), and Split by a Regex, Isolated, then ByteLevel without "
@@ -13,6 +14,9 @@ _KNOWN = (
 
 _SPACES_AT_END = r"\s++$"
 """After all white space the end of a line is that of the text."""
+
+_WRITTEN_HERE = {to_huggingface_pattern(pattern): pattern for pattern in PATTERNS.values()}
+"""Named patterns, by how our own tokenizer.json spells them: read back they are the same text."""
 
 _READ_OTHERWISE = re.compile(
     r"(?<!\\)\{[\d,]+\}\+"  # repeated there, possessive here
@@ -68,6 +72,8 @@ def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
     match split:
         case {"pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
             if split.get("invert", False) is False:
+                if pattern in _WRITTEN_HERE:
+                    return _WRITTEN_HERE[pattern]
                 _check_reads_alike(pattern, name=name)
                 return pattern
     shown = {key: value for key, value in split.items() if key != "type"}
