@@ -1,6 +1,7 @@
 """`nanotok tokenizer warm`: the table it writes, what it covers, and what it refuses."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,18 +83,32 @@ def test_a_table_that_is_there_is_replaced_also_a_damaged_one(folder, tmp_path, 
     assert Tokenizer.load(folder).span_table_size <= 5
 
 
+def with_bytes_backwards(own):
+    """Give the tokenizer whose ids 0 to 255 are the bytes from the last on, as others number."""
+    merges = [tuple(255 - id_ if id_ < 256 else id_ for id_ in pair) for pair in own.merges]
+    order = bytes(range(255, -1, -1))
+    return Tokenizer(replace(own.model, merges=tuple(merges), byte_order=order))
+
+
+@pytest.mark.parametrize("arranged", [lambda own: own, with_bytes_backwards])
 @pytest.mark.parametrize("vocab_size", [256, 300, 700])
-def test_shares_are_those_of_the_spans_that_the_table_holds(tmp_path, vocab_size):
+def test_shares_are_those_of_the_spans_that_the_table_holds(tmp_path, vocab_size, arranged):
     """The core says of any text how many of its bytes the table holds."""
     long = ["a" * length for length in (15, 16, 255, 256, 300)]
     rows = [*DOCUMENTS, *long, "zqxjkvwpbm" * 2, "привет данные", "数据数据数据"]
     own = Tokenizer.train_from_iterator(DOCUMENTS, vocab_size, special_tokens=())
+    own = arranged(own)
     own.save(tmp_path)
     run = counts_of(rows).run()
     for spans in (1, 30, 10_000):
         share = warm(own.model, run, tmp_path, spans=spans)
         table = open_span_table(tmp_path, sha256=own.sha256)
-        encoder = _core.Encoder(own.pattern, own.model.merge_array, span_table=table)
+        encoder = _core.Encoder(
+            own.pattern,
+            own.model.merge_array,
+            span_table=table,
+            byte_order=own.model.core_byte_order,
+        )
         documents = Documents.from_strings(rows)
         held = encoder.bytes_in_table(documents.data, documents.offsets)
         assert share.num_spans == len(table)
