@@ -49,18 +49,29 @@ def open_tokenizer(
     if own is not None:
         _check_given(os.fspath(spec), pattern=pattern)
         pattern = own
-    ending = Path(path).suffix
-    if ending == RANKS:
+    if path.endswith(RANKS):
         return Tokenizer(_ranks_model(path, pattern, special_tokens))
     _check_given(path, pattern=pattern, special_tokens=special_tokens)
-    if ending in _WHOLE and not Path(path).is_dir():
-        return Tokenizer(_WHOLE[ending](_bytes_of(path), name=path))
+    if is_file(path):
+        return Tokenizer(_WHOLE[Path(path).suffix](_bytes_of(path), name=path))
     if Path(path).is_file():
         raise TokenizerError(
             f"{path} is no file that a tokenizer is read from: they end in "
             f"{', '.join((*_WHOLE, RANKS))}; name one of these, or a folder that has one"
         )
     return Tokenizer.load(path, span_table=span_table)
+
+
+def is_file(spec: str) -> bool:
+    """Tell whether `open_tokenizer` reads a file by itself, and not a folder.
+
+    >>> is_file("a/tokenizer.json"), is_file("ranks.tiktoken:gpt4"), is_file("s3://bucket/v1.5")
+    (True, True, False)
+    """
+    path, _ = path_and_pattern(spec)
+    if path.endswith(RANKS):
+        return True
+    return Path(path).suffix in _WHOLE and not Path(path).is_dir()
 
 
 def path_and_pattern(spec: str) -> tuple[str, str | None]:
