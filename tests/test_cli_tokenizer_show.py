@@ -189,7 +189,7 @@ def test_what_is_wrong_is_named_with_what_to_do(show, flags, expected):
 def test_a_suffix_that_says_no_format_names_the_flag(show, tmp_path):
     (tmp_path / "a.foo").write_text("x")
     _, values, _ = show(str(tmp_path / "a.foo"))
-    assert "set --input-format to" in values["error"]
+    assert "say it with --input-format" in values["error"]
     code, values, _ = show(str(tmp_path / "a.foo"), "--document-per-file")
     assert (code, values["text_bytes"]) == (0, 1)
 

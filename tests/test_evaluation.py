@@ -32,6 +32,7 @@ from nanotok_ray.evaluation import (
     token_bytes_of,
 )
 from nanotok_ray.evaluation.measure import MAX_LABELS, characters_of
+from nanotok_ray.plan.named_files import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.training_report import token_text
 from tests.published_ranks import fake_package
@@ -275,14 +276,16 @@ def test_texts_of_every_format(tmp_path):
     without_blank = [text for text in made if text]
     for name in ("c.txt", "*.txt", "d.txt.gz"):
         assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == without_blank
-    whole = Corpus(name="x", paths=(str(tmp_path / "c.txt"),), format="document")
+    whole = Corpus(
+        name="x", paths=(str(tmp_path / "c.txt"),), rules=ReadingRules(format="document")
+    )
     assert read(whole)[0] == ["\n".join(made)]
 
 
 def test_texts_of_chats_are_those_of_their_messages(tmp_path):
     made = conversations(5, seed=1)
     write_conversations(tmp_path / "chats.jsonl", made)
-    corpus = Corpus(name="x", paths=(str(tmp_path),), kind="chat")
+    corpus = Corpus(name="x", paths=(str(tmp_path),), rules=ReadingRules(kind="chat"))
     expected = []
     for message in (message for messages in made for message in messages):
         content = message["content"]
@@ -300,7 +303,9 @@ def test_labels_are_those_of_the_column(tmp_path, kind):
     else:
         rows = zip(made, languages, strict=True)
         path.write_text("\n".join(json.dumps({"text": t, "language": own}) for t, own in rows))
-    found, labels, _ = read(Corpus(name="x", paths=(str(path),), label_column="language"))
+    found, labels, _ = read(
+        Corpus(name="x", paths=(str(path),), rules=ReadingRules(id_column="language"))
+    )
     assert (found, labels) == (made, ["en", "(none)", "ko", "en"])
 
 
@@ -317,7 +322,7 @@ def test_chats_have_the_labels_of_their_conversation(tmp_path):
     ]
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    corpus = Corpus(name="x", paths=(str(path),), kind="chat", label_column="lang")
+    corpus = Corpus(name="x", paths=(str(path),), rules=ReadingRules(kind="chat", id_column="lang"))
     found, labels, _ = read(corpus)
     assert (found, labels) == (["hallo", "bonjour", "salut"], ["de", "fr", "fr"])
 
@@ -358,6 +363,8 @@ def test_files_that_are_not_there_or_do_not_fit_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(SourceError, match="matches no file"):
         CorpusReader(Corpus(name="x", paths=(f"{tmp_path}/b.txt",)), max_bytes=1)
-    corpus = Corpus(name="x", paths=(f"{tmp_path}/a.txt",), label_column="language")
+    corpus = Corpus(
+        name="x", paths=(f"{tmp_path}/a.txt",), rules=ReadingRules(id_column="language")
+    )
     with pytest.raises(RecipeError, match="has text alone and no columns"):
         CorpusReader(corpus, max_bytes=1)

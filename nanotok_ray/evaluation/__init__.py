@@ -6,7 +6,7 @@ each id. vocabulary: what there is without texts. overlap: two vocabularies. sam
 nanochat's tok_eval. figures, plot_file: the same as pictures. Knows no command line.
 """
 
-from nanotok_ray.evaluation.corpus import FORMATS, KINDS, Corpus, CorpusReader, Texts
+from nanotok_ray.evaluation.corpus import KINDS, Corpus, CorpusReader, Texts
 from nanotok_ray.evaluation.counter import TokenizerCounter
 from nanotok_ray.evaluation.measure import Measured, Tally, measure
 from nanotok_ray.evaluation.output_texts import output_texts
@@ -18,7 +18,6 @@ from nanotok_ray.evaluation.usage import Usage
 from nanotok_ray.evaluation.vocabulary import TokenView, Vocabulary, token_bytes_of
 
 __all__ = [
-    "FORMATS",
     "KINDS",
     "PUBLISHED",
     "SAMPLE_TEXTS",
