@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from nanotok_ray.reader import open_shards
     from nanotok_ray.span_counts import SpanCounts
     from nanotok_ray.special_tokens import SPECIAL_TOKENS
-    from nanotok_ray.tokenizer import RustBPETokenizer, Tokenizer, get_token_bytes, get_tokenizer
+    from nanotok_ray.tokenizer import (
+        RustBPETokenizer,
+        Tokenizer,
+        get_token_bytes,
+        get_tokenizer,
+        open_tokenizer,
+    )
 
 __version__ = "0.1.0"
 
@@ -27,6 +33,7 @@ __all__ = [
     "get_tokenizer",
     "learn",
     "open_shards",
+    "open_tokenizer",
 ]
 
 _HOMES = {
@@ -39,6 +46,7 @@ _HOMES = {
     "get_tokenizer": "nanotok_ray.tokenizer",
     "learn": "nanotok_ray.learning",
     "open_shards": "nanotok_ray.reader",
+    "open_tokenizer": "nanotok_ray.tokenizer",
 }
 
 

@@ -128,9 +128,9 @@ def test_no_special_tokens_are_asked_for_without_a_name(counts, tmp_path, capsys
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--vocab-size=264"], ["got 255"]),
+        (["--vocab-size=264"], ["265 or more"]),
         (["--also=280,301"], ["--also has 301", "--vocab-size 300"]),
-        (["--also=264"], ["got 255"]),
+        (["--also=264"], ["265 or more"]),
         (["--min-pair-count=0"], ["min_pair_count is 0"]),
         (["--max-token-bytes=1"], ["max_token_bytes is 1"]),
         (["--threads=0"], ["threads is 0"]),
@@ -150,6 +150,12 @@ def test_what_cannot_be_learned_exits_2_and_writes_nothing(counts, tmp_path, cap
     assert not (tmp_path / "t").exists()
 
 
+def test_one_file_is_no_place_for_all_files(counts, tmp_path, capsys):
+    path = tmp_path / "t.tiktoken"
+    code, values, _ = run(capsys, counts, "--vocab-size=300", "--output", path)
+    assert (code, "so name a folder" in values["error"], path.exists()) == (2, True, False)
+
+
 @pytest.mark.parametrize("sizes", ["", "280,", "many", "-1"])
 def test_sizes_are_numbers(counts, tmp_path, capsys, sizes):
     flags = ["--vocab-size=300", "--output", str(tmp_path / "t"), f"--also={sizes}"]
@@ -163,7 +169,7 @@ def test_a_goal_that_cannot_be_is_refused_before_anything_is_read(tmp_path, caps
     goal = ["--vocab-size=264", "--output", tmp_path / "t"]
     code, values, _ = run(capsys, tmp_path / "nowhere", *goal)
     assert code == 2
-    assert "got 255" in values["error"]
+    assert "265 or more" in values["error"]
 
 
 def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):

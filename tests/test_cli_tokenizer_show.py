@@ -11,6 +11,7 @@ from nanotok_ray.cli.main import parser
 from nanotok_ray.evaluation import Vocabulary
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.training_report import token_text
+from tests.published_ranks import fake_package
 from tests.small_corpus import texts, write_parquet
 
 MADE = texts(60, seed=7)
@@ -28,6 +29,17 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
+def shown(capsys):
+    """Run the command with any tokenizer; give the values of its last line."""
+
+    def run(*arguments):
+        main(["tokenizer", "show", *arguments])
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return run
+
+
+@pytest.fixture
 def show(folder, capsys):
     """Run the command; give its exit code, the values of its last line, and stderr."""
 
@@ -37,6 +49,18 @@ def show(folder, capsys):
         return code, json.loads(captured.out.splitlines()[-1]), captured.err
 
     return run
+
+
+def test_it_takes_any_tokenizer_and_a_pattern_where_one_lacks(folder, show, shown, monkeypatch):
+    fake_package(folder)
+    monkeypatch.syspath_prepend(folder)
+    sha256 = Tokenizer.load(folder / "tokenizer").sha256
+    ranks = f"{folder}/tokenizer/tokenizer.tiktoken"
+    made = [shown("cl100k"), shown(f"{ranks}:nanochat"), shown(ranks, "--pattern", "nanochat")]
+    assert [each["vocab_size"] for each in made] == [100277, 371, 371]
+    assert shown(f"{folder}/tokenizer/tokenizer.json")["tokenizer_sha256"] == sha256
+    code, values, _ = show("--pattern", "gpt4")
+    assert (code, "leave --pattern out" in values["error"]) == (2, True)
 
 
 def test_it_says_what_the_tokenizer_is_made_of(show, folder):
@@ -165,7 +189,7 @@ def test_what_is_wrong_is_named_with_what_to_do(show, flags, expected):
 def test_a_suffix_that_says_no_format_names_the_flag(show, tmp_path):
     (tmp_path / "a.foo").write_text("x")
     _, values, _ = show(str(tmp_path / "a.foo"))
-    assert "set --input-format to" in values["error"]
+    assert "say it with --input-format" in values["error"]
     code, values, _ = show(str(tmp_path / "a.foo"), "--document-per-file")
     assert (code, values["text_bytes"]) == (0, 1)
 

@@ -95,7 +95,7 @@ def test_files_that_cannot_be_used_are_all_named_before_anything_is_counted(tmp_
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--vocab-size=255"], ["got 255"]),
+        (["--vocab-size=255"], ["--vocab-size is 255", "256 or more"]),
         (["--also=301"], ["--also has 301", "--vocab-size 300"]),
         (["--also=many"], ["--also: 'many' is not a list"]),
         (["--min-pair-count=0"], ["min_pair_count is 0"]),
@@ -131,6 +131,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path, capsys, flag
         (["corpus.txt"], ["corpus.txt is no recipe", "--output", "--vocab-size"]),
         (["--vocab-size=300", "a.parquet", "b.parquet"], ["a.parquet", "--output"]),
         (["a.toml", "b.toml"], ["one recipe"]),
+        (["."], [". is no recipe", "--output"]),
         (["a.toml", "--pattern=gpt4"], ["--pattern", "tokenizer.pattern"]),
         (["a.toml", "--special-tokens"], ["--special-tokens", "tokenizer.special_tokens"]),
         (["a.toml", "--threads=2"], ["--threads", "leave it out"]),
@@ -143,6 +144,12 @@ def test_a_recipe_and_files_are_not_mixed_up(capsys, arguments, words):
     code, values, _ = run(capsys, *arguments)
     assert (code, values["status"]) == (2, "failed")
     assert all(word in values["error"] for word in words)
+
+
+def test_a_column_that_is_not_there_is_told_with_the_flag_for_it(tmp_path, capsys):
+    path = write(tmp_path / "c.parquet", DOCUMENTS)
+    code, values, _ = run(capsys, *goal(tmp_path), "--column=body", path)
+    assert (code, "set --column to one of them" in values["error"]) == (2, True)
 
 
 def test_toml_files_are_text_if_it_is_said(tmp_path, capsys):

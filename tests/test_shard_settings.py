@@ -47,6 +47,14 @@ def test_limits_of_conversations_are_theirs_alone(kind):
     assert replace(own, max_tokens=None, too_long="keep", untrainable="keep") == settings(kind)
 
 
+def test_what_is_put_around_texts_must_be_there():
+    with pytest.raises(RecipeError, match=r"source\.a\.prepend has '<\|bos\|>'.*extend = \[\"<"):
+        settings("text", tokenizer=lacking("<|bos|>"))
+    with pytest.raises(RecipeError, match=r"source\.a\.append has '<\|user_end\|>'.*to \[\]"):
+        settings("text", 'append = ["<|user_end|>"]', tokenizer=lacking("<|user_end|>"))
+    assert settings("text", "prepend = []", tokenizer=lacking("<|bos|>")).prepend == ()
+
+
 @pytest.mark.parametrize("name", SPECIAL_TOKENS)
 def test_a_special_token_that_a_kind_is_rendered_with_must_be_there(name):
     with pytest.raises(RecipeError, match="of kind chat, which is rendered with") as caught:

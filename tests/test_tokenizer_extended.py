@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
-from nanotok_ray.tokenizer import FILE_NAMES, Model, Tokenizer
+from nanotok_ray.tokenizer import FILE_NAMES, Model, Tokenizer, open_tokenizer
 from tests.small_corpus import contents
 
 SEED = PRESETS["seed"].special_tokens
@@ -179,7 +179,7 @@ def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_
         capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "base"
     )
     assert (code, values["status"]) == (2, "failed")
-    assert "holds another tokenizer (tokenizer.pkl, " in told
+    assert "holds another tokenizer, or something else (tokenizer.pkl, " in told
     assert contents(tmp_path) == before
     first = run(capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "a")
     assert run(capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "a") == first
@@ -188,7 +188,24 @@ def test_the_command_overwrites_its_own_answer_and_no_other_tokenizer(base, tmp_
     code, _, told = run(
         capsys, tmp_path / "base", "--tokens", "<a>", "--output", tmp_path / "nanochats"
     )
-    assert (code, "(tokenizer.pkl of " in told) == (2, True)
+    assert (code, "(tokenizer.pkl): it is not overwritten" in told) == (2, True)
+
+
+def test_the_command_takes_and_gives_files_too(base, tmp_path, capsys):
+    base.save(tmp_path / "base")
+    ranks = tmp_path / "base/tokenizer.tiktoken"
+    for spec, more, expected in (
+        (tmp_path / "base/tokenizer.json", [], base),
+        (f"{ranks}:nanochat", [], Tokenizer(base.model.without(SPECIAL_TOKENS))),
+        (ranks, ["--pattern", "nanochat"], Tokenizer(base.model.without(SPECIAL_TOKENS))),
+    ):
+        output = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
+        code, values, _ = run(capsys, spec, "--tokens", "<a>", "--output", output, *more)
+        assert (code, values["output"]) == (0, str(output))
+        assert open_tokenizer(output) == expected.extended(["<a>"])
+    bare = tmp_path / "a.tiktoken"
+    code, values, _ = run(capsys, tmp_path / "base", "--tokens", "<a>", "--output", bare)
+    assert (code, "has no place for special tokens" in values["error"]) == (2, True)
 
 
 def test_the_command_wants_names_and_a_tokenizer(base, tmp_path, capsys):

@@ -9,15 +9,15 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
+from nanotok_ray.cli.file_flags import add_file_flags, rules_of, with_flags
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.corpus_counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import SourceError
-from nanotok_ray.plan.named_files import NamedFiles, ReadingRules, find_named
+from nanotok_ray.plan.named_files import NamedFiles, find_named
 from nanotok_ray.printable import printable
 from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.recipe.source import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,21 +38,7 @@ is counted.
 
 def add_corpus(own: "argparse._ActionsContainer") -> None:
     """Add how files are read and how much of them may be bad; all None where not given."""
-    own.add_argument(
-        "--input-format",
-        choices=FORMATS,
-        help="of all files: a document a row, a JSON object a line, a line, or a file "
-        "(default: by suffix)",
-    )
-    own.add_argument(
-        "--document-per-file",
-        action="store_true",
-        default=None,
-        help="a .txt, or a file of no known suffix, is one document and not one a line",
-    )
-    own.add_argument(
-        "--column", metavar="NAME", help="parquet column or JSON field of the text (default: text)"
-    )
+    add_file_flags(own)
     own.add_argument(
         "--max-quarantined-share",
         type=float,
@@ -75,12 +61,10 @@ def find_corpus(paths: list[str], arguments: argparse.Namespace) -> NamedFiles:
         RecipeError: A limit is out of its range.
     """
     _limits(arguments)
-    rules = ReadingRules(
-        format=arguments.input_format,
-        document_per_file=bool(arguments.document_per_file),
-        column=arguments.column,
-    )
-    named = find_named(paths, rules)
+    try:
+        named = find_named(paths, rules_of(arguments))
+    except SourceError as error:
+        raise with_flags(error) from error
     for note in named.notes:
         print(f"note: {printable(note)}", file=sys.stderr)
     size = sum(file.size for file in named.files)

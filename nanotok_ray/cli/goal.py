@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TypedDict
 
-from nanotok_ray.errors import TokenizerError
+from nanotok_ray.errors import TokenizerError, VocabularySizeError
+from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.training import check_goal
 
 
@@ -68,11 +69,21 @@ def check(goal: Goal, *, also: Sequence[int]) -> None:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.
         TokenizerError: Another number is out of its range, or a special token comes twice.
     """
+    _check_room("--vocab-size is", goal["vocab_size"], goal["special_tokens"])
     check_goal(**goal)
     for size in also:
-        check_goal(vocab_size=size, special_tokens=goal["special_tokens"])
+        _check_room("--also has", size, goal["special_tokens"])
         if size > goal["vocab_size"]:
             raise TokenizerError(
                 f"--also has {size}, and a tokenizer of --vocab-size {goal['vocab_size']} holds "
                 "smaller ones alone: learn the largest, and name the others"
             )
+
+
+def _check_room(told: str, size: int, special_tokens: Sequence[str]) -> None:
+    least = NUM_BYTES + len(special_tokens)
+    if size < least:
+        raise VocabularySizeError(
+            f"{told} {size}: {NUM_BYTES} bytes and {len(special_tokens)} special tokens are "
+            f"{least} ids, so name {least} or more"
+        )

@@ -8,10 +8,12 @@ from nanotok_ray.cli.goal import add_limits, check, goal_of, sizes
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.learned import summary, values, with_smaller
 from nanotok_ray.cli.merge_progress import shown_merges
+from nanotok_ray.errors import TokenizerError
 from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.stored_counts import CountPaths, find_counts, load_counts
+from nanotok_ray.tokenizer.output import file_suffix
 
 COMMANDS = ("learn",)
 
@@ -91,6 +93,11 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
 
 
 def _run_learn(arguments: argparse.Namespace) -> int:
+    if file_suffix(arguments.output) is not None:
+        raise TokenizerError(
+            f"--output is {arguments.output}: all files of a tokenizer and its report are written, "
+            "so name a folder; it will have tokenizer.tiktoken and tokenizer.json in it"
+        )
     goal = goal_of(arguments, special_tokens=arguments.special_tokens)
     check(goal, also=arguments.also)
     start = time.perf_counter()

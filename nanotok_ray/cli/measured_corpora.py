@@ -14,8 +14,9 @@ from typing import Any, Final, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.errors import NanotokError, RecipeError, SourceError
-from nanotok_ray.evaluation import FORMATS, KINDS, Corpus, CorpusReader
+from nanotok_ray.cli.file_flags import add_file_flags, rules_of, with_flags
+from nanotok_ray.errors import RecipeError, SourceError
+from nanotok_ray.evaluation import KINDS, Corpus, CorpusReader
 from nanotok_ray.printable import printable
 from nanotok_ray.recipe.sizes import parse_size
 
@@ -28,33 +29,17 @@ UNNAMED: Final = "corpus"
 
 FILES_TOLD: Final = """\
 Files are parquet (a document a row), .jsonl and .ndjson (a JSON object a line) or .txt (a line),
-the latter two also as .gz or .zst; paths, URLs, globs, and folders. --kind chat takes the texts of
-all messages. Documents that cannot be used are left out and counted.
+the latter two also as .gz or .zst; paths, URLs, globs, and folders of one format. --kind chat takes
+the texts of all messages. Documents that cannot be used are left out and counted.
 """
 
 _NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
-_AS_FLAGS = {
-    "set id_column in the recipe to": "set --by to",
-    "set column in the recipe to": "set --column to",
-    "set format to": "set --input-format to",
-    "and set format, as": "and set --input-format, as",
-}
-"""What messages about a recipe say, and what is meant here."""
 
 
 def add_corpus_flags(own: argparse.ArgumentParser, *, with_labels: bool = False) -> None:
     """Add how files are read, and how much of them."""
     own.add_argument("--kind", choices=KINDS, default="text", help="(default: text)")
-    format_flags = own.add_mutually_exclusive_group()
-    format_flags.add_argument(
-        "--input-format", choices=FORMATS, help="of all files (default: by suffix)"
-    )
-    format_flags.add_argument(
-        "--document-per-file", action="store_true", help="each file is one document"
-    )
-    own.add_argument(
-        "--column", metavar="NAME", help="parquet column or JSON field of the text (default: text)"
-    )
+    add_file_flags(own)
     if with_labels:
         own.add_argument(
             "--by",
@@ -113,27 +98,11 @@ def max_bytes_of(arguments: argparse.Namespace) -> int:
 def _reader(
     name: str, paths: list[str], arguments: argparse.Namespace, *, most: int
 ) -> CorpusReader:
-    by = getattr(arguments, "by", None)
-    corpus = Corpus(
-        name=name,
-        paths=tuple(paths),
-        kind=arguments.kind,
-        format="document" if arguments.document_per_file else arguments.input_format,
-        column=arguments.column,
-        label_column=by,
-    )
+    corpus = Corpus(name=name, paths=tuple(paths), rules=rules_of(arguments))
     try:
         return CorpusReader(corpus, max_bytes=most)
     except (RecipeError, SourceError) as error:
-        raise _with_flags(error) from error
-
-
-def _with_flags(error: NanotokError) -> NanotokError:
-    """Give the error with what to do on a command line, and not in a recipe."""
-    told = str(error)
-    for recipe, flag in _AS_FLAGS.items():
-        told = told.replace(recipe, flag)
-    return type(error)(re.sub(r"source\.[A-Za-z0-9_.-]+\.id_column", "--by", told))
+        raise with_flags(error) from error
 
 
 def tell_left_out(readers: Sequence[CorpusReader]) -> None:

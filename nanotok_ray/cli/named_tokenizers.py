@@ -4,28 +4,26 @@ Takes arguments; gives counters, each with a name of its own. Does not know what
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from nanotok_ray.cli.measured_corpora import named
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.evaluation import PUBLISHED, TokenCounter, TokenizerCounter, published_counter
+from nanotok_ray.evaluation import PUBLISHED, TokenizerCounter, published_tokenizer
 from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.opened import open_tokenizer
+from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
 
 TOKENIZERS_TOLD: Final = f"""\
-A tokenizer is a folder, a tokenizer.json, a tokenizer.pkl, or a file of ranks with the name of its
-pattern, as ranks.tiktoken:gpt4 (of {", ".join(PATTERNS)}; or --pattern).
+A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, or a file of ranks with
+its pattern, as ranks.tiktoken:gpt4 ({", ".join(PATTERNS)}, or an expression; or --pattern).
+{" and ".join(PUBLISHED)} stand for OpenAI's, if bpe-openai is installed, which has them.
 """
 
-PUBLISHED_TOLD: Final = f"""\
-{" and ".join(PUBLISHED)} stand for OpenAI's, if bpe-openai is installed, which has them.
+NAMES_TOLD: Final = """\
 NAME=TOKENIZER gives it a name of its own in the table.
 """
-
-_RANKS = ".tiktoken"
 
 
 def add_pattern(own: argparse.ArgumentParser) -> None:
@@ -37,7 +35,7 @@ def add_pattern(own: argparse.ArgumentParser) -> None:
     )
 
 
-def counters_of(specs: Sequence[str], arguments: argparse.Namespace) -> list[TokenCounter]:
+def counters_of(specs: Sequence[str], arguments: argparse.Namespace) -> list[TokenizerCounter]:
     """Open tokenizers; those without a NAME= are called by the end of their path.
 
     Raises:
@@ -45,41 +43,42 @@ def counters_of(specs: Sequence[str], arguments: argparse.Namespace) -> list[Tok
     """
     pairs = [named(spec) for spec in specs]
     names = _names(pairs)
+    specs = [spec for _, spec in pairs]
     return [
-        published_counter(spec, name=name)
-        if spec in PUBLISHED
-        else TokenizerCounter(name, opened(spec, arguments))
-        for name, (_, spec) in zip(names, pairs, strict=True)
+        TokenizerCounter(name, own)
+        for name, own in zip(names, _opened(specs, arguments.pattern), strict=True)
     ]
 
 
-def opened(spec: str, arguments: argparse.Namespace) -> Tokenizer:
-    """Open one of our own.
+def opened(spec: str, arguments: argparse.Namespace, *, span_table: bool = True) -> Tokenizer:
+    """Open the one that a command is about.
 
     Raises:
-        TokenizerError: It cannot be opened.
+        TokenizerError: It cannot be opened, or has a pattern and was given another.
     """
-    path, pattern = _with_pattern(spec)
-    pattern = pattern or (arguments.pattern if path.endswith(_RANKS) else None)
-    return open_tokenizer(path, pattern=pattern)
+    return next(_opened([spec], arguments.pattern, span_table=span_table))
 
 
-def about(counter: TokenCounter) -> dict[str, Any]:
+def _opened(
+    specs: Sequence[str], pattern: str | None, *, span_table: bool = True
+) -> Iterator[Tokenizer]:
+    if pattern is not None and not any(spec.endswith(RANKS) for spec in specs):
+        raise TokenizerError(
+            f"--pattern is {pattern!r}, and {', '.join(specs)} says its own: only {RANKS} files "
+            "lack it; leave --pattern out"
+        )
+    for spec in specs:
+        if spec in PUBLISHED:
+            yield published_tokenizer(spec)
+        else:
+            own = pattern if spec.endswith(RANKS) else None
+            yield open_tokenizer(spec, pattern=own, span_table=span_table)
+
+
+def about(counter: TokenizerCounter) -> dict[str, Any]:
     """Give what says which tokenizer it is, as JSON values."""
-    own = {"name": counter.name, "vocab_size": counter.num_ids}
-    if isinstance(counter, TokenizerCounter):
-        own["sha256"] = counter.tokenizer.sha256
-    return own
-
-
-def _with_pattern(spec: str) -> tuple[str, str | None]:
-    """Take FILE.tiktoken:PATTERN apart.
-
-    >>> _with_pattern("a/ranks.tiktoken:gpt4"), _with_pattern("s3://bucket/folder")
-    (('a/ranks.tiktoken', 'gpt4'), ('s3://bucket/folder', None))
-    """
-    path, found, pattern = spec.partition(f"{_RANKS}:")
-    return (f"{path}{_RANKS}", pattern) if found else (spec, None)
+    sha256 = counter.tokenizer.sha256
+    return {"name": counter.name, "vocab_size": counter.num_ids, "sha256": sha256}
 
 
 def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
@@ -88,7 +87,7 @@ def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
     >>> _names([(None, "a/tokenizer"), ("mine", "b/tokenizer"), (None, "c/tokenizer")])
     ['a/tokenizer', 'mine', 'c/tokenizer']
     """
-    parts = [PurePosixPath(_with_pattern(spec)[0]).parts for _, spec in pairs]
+    parts = [PurePosixPath(path_and_pattern(spec)[0]).parts for _, spec in pairs]
     names: list[str] = []
     for length in range(1, max(map(len, parts), default=1) + 1):
         names = [

@@ -6,10 +6,11 @@ from typing import Any
 
 from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, warm
 from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.special_tokens import PRESETS
-from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer, differing_files
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.output import WITHOUT_SPECIAL_TOKENS, file_suffix, write_new
 
 COMMANDS = ("tokenizer",)
 
@@ -18,6 +19,7 @@ Do something with a tokenizer that is there.
 
   nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
   nanotok tokenizer warm /data/tokenizer corpus/*.parquet
+  nanotok tokenizer warm cl100k corpus/*.parquet --output /data/cl100k
   nanotok tokenizer show /data/out/tokenizer corpus/*.parquet
   nanotok tokenizer compare /data/out/tokenizer /data/old/tokenizer --corpus corpus/*.parquet
   nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer
@@ -34,6 +36,7 @@ more rows, and text that was tokenized stays right.
   nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
   nanotok tokenizer extend s3://bucket/tokenizer --tokens '<|pad|>' '<|image|>' \\
       --output s3://bucket/padded
+  nanotok tokenizer extend ranks.tiktoken:gpt4 --tokens '<|bos|>' --output /data/with-bos
 
 Names that the tokenizer lacks get the ids after its last, in their order; those it has stay as they
 are. A preset is a list of names, and may be given with others, which follow it:
@@ -41,10 +44,12 @@ are. A preset is a list of names, and may be given with others, which follow it:
 {_PRESETS}
 
 The new folder has all files of a tokenizer, with the names in each that holds special tokens. It
-has no span table, which only saves time. A folder that holds another tokenizer is refused.
+has no span table, which only saves time. OUTPUT may also be one file, *.json or *.txt, as for
+nanotok train. What holds another tokenizer is refused.
 
 A job does the same by itself: tokenizer.extend = ["preset:seed"] in its recipe.
-"""
+
+{TOKENIZERS_TOLD}"""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -52,14 +57,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     all_of_them = _parser(commands, "tokenizer", _TOKENIZER)
     actions = all_of_them.add_subparsers(dest="action", required=True, metavar="ACTION")
     own = _parser(actions, "extend", _EXTEND)
-    own.add_argument("folder", metavar="FOLDER", help="folder or URL of the tokenizer")
+    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
     own.add_argument(
         "--tokens", nargs="+", metavar="NAME", default=[], help="names of special tokens, in order"
     )
     own.add_argument("--preset", choices=tuple(PRESETS), help="names that belong together")
     own.add_argument(
-        "--output", required=True, metavar="DIR", help="folder or URL of the new tokenizer"
+        "--output", required=True, metavar="OUTPUT", help="folder, *.json or *.txt; path or URL"
     )
+    add_pattern(own)
     own.set_defaults(run=_run_extend)
     for each in (warm, tokenizer_show, tokenizer_compare, tokenizer_eval):
         each.add_action(actions)
@@ -84,27 +90,20 @@ def _run_extend(arguments: argparse.Namespace) -> int:
             "no special token to add: name some with --tokens, or a list of them with --preset "
             f"({', '.join(PRESETS)})"
         )
-    before = Tokenizer.load(arguments.folder, span_table=False)
+    if file_suffix(arguments.output) == WITHOUT_SPECIAL_TOKENS:
+        raise TokenizerError(
+            f"{arguments.output}: a {WITHOUT_SPECIAL_TOKENS} file has no place for special tokens; "
+            "name a folder, *.json or *.txt as --output"
+        )
+    before = opened(arguments.tokenizer, arguments, span_table=False)
     tokenizer = before.extended(names)
-    _check_output(tokenizer, arguments.output)
-    tokenizer.save(arguments.output)
+    write_new(tokenizer.model, arguments.output)
     known = before.special_tokens
     added = {name: own for name, own in tokenizer.special_tokens.items() if name not in known}
     there = {name: known[name] for name in names if name in known}
     _tell(tokenizer, arguments.output, added=added, there=there)
     print_json(_values(tokenizer, arguments.output) | {"added": added, "there": there})
     return 0
-
-
-def _check_output(tokenizer: Tokenizer, output: str) -> None:
-    """Refuse a folder with files of another tokenizer."""
-    target = Folder(output)
-    others = [name for name in differing_files(tokenizer.model, output) if target.exists(name)]
-    if others:
-        raise TokenizerError(
-            f"{output} holds another tokenizer ({', '.join(others)} of {', '.join(FILE_NAMES)}): "
-            "it is not overwritten; name a folder of its own with --output"
-        )
 
 
 def _tell(

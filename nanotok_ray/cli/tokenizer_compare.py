@@ -20,7 +20,7 @@ from nanotok_ray.cli.measured_corpora import (
 )
 from nanotok_ray.cli.merge_line import shown_token
 from nanotok_ray.cli.named_tokenizers import (
-    PUBLISHED_TOLD,
+    NAMES_TOLD,
     TOKENIZERS_TOLD,
     about,
     add_pattern,
@@ -33,7 +33,7 @@ from nanotok_ray.evaluation import (
     Measured,
     Overlap,
     Tally,
-    TokenCounter,
+    TokenizerCounter,
     diff_percent,
     measure,
     overlap_of,
@@ -63,7 +63,7 @@ token a byte has 1 byte per token, one of a token a code point what stands under
 text is decoded again and compared. Then the vocabularies are: tokens that both have, and the first
 merge that differs.
 
-{TOKENIZERS_TOLD}{PUBLISHED_TOLD}
+{TOKENIZERS_TOLD}{NAMES_TOLD}
 {FILES_TOLD}"""
 
 
@@ -107,7 +107,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
 
 
 def _measured(
-    counters: Sequence[TokenCounter], readers: Sequence[CorpusReader]
+    counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader]
 ) -> dict[str, Measured]:
     total = sum(reader.estimated_bytes for reader in readers)
     with shown_bytes(sys.stderr, total=total) as done:
@@ -136,7 +136,7 @@ def _rows(measured: Mapping[str, Measured]) -> _Rows:
     return rows
 
 
-def _table(counters: Sequence[TokenCounter], rows: _Rows) -> Iterator[str]:
+def _table(counters: Sequence[TokenizerCounter], rows: _Rows) -> Iterator[str]:
     for counter in counters:
         yield f"tokenizer   {counter.num_ids:>9,} ids  {counter.name}"
     yield ""
@@ -144,7 +144,7 @@ def _table(counters: Sequence[TokenCounter], rows: _Rows) -> Iterator[str]:
     yield from table_lines([_head(counters), *_cells(rows)])
 
 
-def _head(counters: Sequence[TokenCounter]) -> list[str]:
+def _head(counters: Sequence[TokenizerCounter]) -> list[str]:
     first, *others = [counter.name for counter in counters]
     head = ["source", "bytes", "code point", first]
     return head + [cell for name in others for cell in (name, "diff")]
@@ -161,7 +161,9 @@ def _cells(rows: _Rows) -> Iterator[list[str]]:
         yield cells
 
 
-def _overlap_lines(counters: Sequence[TokenCounter], overlaps: Sequence[Overlap]) -> Iterator[str]:
+def _overlap_lines(
+    counters: Sequence[TokenizerCounter], overlaps: Sequence[Overlap]
+) -> Iterator[str]:
     first = counters[0].name
     for counter, own in zip(counters[1:], overlaps, strict=True):
         other = counter.name
@@ -186,7 +188,7 @@ def _parting(own: Overlap, first: str, other: str) -> str:
 
 
 def _values(
-    counters: Sequence[TokenCounter], rows: _Rows, overlaps: Sequence[Overlap]
+    counters: Sequence[TokenizerCounter], rows: _Rows, overlaps: Sequence[Overlap]
 ) -> dict[str, Any]:
     names = [counter.name for counter in counters]
     return {
@@ -227,7 +229,7 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _plot(counters: Sequence[TokenCounter], rows: _Rows, arguments: argparse.Namespace) -> None:
+def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse.Namespace) -> None:
     places, chosen = range(len(counters)), _largest(rows)
     bars = {
         (name if label is None else f"{name}: {label}"): [

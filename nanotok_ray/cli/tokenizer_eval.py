@@ -12,7 +12,7 @@ from typing import Any, Final
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.measured_corpora import max_bytes_of
 from nanotok_ray.cli.named_tokenizers import (
-    PUBLISHED_TOLD,
+    NAMES_TOLD,
     TOKENIZERS_TOLD,
     about,
     add_pattern,
@@ -25,7 +25,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.evaluation import (
     SAMPLE_TEXTS,
     SampleRow,
-    TokenCounter,
+    TokenizerCounter,
     output_texts,
     sample_rows,
 )
@@ -48,7 +48,7 @@ compared with each other and not with published ones. Diff is (theirs - ours) / 
 percent fewer tokens ours makes. With --output-folder also the first documents of the splits of a
 finished job, without special tokens. Every text is decoded again and compared.
 
-{TOKENIZERS_TOLD}{PUBLISHED_TOLD}"""
+{TOKENIZERS_TOLD}{NAMES_TOLD}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -108,7 +108,7 @@ def _texts(arguments: argparse.Namespace) -> dict[str, Iterable[Documents]]:
     return texts
 
 
-def _lines(counters: Sequence[TokenCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
+def _lines(counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
     own = counters[0]
     yield f"tokenizer   {own.name}, {own.num_ids:,} ids"
     for place, other in enumerate(counters[1:], 1):
@@ -121,7 +121,7 @@ def _lines(counters: Sequence[TokenCounter], rows: Sequence[SampleRow]) -> Itera
         yield from table_lines([head, *map(_own_cells, rows)])
 
 
-def _head(own: TokenCounter, other: TokenCounter) -> list[str]:
+def _head(own: TokenizerCounter, other: TokenizerCounter) -> list[str]:
     return ["text", "bytes", other.name, "ratio", own.name, "ratio", "diff"]
 
 
@@ -145,7 +145,7 @@ def _cells(row: SampleRow, place: int) -> list[str]:
 
 
 def _plot(
-    counters: Sequence[TokenCounter], rows: Sequence[SampleRow], arguments: argparse.Namespace
+    counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow], arguments: argparse.Namespace
 ) -> None:
     places = range(len(counters))
     bars = {row.name: [row.tally.bytes_per_token(place) for place in places] for row in rows}

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
@@ -132,7 +133,9 @@ def is_meant(arguments: argparse.Namespace) -> bool:
 
 
 def _check_recipe(arguments: argparse.Namespace) -> None:
-    files = [path for path in arguments.inputs if suffix_format(path) is not None]
+    files = [
+        path for path in arguments.inputs if suffix_format(path) is not None or Path(path).is_dir()
+    ]
     if files or len(arguments.inputs) > 1:
         raise RecipeError(
             f"{(files or arguments.inputs)[0]} is no recipe: to learn from files say where the "

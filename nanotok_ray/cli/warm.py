@@ -11,11 +11,15 @@ from typing import Any
 
 from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
 from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.errors import CountsError, TokenizerError
+from nanotok_ray.evaluation import PUBLISHED
 from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.storage import find_files
 from nanotok_ray.stored_counts import find_counts, load_counts
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.opened import is_file
+from nanotok_ray.tokenizer.output import check_free, file_suffix, write_new
 from nanotok_ray.tokenizer.span_table import MAX_SPANS
 from nanotok_ray.tokenizer.warming import SpanTableShare, warm
 
@@ -28,13 +32,20 @@ Put a span table beside a tokenizer: the ids of a corpus' most frequent spans.
   nanotok tokenizer warm /data/tokenizer corpus/*.parquet
   nanotok tokenizer warm s3://bucket/tokenizer --spans 2000000 a.jsonl.zst
   nanotok tokenizer warm /data/tokenizer WORK/counts
+  nanotok tokenizer warm tokenizer.json --output /data/theirs corpus/*.parquet
+  nanotok tokenizer warm cl100k --output /data/cl100k corpus/*.parquet
 
 Whoever loads the tokenizer from then on maps the table instead of working these ids out. It saves
 time and changes no id, and takes the place of a table that is there. A job makes one by itself.
 
+The table lies in the tokenizer's folder, also in one of nanochat or Hugging Face. With --output it
+lies there, beside all files of the tokenizer; what is no folder needs it. A recipe then takes the
+folder as tokenizer.path. What holds another tokenizer is not overwritten.
+
 CORPUS is text, or count files (*.arrow, or a folder of them as a job's WORK/counts) that were cut
 by the tokenizer's pattern. Of text a part that is like the rest is enough.
 
+{TOKENIZERS_TOLD}
 {FILES_TOLD}"""
 
 
@@ -46,10 +57,14 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         description=_WARM,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder or URL of the tokenizer")
+    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
     own.add_argument(
         "corpus", metavar="CORPUS", nargs="+", help="files of text or of counts, folders, globs"
     )
+    own.add_argument(
+        "--output", metavar="DIR", help="folder for tokenizer and table (default: the tokenizer's)"
+    )
+    add_pattern(own)
     own.add_argument(
         "--spans",
         type=int,
@@ -68,16 +83,39 @@ def _run_warm(arguments: argparse.Namespace) -> int:
         raise TokenizerError(
             f"--spans is {arguments.spans}: it must be from 1 to {_MOST_SPANS:,}, about 1 GB"
         )
-    tokenizer = Tokenizer.load(arguments.tokenizer, span_table=False)
+    output = _output(arguments)
+    tokenizer = opened(arguments.tokenizer, arguments, span_table=False)
+    if arguments.output is not None:
+        check_free(tokenizer.model, output)
     start = time.perf_counter()
     counts = _counts(tokenizer, arguments)
     counted = time.perf_counter()
-    share = warm(tokenizer.model, counts.run(), arguments.tokenizer, spans=arguments.spans)
+    if arguments.output is not None:
+        write_new(tokenizer.model, output)
+    share = warm(tokenizer.model, counts.run(), output, spans=arguments.spans)
     done = time.perf_counter()
-    print(_told(share, counts, arguments), file=sys.stderr)
+    print(_told(share, counts, output), file=sys.stderr)
     seconds = {"count": round(counted - start, 3), "write": round(done - counted, 3)}
-    print_json(_values(tokenizer, counts, share, arguments) | {"seconds": seconds})
+    print_json(_values(tokenizer, counts, share, output) | {"seconds": seconds})
     return 0
+
+
+def _output(arguments: argparse.Namespace) -> str:
+    """Give the folder that gets the table.
+
+    Raises:
+        TokenizerError: None is named.
+    """
+    spec: str = arguments.tokenizer
+    output: str | None = arguments.output
+    if output is None and (spec in PUBLISHED or is_file(spec)):
+        raise TokenizerError(
+            f"{spec} is no folder, and a span table lies in one: name a folder with --output, "
+            "which gets all files of this tokenizer and the table"
+        )
+    if output is not None and file_suffix(output) is not None:
+        raise TokenizerError(f"--output is {output}: a span table lies in a folder, so name one")
+    return spec if output is None else output
 
 
 def _counts(tokenizer: Tokenizer, arguments: argparse.Namespace) -> SpanCounts:
@@ -116,7 +154,7 @@ def _is_counts(path: str) -> bool:
     return any(file.endswith(_COUNTS_SUFFIX) for file in files)
 
 
-def _told(share: SpanTableShare, counts: SpanCounts, arguments: argparse.Namespace) -> str:
+def _told(share: SpanTableShare, counts: SpanCounts, output: str) -> str:
     of_all = f"of {share.num_distinct:,} distinct ones"
     covers = f"{share.span_share:.2%} of the corpus' spans, {share.byte_share:.2%} of their bytes"
     return "\n".join(
@@ -124,7 +162,7 @@ def _told(share: SpanTableShare, counts: SpanCounts, arguments: argparse.Namespa
             f"counts      {counts.total:,} spans, {counts.text_bytes / 1e6:,.1f} MB",
             f"span table  {share.num_spans:,} spans {of_all}, {share.file_bytes / 1e6:,.1f} MB",
             f"covers      {covers}",
-            f"wrote       {arguments.tokenizer}",
+            f"wrote       {output}",
         )
     )
 
@@ -133,11 +171,11 @@ def _values(
     tokenizer: Tokenizer,
     counts: SpanCounts,
     share: SpanTableShare,
-    arguments: argparse.Namespace,
+    output: str,
 ) -> dict[str, Any]:
     return {
         "status": "done",
-        "output": arguments.tokenizer,
+        "output": output,
         "tokenizer_sha256": tokenizer.sha256,
         "spans": counts.total,
         "text_bytes": counts.text_bytes,

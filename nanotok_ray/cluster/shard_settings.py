@@ -4,6 +4,7 @@ Checks that the tokenizer has the special tokens that documents of its kind are 
 will have them, before it is learned.
 """
 
+import json
 from collections.abc import Collection
 
 from nanotok_ray.errors import RecipeError
@@ -53,6 +54,7 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
 
 def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
     if source.kind == "text":
+        _check_around(source, known)
         return
     is_vision = source.kind == "vision"
     has_turns = not is_vision or source.dialect == "messages"
@@ -60,6 +62,17 @@ def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
     if is_vision:
         _image_token(source, known)
         _grounding(source, known)
+
+
+def _check_around(source: SourceRecipe, known: Collection[str]) -> None:
+    for key, names in (("prepend", source.prepend), ("append", source.append)):
+        for name in names:
+            if name not in known:
+                raise RecipeError(
+                    f"source.{source.name}.{key} has {name!r}, which is not among the special "
+                    f"tokens of the tokenizer, {list(known)}; set {key} to one of these or to [], "
+                    f"or tokenizer.extend = [{json.dumps(name)}]"
+                )
 
 
 def _check(names: tuple[str, ...], source: SourceRecipe, known: Collection[str]) -> None:

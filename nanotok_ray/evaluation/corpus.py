@@ -5,7 +5,7 @@ not a text is counted by reason. Does not know what the texts are for.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -13,18 +13,14 @@ import numpy as np
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
 from nanotok_ray.plan.model import estimated_bytes
-from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.recipe.checks import DERIVED
+from nanotok_ray.plan.named_files import ReadingRules, find_named
 from nanotok_ray.rendering import texts_of
-from nanotok_ray.sources import Batch, Piece, SourceFile, read_piece, resolve
+from nanotok_ray.sources import Batch, Piece, SourceFile, read_piece
 
 KINDS: Final = ("text", "chat")
-FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
 NO_LABEL: Final = "(none)"
 """The label of a document whose column is empty."""
-
-_TEXT_SUFFIXES = tuple(f".txt{compressed}" for compressed in ("", ".gz", ".zst", ".zstd"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,31 +30,9 @@ class Corpus:
     name: str
     paths: tuple[str, ...]
     """Files, folders, globs and URLs."""
-    kind: str = "text"
-    """One of `KINDS`; of a chat the texts of its messages are taken."""
-    format: str | None = None
-    """One of `FORMATS`; None: by suffix, .txt being a document a line."""
-    column: str | None = None
-    """Of the text; None: `text`."""
-    label_column: str | None = None
-    """Of what documents are told apart by, as their language; None: they are not."""
-
-    def recipe(self) -> SourceRecipe:
-        """Give it as a source of a recipe.
-
-        Raises:
-            RecipeError: Its values are impossible together.
-        """
-        is_lines = self.format is None and all(map(_is_text_file, self.paths))
-        return SourceRecipe(
-            name=self.name,
-            kind=self.kind,
-            paths=self.paths,
-            format="lines" if is_lines and self.kind == "text" else self.format,
-            split="train",
-            id_column=self.label_column,
-            column=DERIVED if self.column is None else self.column,
-        )
+    rules: ReadingRules = field(default_factory=ReadingRules)
+    """Of a chat the texts of its messages are taken; what is carried along is a label: what
+    documents are told apart by, as their language."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -82,14 +56,13 @@ class CorpusReader:
             TransientIOError: A remote store failed in a way that may pass.
         """
         self.corpus = corpus
-        self._recipe = corpus.recipe()
-        resolved = resolve(self._recipe)
-        self._files = resolved.files
+        found = find_named(corpus.paths, corpus.rules)
+        self._files = found.files
         self._left = max_bytes
         whole = sum(estimated_bytes(file, _whole(file)) for file in self._files)
         self.estimated_bytes = min(whole, max_bytes)
         """How much there will be, roughly where files are compressed."""
-        self.notes = resolved.notes
+        self.notes = found.notes
         """What a person should know of the files."""
         self.is_cut = False
         """Whether texts were left out because of `max_bytes`."""
@@ -115,12 +88,13 @@ class CorpusReader:
                 yield self._cut(texts)
 
     def _batches(self, piece: Piece) -> Iterator[Batch]:
+        rules = self.corpus.rules
         return iter(
             read_piece(
                 piece,
-                kind=self._recipe.kind,
-                column=self._recipe.column,
-                id_column=self._recipe.id_column,
+                kind=rules.kind,
+                column=rules.column_of(piece.format),
+                id_column=rules.id_column,
             )
         )
 
@@ -155,12 +129,3 @@ class CorpusReader:
 
 def _whole(file: SourceFile) -> Piece:
     return file.piece(0, len(file.layout) if file.format == "parquet" else file.size)
-
-
-def _is_text_file(path: str) -> bool:
-    """Tell whether a path, or all that a glob can match, has the suffix of a text file.
-
-    >>> _is_text_file("a/*.txt.gz"), _is_text_file("a/b.jsonl")
-    (True, False)
-    """
-    return path.endswith(_TEXT_SUFFIXES)

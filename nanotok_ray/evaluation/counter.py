@@ -5,7 +5,6 @@ Does not know where the texts are from.
 """
 
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,32 +17,8 @@ from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.id_array import Ids
 
 
-class TokenCounter(Protocol):
-    """A tokenizer that is compared with others."""
-
-    @property
-    def name(self) -> str:
-        """What it is called beside others."""
-
-    @property
-    def num_ids(self) -> int:
-        """The highest id + 1, special tokens included."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """What its ids stand for."""
-
-    def count(self, texts: Documents) -> NDArray[np.int64]:
-        """Give the number of tokens of each text.
-
-        Raises:
-            SplitError: The regex engine gave up on a text.
-            VerificationError: A text is another one after it was decoded.
-        """
-
-
 class TokenizerCounter:
-    """One of our own tokenizers.
+    """A tokenizer that is compared with others.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> counter = TokenizerCounter("mine", tokenizer)
@@ -53,6 +28,7 @@ class TokenizerCounter:
 
     def __init__(self, name: str, tokenizer: Tokenizer) -> None:
         self.name = name
+        """What it is called beside others."""
         self.tokenizer = tokenizer
         self._threads = default_threads()
 
@@ -87,12 +63,11 @@ class TokenizerCounter:
         if not _are_same(texts, decoded):
             pairs = enumerate(zip(texts, decoded, strict=True))
             number = next(each for each, (own, back) in pairs if own != back)
-            raise lost(self.name, texts[number])
+            raise _lost(self.name, texts[number])
         return ids, offsets
 
 
-def lost(name: str, text: bytes) -> VerificationError:
-    """Give the error for a text that is another one after it was decoded."""
+def _lost(name: str, text: bytes) -> VerificationError:
     start = repr(text[:40].decode(errors="replace"))
     return VerificationError(
         f"{name} decodes a text of {len(text):,} bytes, {start} ..., to something else: it loses "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
 from nanotok_ray.evaluation.corpus import Texts
-from nanotok_ray.evaluation.counter import TokenCounter
+from nanotok_ray.evaluation.counter import TokenizerCounter
 
 MAX_LABELS: Final = 1000
 """A column with more different values tells documents apart, not languages."""
@@ -57,7 +57,7 @@ class Measured:
 
 
 def measure(
-    counters: Sequence[TokenCounter],
+    counters: Sequence[TokenizerCounter],
     batches: Iterable[Texts],
     *,
     on_bytes: Callable[[int], None] = lambda _: None,

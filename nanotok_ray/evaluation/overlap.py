@@ -3,7 +3,7 @@
 Takes two vocabularies; gives plain values. Does not know texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nanotok_ray.evaluation.vocabulary import Vocabulary
@@ -32,7 +32,7 @@ class Overlap:
 def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     """Compare two vocabularies.
 
-    Merges are compared as pairs where both say these, else by their tokens.
+    Merges are compared as pairs of bytes where both say these, else by their tokens.
 
     >>> first = Vocabulary(tokens=(b"a", b"b", b"ab", b"abb"), num_bytes=2)
     >>> second = Vocabulary(tokens=(b"b", b"a", b"ab", b"ba"), num_bytes=2)
@@ -44,7 +44,7 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     if left.pairs is None or right.pairs is None:
         equal = _equal_start(mine, theirs)
     else:
-        equal = _equal_start(left.pairs, right.pairs)
+        equal = _equal_start([*_bytes_of_pairs(left)], [*_bytes_of_pairs(right)])
     return Overlap(
         shared=len(own & other),
         only_left=len(own - other),
@@ -53,6 +53,12 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
         left=mine[equal] if equal < len(mine) else None,
         right=theirs[equal] if equal < len(theirs) else None,
     )
+
+
+def _bytes_of_pairs(own: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
+    """Give both parts of each merge: the ids of single bytes may differ."""
+    for first, second in own.pairs or ():
+        yield own.tokens[first], own.tokens[second]
 
 
 def _equal_start(left: Sequence[object], right: Sequence[object]) -> int:

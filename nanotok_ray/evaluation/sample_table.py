@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.evaluation.corpus import Texts
-from nanotok_ray.evaluation.counter import TokenCounter
+from nanotok_ray.evaluation.counter import TokenizerCounter
 from nanotok_ray.evaluation.measure import Tally, measure
 
 
@@ -25,7 +25,7 @@ class SampleRow:
 
 
 def sample_rows(
-    counters: Sequence[TokenCounter], texts: Mapping[str, Iterable[Documents]]
+    counters: Sequence[TokenizerCounter], texts: Mapping[str, Iterable[Documents]]
 ) -> Iterator[SampleRow]:
     """Count the tokens of each kind of text with all counters.
 

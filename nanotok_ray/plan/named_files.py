@@ -43,12 +43,16 @@ class NamedFiles:
 class ReadingRules:
     """How files are to be read."""
 
+    kind: str = "text"
+    """As that of a source: text, chat, or vision."""
     format: str | None = None
     """One of `FORMATS` for all of them; None: by suffix, compressed or not."""
     document_per_file: bool = False
     """Whether a text file is one document, and not one a line."""
     column: str | None = None
     """Parquet column or JSON field of the text; None: text."""
+    id_column: str | None = None
+    """Parquet column or JSON field that is carried along; None: nothing is."""
 
     def __post_init__(self) -> None:
         if self.document_per_file and self.format not in {None, "document"}:
@@ -69,6 +73,18 @@ class ReadingRules:
             return self.format
         found = suffix_format(path)
         return "document" if self.document_per_file and found in {None, "lines"} else found
+
+    def column_of(self, format_name: str) -> str:
+        """Give the column of the text in files of a format; "" where there is none.
+
+        >>> ReadingRules().column_of("parquet"), ReadingRules(column="body").column_of("lines")
+        ('text', '')
+        """
+        if self.kind != "text":
+            return self.column or ""
+        if format_name not in _WITH_COLUMNS:
+            return ""
+        return "text" if self.column is None else self.column
 
 
 def suffix_format(path: str) -> str | None:
@@ -94,7 +110,8 @@ def find_named(paths: Iterable[str], rules: ReadingRules) -> NamedFiles:
         TransientIOError: A remote store failed in a way that may pass.
     """
     formats, problems = _formats(paths, rules)
-    if rules.column is not None and not problems and not set(formats.values()) & {*_WITH_COLUMNS}:
+    has_columns = rules.kind != "text" or not {*_WITH_COLUMNS}.isdisjoint(formats.values())
+    if rules.column is not None and not problems and not has_columns:
         raise SourceError(
             f"column is {rules.column!r}, and none of the files has columns: leave it out, or name "
             "parquet or JSON lines"
@@ -136,7 +153,7 @@ def _of_path(path: str, rules: ReadingRules) -> dict[str, str]:
     if unknown:
         raise SourceError(
             f"{', '.join(unknown)}: the name does not tell the format; say it with --input-format "
-            f"({', '.join(FORMATS)}: a document a row, a JSON object a line, a line, a file)"
+            f"({_told_formats(rules)})"
         )
     return {file: name for file, name in formats.items() if name is not None}
 
@@ -147,6 +164,8 @@ def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str
         told = {file: name for file, name in told.items() if suffix_format(file) == name}
     elif rules.format is None:
         told = {file: name for file, name in told.items() if suffix_format(file) is not None}
+    if rules.kind != "text":
+        told = {file: name for file, name in told.items() if name in _WITH_COLUMNS}
     formats = {file: name for file, name in told.items() if name is not None}
     if not formats:
         raise SourceError(
@@ -167,10 +186,11 @@ def _look(
     """Give a file and notes of it, or why it cannot be used."""
     source = SourceRecipe(
         name=NAME,
-        kind="text",
+        kind=rules.kind,
         paths=(path,),
         format=format_name,
-        column=_column(format_name, rules),
+        column=rules.column_of(format_name),
+        id_column=rules.id_column,
         split="train",
     )
     try:
@@ -180,12 +200,6 @@ def _look(
     except SourceError as error:
         return str(error)
     return replace(found.files[0], path=path), found.notes
-
-
-def _column(format_name: str, rules: ReadingRules) -> str:
-    if format_name not in _WITH_COLUMNS:
-        return ""
-    return "text" if rules.column is None else rules.column
 
 
 def _in_threads(
@@ -206,8 +220,8 @@ def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]
         for stem, number, members in group_files(own, slice_bytes=_SLICE_BYTES):
             yield Slice(
                 source=NAME,
-                kind="text",
-                column=_column(name, rules),
+                kind=rules.kind,
+                column=rules.column_of(name),
                 split="train",
                 share=None,
                 number=number,
@@ -215,6 +229,12 @@ def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]
                 pieces=tuple(piece for _, piece in members),
                 files=tuple(file for file, _ in members),
             )
+
+
+def _told_formats(rules: ReadingRules) -> str:
+    if rules.kind != "text":
+        return f"{' or '.join(_WITH_COLUMNS)}: a document a row, a JSON object a line"
+    return f"{', '.join(FORMATS)}: a document a row, a JSON object a line, a line, a file"
 
 
 def _told(problems: Sequence[str]) -> str:

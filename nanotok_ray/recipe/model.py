@@ -25,7 +25,7 @@ _MAX_TABLE_SPANS = 16_000_000  # about 1 GB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizerRecipe:
-    """What to learn, or the folder of a tokenizer that exists.
+    """What to learn, or where a tokenizer lies that exists.
 
     >>> TokenizerRecipe().num_merges
     32503
@@ -59,8 +59,9 @@ class TokenizerRecipe:
     """How many of the most frequent spans get their ids written beside the tokenizer, for speed
     alone; 0: none, and one that is there is not used."""
     path: str | None = None
-    """Folder of an existing tokenizer: nothing is learned; of the keys above only extend and gaps
-    are used, and of span_table whether it is 0."""
+    """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
+    tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
+    keys above only extend and gaps are used, and of span_table whether it is 0."""
 
     def __post_init__(self) -> None:
         check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
@@ -70,7 +71,8 @@ class TokenizerRecipe:
             )
         if self.path == "":
             raise RecipeError(
-                "tokenizer.path is empty; name a tokenizer folder, or leave it out to learn one"
+                "tokenizer.path is empty; name a tokenizer's folder or file, or leave it out to "
+                "learn one"
             )
         self._settle_special_tokens()
         smallest = _NUM_BYTES + len(self.learned_special_tokens)

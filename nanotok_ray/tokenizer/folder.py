@@ -1,4 +1,4 @@
-"""A tokenizer's folder: the readable file, nanochat's two, `.tiktoken` and tokenizer.json.
+"""A tokenizer's folder: the readable file, nanochat's two, `.tiktoken`, Hugging Face's two.
 
 Each file is written whole or not at all, the readable one last: it is the one that is read back, so
 a folder that has it is complete. In one that others wrote, tokenizer.json or tokenizer.pkl is read.

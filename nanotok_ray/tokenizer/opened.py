@@ -1,7 +1,7 @@
 """Any tokenizer by its path or URL: a folder or a file of ours, nanochat, tiktoken, Hugging Face.
 
 A folder is opened as `Tokenizer.load` does; a file by how its name ends. Only a `.tiktoken` file
-takes a pattern and special tokens, as it lacks both.
+takes a pattern and special tokens, as it lacks both; the pattern may follow its name.
 """
 
 import os
@@ -19,7 +19,7 @@ from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 SpecialTokens = Sequence[str] | Mapping[str, int]
 
-_RANKS = ".tiktoken"
+RANKS = ".tiktoken"
 _WHOLE = {".txt": from_readable, ".json": from_huggingface_file, ".pkl": from_pickle}
 
 
@@ -34,7 +34,8 @@ def open_tokenizer(
 
     Args:
         spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
-            is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken.
+            is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken, the latter also
+            with its pattern, as ranks.tiktoken:gpt4.
         pattern: of a .tiktoken file: a name of `nanotok_ray.patterns.PATTERNS`, or an expression.
         special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
         span_table: map the span table of a folder, if it has one.
@@ -44,23 +45,51 @@ def open_tokenizer(
             or has its own; the message says what to do.
         PatternError: The pattern is unknown or cannot be compiled here.
     """
-    path = os.fspath(spec)
-    ending = Path(path).suffix
-    if ending == _RANKS:
+    path, own = path_and_pattern(os.fspath(spec))
+    if own is not None:
+        _check_given(os.fspath(spec), pattern=pattern)
+        pattern = own
+    if path.endswith(RANKS):
         return Tokenizer(_ranks_model(path, pattern, special_tokens))
     _check_given(path, pattern=pattern, special_tokens=special_tokens)
-    if ending in _WHOLE and not Path(path).is_dir():
-        return Tokenizer(_WHOLE[ending](_bytes_of(path), name=path))
+    if is_file(path):
+        return Tokenizer(_WHOLE[Path(path).suffix](_bytes_of(path), name=path))
+    if Path(path).is_file():
+        raise TokenizerError(
+            f"{path} is no file that a tokenizer is read from: they end in "
+            f"{', '.join((*_WHOLE, RANKS))}; name one of these, or a folder that has one"
+        )
     return Tokenizer.load(path, span_table=span_table)
+
+
+def is_file(spec: str) -> bool:
+    """Tell whether `open_tokenizer` reads a file by itself, and not a folder.
+
+    >>> is_file("a/tokenizer.json"), is_file("ranks.tiktoken:gpt4"), is_file("s3://bucket/v1.5")
+    (True, True, False)
+    """
+    path, _ = path_and_pattern(spec)
+    if path.endswith(RANKS):
+        return True
+    return Path(path).suffix in _WHOLE and not Path(path).is_dir()
+
+
+def path_and_pattern(spec: str) -> tuple[str, str | None]:
+    """Take FILE.tiktoken:PATTERN apart.
+
+    >>> path_and_pattern("a/ranks.tiktoken:gpt4"), path_and_pattern("s3://bucket/folder")
+    (('a/ranks.tiktoken', 'gpt4'), ('s3://bucket/folder', None))
+    """
+    path, found, pattern = spec.partition(f"{RANKS}:")
+    return (f"{path}{RANKS}", pattern) if found else (spec, None)
 
 
 def _ranks_model(path: str, pattern: str | None, special_tokens: SpecialTokens | None) -> Model:
     if pattern is None:
         raise TokenizerError(
-            f"{path} holds ranks and no pattern, without which texts cannot be cut: open it with "
-            f"open_tokenizer(..., pattern=...), {', '.join(PATTERNS)} or a regular expression, and "
-            "its special tokens; where no pattern can be given, save that tokenizer into a folder "
-            "and name the folder"
+            f"{path} holds ranks and no pattern, without which texts cannot be cut: name it with "
+            f"its pattern, as {path}:gpt4 ({', '.join(PATTERNS)}, or a regular expression); it has "
+            "no special tokens either"
         )
     pattern = resolve_pattern(pattern)
     return from_rank_file(
@@ -72,7 +101,7 @@ def _check_given(path: str, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise TokenizerError(
-                f"{name} is given, but {path} says its own: only a {_RANKS} file lacks it; more "
+                f"{name} is given, but {path} says its own: only a {RANKS} file lacks it; more "
                 "special tokens come with Tokenizer.extended"
             )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import FILE_NAMES, differing_files
+from nanotok_ray.tokenizer.folder import FILE_NAMES, differing_files, save_model
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import to_readable
@@ -76,6 +76,34 @@ def files_of_others(model: Model, output: str) -> list[str]:
         for name in names
         if folder.exists(name) and folder.read_start(name, len(data) + 1) != data
     ]
+
+
+def check_free(model: Model, output: str) -> None:
+    """See that nothing but this very tokenizer is there.
+
+    Raises:
+        TokenizerError: Something is, or it cannot hold this model.
+    """
+    others = files_of_others(model, output)
+    if others:
+        raise TokenizerError(
+            f"{output} holds another tokenizer, or something else ({', '.join(others)}): it is "
+            "not overwritten; name another --output"
+        )
+
+
+def write_new(model: Model, output: str) -> None:
+    """Write the folder or the one file, unless another tokenizer is there.
+
+    Raises:
+        TokenizerError: One is, or it cannot hold this model.
+        OSError: It cannot be written.
+    """
+    check_free(model, output)
+    if file_suffix(output) is None:
+        save_model(model, output)
+    else:
+        write_file(model, output)
 
 
 def write_file(model: Model, output: str) -> None:

@@ -131,7 +131,7 @@ class Tokenizer(Rendering):
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
-        read (nothing in a pickle is executed); `nanotok_ray.tokenizer.open_tokenizer` reads more.
+        read (nothing in a pickle is executed); `nanotok_ray.open_tokenizer` reads more.
 
         If there is a span table it is mapped, that of a remote folder from a copy on this node;
         the ids are the same without. `span_table=False` or the environment variable
@@ -166,15 +166,18 @@ class Tokenizer(Rendering):
         return cls(from_encoding(encoding), cache_bytes=cache_bytes)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write tokenizer.txt, tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json.
+        """Write tokenizer.txt and the files of others: nanochat, tiktoken, Hugging Face.
 
-        If special tokens leave ids unused, tokenizer.json, which cannot say so, is left out. No
-        span table is written; one that lies there stays if it is this tokenizer's, else it is
-        removed.
+        These are tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json and
+        tokenizer_config.json (with the chat template, where all special tokens of it are there).
+        If special tokens leave ids unused, the two of Hugging Face, which cannot say so, are left
+        out. No span table is written; one that lies there stays if it is this tokenizer's, else it
+        is removed.
 
         Raises:
             TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids
-                unused, or a tokenizer.json of somebody else stands where none can be written.
+                unused, or a file of Hugging Face that was not saved here stands where none can be
+                written.
         """
         save_model(self.model, folder)
 

@@ -72,7 +72,7 @@ def warm(model: Model, run: Run, folder: str | os.PathLike[str], *, spans: int) 
 def _are_held(model: Model, spans: Documents) -> NDArray[np.bool_]:
     """Tell for each span whether the table holds it."""
     lengths = np.diff(spans.offsets)
-    encoder = _core.Encoder(_WHOLE, model.merge_array)
+    encoder = _core.Encoder(_WHOLE, model.merge_array, byte_order=model.core_byte_order)
     _, ends = encoder.encode_batch(spans.data, spans.offsets, threads=1, wide=True)
     packed = _PACKED_IDS[2 if len(model.tokens) <= _NARROW_TOKENS else 4]
     is_packed = np.diff(ends) <= packed

@@ -5,11 +5,15 @@ from typing import Any
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
+from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 
 _KNOWN = (
     "read are ByteLevel (GPT-2's pattern), and Split by a Regex, Isolated, then ByteLevel without "
     "use_regex"
 )
+
+_WRITTEN_HERE = {to_huggingface_pattern(pattern): pattern for pattern in PATTERNS.values()}
+"""Named patterns, by how our own tokenizer.json spells them: read back they are the same text."""
 
 
 def pattern_of(pre_tokenizer: object, *, name: str) -> str:
@@ -48,6 +52,8 @@ def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
     match split:
         case {"pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
             if split.get("invert", False) is False:
+                if pattern in _WRITTEN_HERE:
+                    return _WRITTEN_HERE[pattern]
                 check_reads_alike(pattern, name=name)
                 return pattern
     shown = {key: value for key, value in split.items() if key != "type"}
