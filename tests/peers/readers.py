@@ -20,8 +20,8 @@ class Check:
     peers: tuple[str, ...]
     """Packages as PyPI names them, the one that is meant first."""
     options: tuple[str, ...] = ()
-    checkout: str = ""
-    """The name of the project whose sources it takes instead of a package."""
+    checkout: tuple[str, ...] = ()
+    """The option that names a project's sources, where it takes those too."""
 
     def command(self, made: Made, export: Path) -> list[str]:
         """Give the check and its arguments."""
@@ -34,9 +34,10 @@ class Check:
 
 
 def checks(llm_c: Path | None, gpt_neox: Path | None) -> list[Check]:
-    """Give every check; those with a checkout where there is one."""
+    """Give every check; a checkout of llm.c is a reader beside nemo-automodel."""
+    own = () if llm_c is None else ("--llm-c", str(llm_c.resolve()))
     found = [
-        Check(layout="llmc", peers=("nemo-automodel", "torch")),
+        Check(layout="llmc", peers=("nemo-automodel", "torch"), options=own, checkout=own[:1]),
         Check(layout="megatron", peers=("megatron-core", "torch")),
         Check(layout="datatrove", peers=("datatrove", "torch")),
         Check(layout="olmo", peers=("ai2-olmo-core", "torch")),
@@ -46,13 +47,7 @@ def checks(llm_c: Path | None, gpt_neox: Path | None) -> list[Check]:
         Check(layout="raw", peers=("numpy",)),
         Check(layout=TOKENIZER, peers=("transformers", "tokenizers", "tiktoken")),
     ]
-    for layout, option, checkout in (
-        ("llmc", "--llm-c", llm_c),
-        ("megatron", "--gpt-neox", gpt_neox),
-    ):
-        if checkout is not None:
-            options = (option, str(checkout.resolve()))
-            peers = ("nemo-automodel", "torch") if layout == "llmc" else ("torch",)
-            own = Check(layout=layout, peers=peers, options=options, checkout=option[2:])
-            found.append(own)
+    if gpt_neox is not None:
+        own = ("--gpt-neox", str(gpt_neox.resolve()))
+        found.append(Check(layout="megatron", peers=("torch",), options=own, checkout=own[:1]))
     return found

@@ -147,10 +147,11 @@ def row(check: Check, ended: Ended, outcome: str, *, versions: dict[str, str]) -
     if outcome == FAILED:
         lines = ended.output.strip().splitlines()[-TOLD_LINES:]
         say("\n".join([f"{check.layout}:", *(f"    {line}" for line in lines)]))
-    reader = ", ".join(f"{name} {versions.get(name, '')}".strip() for name in check.peers)
+    peers = [f"{name} {versions.get(name, '')}".strip() for name in check.peers]
+    peers += [f"{option[2:]} (checkout)" for option in check.checkout]
     return Row(
         layout=check.layout,
-        reader=f"{check.checkout} (checkout)" if check.checkout else reader,
+        reader=", ".join(peers),
         seconds=ended.seconds,
         outcome=outcome,
         compared=ended.last_line.removeprefix("equal: "),
