@@ -178,6 +178,11 @@ def test_a_changed_pickle_is_refused_or_another_tokenizer(data):
         assert len(model.tokens) == len(SINGLES)
 
 
+def test_escapes_in_a_string_of_old_protocols_are_refused_without_a_warning():
+    with pytest.raises(TokenizerError, match=r"byte 2: .* nothing in it is executed"):
+        from_pickle(b"\x80\x04S'\\C'\n.", name="f")
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(data):
     with pytest.raises(TokenizerError):

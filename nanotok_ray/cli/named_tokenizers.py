@@ -17,7 +17,7 @@ from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
 
 TOKENIZERS_TOLD: Final = f"""\
 A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, or a file of ranks with
-its pattern, as ranks.tiktoken:gpt4 ({", ".join(PATTERNS)}, or an expression; or --pattern).
+its pattern, as ranks.tiktoken:gpt4 ({", ".join(PATTERNS)}, REGEX; or --pattern).
 {" and ".join(PUBLISHED)} stand for OpenAI's, if bpe-openai is installed, which has them.
 """
 
