@@ -397,3 +397,15 @@ def test_every_byte_is_spelled_back(data):
     numbers = {token: number for number, token in enumerate(MODEL.tokens)}
     spelled = "".join(spell[numbers[bytes([byte])]] for byte in data)
     assert token_bytes(spelled, name="f") == data
+
+
+def test_another_pair_of_a_token_does_not_stand_for_the_one_that_its_bytes_come_to():
+    value = contents()
+    own = {tuple(pair) for pair in value["model"]["merges"]}
+    other = next(pair for pair in all_splits(MODEL) if tuple(pair) not in own)
+    made = "".join(other)
+    value["model"]["merges"] = [
+        other if "".join(pair) == made else pair for pair in value["model"]["merges"]
+    ]
+    with pytest.raises(TokenizerError, match="it is only met as a whole span"):
+        read(value)

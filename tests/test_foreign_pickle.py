@@ -179,11 +179,24 @@ def test_a_changed_pickle_is_refused_or_another_tokenizer(data):
 
 
 def test_escapes_in_a_string_of_old_protocols_are_refused_without_a_warning():
-    with pytest.raises(TokenizerError, match=r"byte 2: .* nothing in it is executed"):
+    with pytest.raises(TokenizerError, match=r"at byte 2, .* nothing in it is executed"):
         from_pickle(b"\x80\x04S'\\C'\n.", name="f")
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(data):
     with pytest.raises(TokenizerError):
+        from_pickle(b"\x80\x04" + data, name="f")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"}\x8c\x01aK\x01s\x8c\x01aK\x02s.", "a dict has the key 'a' twice"),
+        (b"}(\x8c\x01au.", "items are set on no dict, or a key has no value"),
+        (b"\x8c\rtiktoken.core\x8c\x08Encoding\x93}\x81.", "something else than its class alone"),
+    ],
+)
+def test_a_malformed_step_is_named(data, message):
+    with pytest.raises(TokenizerError, match=message):
         from_pickle(b"\x80\x04" + data, name="f")

@@ -269,10 +269,23 @@ def test_where_special_tokens_leave_ids_unused_tokenizer_json_is_left_out(tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == written
     assert "left out tokenizer.json" in caplog.text
     assert "tokenizer_config.json" in caplog.text
+    assert "left out tokenizer.json, tokenizer_config.json: special tokens leave" in caplog.text
     assert Tokenizer.load(tmp_path) == own
     assert folder.differing_files(SMALL, tmp_path) == []
     with (tmp_path / "tokenizer.pkl").open("rb") as file:
         assert pickle.load(file).n_vocab == own.get_vocab_size()
+
+
+@pytest.mark.parametrize("name", ["the", "é", "Ġ"])
+def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_left_out(
+    tmp_path, caplog, name
+):
+    own = Tokenizer.train_from_iterator(["the the"] * 3, 258, special_tokens=()).extended([name])
+    own.save(tmp_path)
+    assert not (tmp_path / "tokenizer.json").exists()
+    assert f"the special token {name!r} is spelled there as the token" in caplog.text
+    assert Tokenizer.load(tmp_path) == own
+    assert folder.differing_files(own.model, tmp_path) == []
 
 
 def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(tokenizer, tmp_path):

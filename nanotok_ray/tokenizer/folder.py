@@ -13,6 +13,7 @@ from pathlib import Path
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.foreign import MAX_FILE_BYTES, from_huggingface_file, from_pickle
+from nanotok_ray.tokenizer.foreign.byte_level import spelled_bytes
 from nanotok_ray.tokenizer.huggingface_config import to_huggingface_config
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
@@ -59,8 +60,9 @@ _log = logging.getLogger(__name__)
 def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write all files; nothing is written if one of them cannot hold the tokenizer.
 
-    Those of Hugging Face are left out, and named in the log, if special tokens leave ids unused. A
-    span table of another tokenizer is removed first, one of this very tokenizer stays.
+    Those of Hugging Face are left out, and named in the log, if special tokens leave ids unused or
+    one is spelled there as a token of text is. A span table of another tokenizer is removed first,
+    one of this very tokenizer stays.
 
     Raises:
         TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids unused,
@@ -70,7 +72,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     target = Folder(os.fspath(folder))
     left_out = left_out_files(model)
     contents = {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
-    _remove_left_out(left_out, target)
+    _remove_left_out(left_out, target, why=_why_left_out(model))
     remove_foreign_span_table(target, sha256=sha256_of(model))
     for name, data in contents.items():
         target.write_whole(name, data)
@@ -97,12 +99,31 @@ def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
 def left_out_files(model: Model) -> list[str]:
     """Give the names of the files that `save_model` does not write for this model.
 
-    Hugging Face numbers special tokens without gaps: it would give others than the model's ids.
+    Hugging Face numbers special tokens without gaps, and one whose name spells a token of text as
+    that token: it would give others than the model's ids.
     """
-    return [name for name in _WRITERS if name.endswith(_OF_HUGGING_FACE) and model.num_unused_ids]
+    cannot_say = _why_left_out(model) is not None
+    return [name for name in _WRITERS if name.endswith(_OF_HUGGING_FACE) and cannot_say]
 
 
-def _remove_left_out(names: Sequence[str], target: Folder) -> None:
+def _why_left_out(model: Model) -> str | None:
+    r"""Give why files cannot say the ids of this model; None if they can.
+
+    >>> _why_left_out(Model(pattern="a", unicode_version="16.0.0", merges=((32, 97),),
+    ...                    special_tokens={"Ġa": 257}))
+    "the special token 'Ġa' is spelled there as the token b' a' is"
+    """
+    if model.num_unused_ids:
+        return "special tokens leave ids unused"
+    spelled = {name: spelled_bytes(name) for name in model.special_tokens}
+    same = {*spelled.values()}.intersection(model.tokens)
+    for name, token in spelled.items():
+        if token in same:
+            return f"the special token {name!r:.60} is spelled there as the token {token!r:.60} is"
+    return None
+
+
+def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -> None:
     """Remove what an earlier tokenizer left, if it was saved here: else it is somebody's own."""
     there = [name for name in names if target.exists(name)]
     if there and not target.exists(READABLE_NAME):
@@ -113,7 +134,7 @@ def _remove_left_out(names: Sequence[str], target: Folder) -> None:
     for name in there:
         target.remove(name)
     if names:
-        _log.warning("left out %s: special tokens leave ids unused", ", ".join(names))
+        _log.warning("left out %s: %s", ", ".join(names), why)
 
 
 def _holds(folder: Folder, name: str, data: bytes) -> bool:
