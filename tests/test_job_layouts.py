@@ -32,14 +32,16 @@ def run(job):
     return summary, {event.stage: (event.todo, event.kept) for event in started}
 
 
-def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path):
-    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+@pytest.mark.parametrize("most", [10**6, 200])
+def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
+    limit = f"limits.max_shard_tokens={most}"
+    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS, limit))
     assert "export" not in stages  # each slice was exported by who had tokenized it
     exports = summary.values["exports"]
     assert [own["layout"] for own in exports] == ["raw", "datatrove"]
     assert {own["documents"] for own in exports} == {summary.values["documents"]["out"]}
     assert "export      datatrove: " in summary.text()
-    run(recipe(corpus, tmp_path / "later"))
+    run(recipe(corpus, tmp_path / "later", limit))
     for name in ("raw", "datatrove"):
         result = export(Folder(str(tmp_path / "later")), parse_layout(name))
         assert result.units_done == result.values["units"] > 3
