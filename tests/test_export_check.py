@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.export import ExportWork, export_unit
 from nanotok_ray.export.check import unit_problems
+from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
 from nanotok_ray.storage import Folder
 from tests.made_output import BOS, MadeSource, export_here, made_output, works_of
@@ -91,3 +92,29 @@ def test_an_exported_unit_is_left_alone(made, monkeypatch):
     export_unit(work)
     monkeypatch.setattr(Raw, "write", None)
     assert export_unit(work) == work.unit.num_bytes
+
+
+def test_a_record_goes_before_its_files_are_written_again(made, monkeypatch):
+    out, folder = made
+    export_here(out, Mds(size_limit=5000), folder)
+    monkeypatch.setattr("nanotok_ray.export.work.write_record", lambda *_: None)
+    export_unit(works_of(out, Mds(size_limit=5001), folder)[0])
+    assert folder.list("records/") == []
+
+
+@pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
+def test_a_shard_that_is_not_what_shards_idx_says(own, made):
+    out, folder = made
+    (shard,) = works_of(out, Raw(), folder)[0].unit.shards
+    wrong = replace(shard, facts=replace(shard.facts, **own))
+    with pytest.raises(CorruptOutputError, match=r"\.idx does not agree with shards\.idx"):
+        wrong.positions()
+
+
+def test_a_native_record_that_was_changed(made):
+    out, folder = made
+    (work,) = works_of(out, Raw(), folder)
+    name = work.unit.shards[0].facts.record_name
+    out.write_whole(name, out.read_bytes(name) + b" ")
+    with pytest.raises(CorruptOutputError, match=r"is not the one that shards\.idx names"):
+        export_unit(work)

@@ -165,11 +165,10 @@ def test_the_command(corpus, tmp_path, capsys):
     assert main(["verify", f"{out}/export/raw"]) == 4
 
 
-def hostile(*_, **__):
-    raise ExportError("a document cannot be held")
-
-
 def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_path, monkeypatch):
+    def hostile(*_, **__):
+        raise ExportError("a document cannot be held")
+
     own = (LAYOUTS, "limits.max_skipped_slices=1000")
     run(recipe(corpus, tmp_path / "quiet"))
     with monkeypatch.context() as patch:
