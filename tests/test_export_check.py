@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.export import ExportWork, export_unit
+from nanotok_ray.export import ExportWork, check_unit, export_unit
 from nanotok_ray.export.check import unit_problems
+from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
 from nanotok_ray.storage import Folder
@@ -118,3 +119,17 @@ def test_a_native_record_that_was_changed(made):
     out.write_whole(name, out.read_bytes(name) + b" ")
     with pytest.raises(CorruptOutputError, match=r"is not the one that shards\.idx names"):
         export_unit(work)
+
+
+def test_a_unit_without_a_record_that_fits_is_told(made):
+    out, folder = made
+    (work,) = works_of(out, Raw(), folder)
+    (problem,) = check_unit(work)
+    assert "has no record that fits: export again" in problem
+
+
+def test_names_that_hold_a_number_depend_on_it(made):
+    out, folder = made
+    for layout, is_same in ((Raw(), True), (Llmc(), False)):
+        (work,) = works_of(out, layout, folder)
+        assert (replace(work, unit=replace(work.unit, number=7)).key == work.key) == is_same
