@@ -108,8 +108,8 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
 ):
     out = made_output(tmp_path / "out", TEXT, OTHER)
     export(out, Raw(), folder=folder)
-    (tmp_path / "export/mine").mkdir()
-    (tmp_path / "export/mine/notes.txt").write_text("mine")
+    (tmp_path / "export/web-mine").mkdir()
+    (tmp_path / "export/web-mine/notes.txt").write_text("mine")
     made_output(tmp_path / "out", TEXT)
     with monkeypatch.context() as patch:
         killed_at(patch, "nanotok_ray.storage.folder.Folder.remove", call=removal)
@@ -122,7 +122,7 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
     assert not folder.list("run/")
     assert not [name for name in folder.list() if "zoo" in name]
     assert folder.list_temporaries() == []
-    assert folder.exists("mine/notes.txt")
+    assert folder.exists("web-mine/notes.txt")
 
 
 @pytest.mark.parametrize("name", ["raw", "datatrove", "megatron", "llmc", "parquet"])
