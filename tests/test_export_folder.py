@@ -1,5 +1,6 @@
 """The folder of an export: whose it is, what is left of former exports, what killed ones leave."""
 
+import errno
 import json
 import pkgutil
 from contextlib import suppress
@@ -107,8 +108,8 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
 ):
     out = made_output(tmp_path / "out", TEXT, OTHER)
     export(out, Raw(), folder=folder)
-    (tmp_path / "export/mine").mkdir()
-    (tmp_path / "export/mine/notes.txt").write_text("mine")
+    (tmp_path / "export/web-mine").mkdir()
+    (tmp_path / "export/web-mine/notes.txt").write_text("mine")
     made_output(tmp_path / "out", TEXT)
     with monkeypatch.context() as patch:
         killed_at(patch, "nanotok_ray.storage.folder.Folder.remove", call=removal)
@@ -121,7 +122,7 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
     assert not folder.list("run/")
     assert not [name for name in folder.list() if "zoo" in name]
     assert folder.list_temporaries() == []
-    assert folder.exists("mine/notes.txt")
+    assert folder.exists("web-mine/notes.txt")
 
 
 @pytest.mark.parametrize("name", ["raw", "datatrove", "megatron", "llmc", "parquet"])
@@ -225,3 +226,36 @@ def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeyp
 
 def in_use(out, **_):
     raise OutputInUseError(out.url)
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK])
+def test_where_no_link_can_be_made_files_are_copied(number, tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Raw(), folder=Folder(str(tmp_path / "quiet")))
+
+    def refuse(*_, **__):
+        raise OSError(number, "no such link")
+
+    monkeypatch.setattr("os.link", refuse)
+    export(out, Raw(), folder=folder)
+    assert contents(tmp_path / "export") == contents(tmp_path / "quiet")
+    assert folder.list_temporaries() == []
+    for own in (tmp_path / "export/web").rglob("*.bin"):
+        assert own.stat().st_nlink == 1
+
+
+def test_an_output_that_a_job_changes_meanwhile_costs_no_file(tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Raw(), folder=folder)
+    made_output(tmp_path / "out", OTHER)
+    folder.write_whole("web/train/new.bin", b"of the job that runs")
+
+    def run_job(work):
+        export_unit(work)
+        made_output(tmp_path / "out", TEXT, OTHER)
+
+    monkeypatch.setattr("nanotok_ray.cluster.exporting.export_unit", run_job)
+    with pytest.raises(CorruptOutputError, match="changed while it was exported"):
+        export(out, Raw(), folder=folder)
+    assert folder.exists("web/train/new.bin")
+    assert not folder.exists("export.json")

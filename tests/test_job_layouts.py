@@ -32,14 +32,16 @@ def run(job):
     return summary, {event.stage: (event.todo, event.kept) for event in started}
 
 
-def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path):
-    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+@pytest.mark.parametrize("most", [10**6, 200])
+def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
+    limit = f"limits.max_shard_tokens={most}"
+    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS, limit))
     assert "export" not in stages  # each slice was exported by who had tokenized it
     exports = summary.values["exports"]
     assert [own["layout"] for own in exports] == ["raw", "datatrove"]
     assert {own["documents"] for own in exports} == {summary.values["documents"]["out"]}
     assert "export      datatrove: " in summary.text()
-    run(recipe(corpus, tmp_path / "later"))
+    run(recipe(corpus, tmp_path / "later", limit))
     for name in ("raw", "datatrove"):
         result = export(Folder(str(tmp_path / "later")), parse_layout(name))
         assert result.units_done == result.values["units"] > 3
@@ -163,11 +165,10 @@ def test_the_command(corpus, tmp_path, capsys):
     assert main(["verify", f"{out}/export/raw"]) == 4
 
 
-def hostile(*_, **__):
-    raise ExportError("a document cannot be held")
-
-
 def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_path, monkeypatch):
+    def hostile(*_, **__):
+        raise ExportError("a document cannot be held")
+
     own = (LAYOUTS, "limits.max_skipped_slices=1000")
     run(recipe(corpus, tmp_path / "quiet"))
     with monkeypatch.context() as patch:
