@@ -284,6 +284,8 @@ def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_l
     own.save(tmp_path)
     assert not (tmp_path / "tokenizer.json").exists()
     assert f"the special token {name!r} is spelled there as the token" in caplog.text
+    with pytest.raises(TokenizerError, match="cannot say the ids"):
+        write_file(own.model, str(tmp_path / "alone.json"))
     assert Tokenizer.load(tmp_path) == own
     assert folder.differing_files(own.model, tmp_path) == []
 

@@ -72,7 +72,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     target = Folder(os.fspath(folder))
     left_out = left_out_files(model)
     contents = {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
-    _remove_left_out(left_out, target, why=_why_left_out(model))
+    _remove_left_out(left_out, target, why=why_left_out(model))
     remove_foreign_span_table(target, sha256=sha256_of(model))
     for name, data in contents.items():
         target.write_whole(name, data)
@@ -102,14 +102,14 @@ def left_out_files(model: Model) -> list[str]:
     Hugging Face numbers special tokens without gaps, and one whose name spells a token of text as
     that token: it would give others than the model's ids.
     """
-    cannot_say = _why_left_out(model) is not None
+    cannot_say = why_left_out(model) is not None
     return [name for name in _WRITERS if name.endswith(_OF_HUGGING_FACE) and cannot_say]
 
 
-def _why_left_out(model: Model) -> str | None:
+def why_left_out(model: Model) -> str | None:
     r"""Give why files cannot say the ids of this model; None if they can.
 
-    >>> _why_left_out(Model(pattern="a", unicode_version="16.0.0", merges=((32, 97),),
+    >>> why_left_out(Model(pattern="a", unicode_version="16.0.0", merges=((32, 97),),
     ...                    special_tokens={"Ġa": 257}))
     "the special token 'Ġa' is spelled there as the token b' a' is"
     """

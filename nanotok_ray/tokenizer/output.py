@@ -9,15 +9,25 @@ from typing import Final
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import FILE_NAMES, differing_files, save_model
+from nanotok_ray.tokenizer.folder import FILE_NAMES, differing_files, save_model, why_left_out
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import to_readable
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
+
+def _huggingface_file(model: Model) -> bytes:
+    why = why_left_out(model)
+    if why is not None:
+        raise TokenizerError(
+            f"tokenizer.json cannot say the ids of this tokenizer: {why}; write a folder, or a .txt"
+        )
+    return to_huggingface_file(model)
+
+
 _WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
     ".tiktoken": to_tiktoken_file,
-    ".json": to_huggingface_file,
+    ".json": _huggingface_file,
     ".txt": to_readable,
 }
 _ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".jsonl")
