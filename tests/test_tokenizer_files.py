@@ -28,6 +28,7 @@ from nanotok_ray.tokenizer import (
 )
 from nanotok_ray.tokenizer import nanochat_files as nanochat
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.output import write_file
 from nanotok_ray.tokenizer.pickle_writer import pickle_instance
 from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
