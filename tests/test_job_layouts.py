@@ -120,6 +120,23 @@ def test_a_changed_file_is_found_and_named(corpus, tmp_path, suffix):
     assert verify_export(Folder(str(folder)), Folder(str(out)))[1] == []
 
 
+def test_a_changed_file_of_all_units_is_found_and_named(corpus, tmp_path):
+    out, folder = tmp_path / "out", tmp_path / "mds"
+    run(recipe(corpus, out))
+    export(Folder(str(out)), parse_layout("mds"), folder=Folder(str(folder)))
+    path = folder / "chats/train/index.json"
+    own = path.read_bytes()
+    for spoiled in (own[:-1], own.replace(b"2", b"3", 1)):
+        path.write_bytes(spoiled)
+        _, problems = verify_export(Folder(str(folder)), Folder(str(out)))
+        assert [str(path) in problem for problem in problems] == [True]
+    path.unlink()
+    result = export(Folder(str(out)), parse_layout("mds"), folder=Folder(str(folder)))
+    assert (result.units_done, result.unchanged) == (0, False)
+    assert path.read_bytes() == own
+    assert verify_export(Folder(str(folder)), Folder(str(out)))[1] == []
+
+
 def test_an_export_of_a_former_output_is_told(corpus, tmp_path):
     out = tmp_path / "out"
     run(recipe(corpus, out, LAYOUTS))
