@@ -14,11 +14,13 @@ from s3fs.core import S3File
 
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.export import parse_layout
 from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import Folder, find_files, list_files, open_input
 from nanotok_ray.storage.remote_tree import connect
 from nanotok_ray.storage.retries import Retries
 from tests.faulty_proxy import Fault
+from tests.made_output import BOS, MadeSource, export_here, made_output
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
@@ -396,3 +398,15 @@ def test_of_a_count_file_small_blocks_are_fetched_however_large_those_of_the_sto
     with open_input(folder.join("a")) as file:
         file.read(10)
     assert sum(end - start for start, end in fetched) == 4 * READ_BYTES
+
+
+@pytest.mark.parametrize("name", ["raw", "mds"])
+def test_an_export_on_s3_gives_what_it_gives_on_a_disk(folder, tmp_path, name):
+    text = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS, 7]], [[BOS, 8]]])
+    chat = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS, 4]]])
+    here, there = (Folder(f"{root}/export") for root in (tmp_path, folder.url))
+    export_here(made_output(tmp_path / "out", text, chat), parse_layout(name), here)
+    out = made_output(f"{folder.url}/out", text, chat)
+    export_here(out, parse_layout(name), there)
+    found = {own: there.read_bytes(own) for own in there.list()}
+    assert found == {own: here.read_bytes(own) for own in here.list()}
