@@ -16,8 +16,8 @@ from nanotok_ray.count_file import COUNTS_FAMILY, COUNTS_FORMAT, COUNTS_SCHEMA, 
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError, TransientIOError
+from nanotok_ray.locations import local_path
 from nanotok_ray.storage import open_input
-from nanotok_ray.storage.urls import local_path
 
 REMOTE_BLOCK_BYTES = 256 << 10
 """Fetched of a remote count file at a time: hundreds are open side by side."""

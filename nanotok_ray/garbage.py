@@ -14,13 +14,14 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
+    RECORDS,
     RESERVED_NAMES,
     SHARDS_INDEX_NAME,
     SPLITS,
     TOKENIZER_FOLDER,
     digest_of,
 )
-from nanotok_ray.output import RECORDS, Record, expected_records, finished_slices, settings_from
+from nanotok_ray.output import Record, expected_records, finished_slices, settings_from
 from nanotok_ray.plan import plan_from_json
 from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder

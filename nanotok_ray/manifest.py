@@ -23,6 +23,8 @@ MANIFEST_NAME = "manifest.json"
 SHARDS_INDEX_NAME = "shards.idx"
 PLAN_NAME = "plan.json"
 TOKENIZER_FOLDER = "tokenizer"
+RECORDS = "records/tokenize/"
+"""Where the records of shards lie in the output folder."""
 
 MANIFEST_FORMAT = "nanotok-manifest 1"
 RECORD_FORMAT = "nanotok-record 1"

@@ -15,6 +15,7 @@ from nanotok_ray.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     RECORD_FORMAT,
+    RECORDS,
     SHARDS_INDEX_NAME,
     ShardRow,
     digest_of,
@@ -29,9 +30,6 @@ from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-
-RECORDS = "records/tokenize/"
-"""Where the records of shards lie in the output folder."""
 
 READERS = 16
 """Records that are read at a time: opening a remote file is waiting."""

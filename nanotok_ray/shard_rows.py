@@ -10,7 +10,7 @@ import numpy.typing as npt
 from nanotok_ray.document_images import images_bytes
 from nanotok_ray.document_index import index_bytes
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import NUMBERS, SHARDS_INDEX_NAME, SPLITS, ShardsIndex
+from nanotok_ray.manifest import NUMBERS, RECORDS, SHARDS_INDEX_NAME, SPLITS, ShardsIndex
 from nanotok_ray.shard_paths import is_inner_name
 
 MOST = 1 << 40
@@ -71,6 +71,16 @@ def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
             f"in {expected}"
         )
     return name
+
+
+def record_name(shard: str) -> str:
+    """Give the path of the record that names a shard: its own, without the number of the shard.
+
+    >>> record_name("web/train/part-00003-000-0123456789abcdef")
+    'records/tokenize/web/train/part-00003-0123456789abcdef.json'
+    """
+    slice_name, _, key = shard.rpartition("-")
+    return f"{RECORDS}{slice_name.rpartition('-')[0]}-{key}.json"
 
 
 def _refuse(checks: dict[str, npt.NDArray[np.bool_]]) -> None:

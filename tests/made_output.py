@@ -17,12 +17,12 @@ from nanotok_ray.export.unit import Unit
 from nanotok_ray.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
+    RECORDS,
     SHARDS_INDEX_NAME,
     ShardRow,
     pack_shards_index,
     to_json,
 )
-from nanotok_ray.output import RECORDS
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.storage import Folder

@@ -15,10 +15,10 @@ import pytest
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
+from nanotok_ray.locations import local_path
 from nanotok_ray.storage import Folder, is_local, open_input
 from nanotok_ray.storage.retries import Retries
 from nanotok_ray.storage.transient import is_transient, transient_errors
-from nanotok_ray.storage.urls import local_path
 
 
 @pytest.fixture(params=["local", "memory", "store"])

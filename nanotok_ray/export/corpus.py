@@ -16,7 +16,6 @@ from nanotok_ray.manifest import (
     ShardsIndex,
     unpack_shards_index,
 )
-from nanotok_ray.output import RECORDS
 from nanotok_ray.output_shapes import (
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
@@ -24,7 +23,7 @@ from nanotok_ray.output_shapes import (
     no_manifest,
     parse_manifest,
 )
-from nanotok_ray.shard_rows import check_rows, shard_name
+from nanotok_ray.shard_rows import check_rows, record_name, shard_name
 from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.storage import Folder
 
@@ -59,8 +58,7 @@ class ShardFacts:
     @property
     def record_name(self) -> str:
         """Path of the record that names its files: its own, without the number of the shard."""
-        slice_name, _, key = self.name.rpartition("-")
-        return f"{RECORDS}{slice_name.rpartition('-')[0]}-{key}.json"
+        return record_name(self.name)
 
     @property
     def num_bytes(self) -> int:

@@ -3,6 +3,7 @@
 Takes paths and URLs; gives bytes, sizes and file objects. Does not know what any file means.
 """
 
+from nanotok_ray.locations import is_local
 from nanotok_ray.storage.folder import Folder
 from nanotok_ray.storage.inputs import (
     FoundFiles,
@@ -17,7 +18,6 @@ from nanotok_ray.storage.inputs import (
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.node_copy import local_copy
 from nanotok_ray.storage.positioned import PositionedFile
-from nanotok_ray.storage.urls import is_local
 
 __all__ = [
     "Folder",

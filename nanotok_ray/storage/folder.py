@@ -7,10 +7,11 @@ what the files hold. Pickles as its URL.
 import hashlib
 from contextlib import AbstractContextManager
 
+from nanotok_ray.locations import local_path
 from nanotok_ray.storage.inputs import open_input
 from nanotok_ray.storage.local import LocalStore, WholeFile
 from nanotok_ray.storage.remote import RemoteStore
-from nanotok_ray.storage.urls import check_name, is_temporary, local_path
+from nanotok_ray.storage.urls import check_name, is_temporary
 
 _BLOCK_BYTES = 4 << 20
 

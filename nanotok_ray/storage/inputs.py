@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
+from nanotok_ray.locations import local_path
 from nanotok_ray.storage.local_tree import list_local, look_at_local
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import Entry, Lister, match, static_parts, walk
-from nanotok_ray.storage.urls import is_temporary, local_path
+from nanotok_ray.storage.urls import is_temporary
 
 _BUFFER_BYTES = 1 << 20
 

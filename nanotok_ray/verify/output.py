@@ -11,10 +11,9 @@ from functools import partial
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, VerificationError
-from nanotok_ray.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME
+from nanotok_ray.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
 from nanotok_ray.output import (
     READERS,
-    RECORDS,
     Expected,
     Output,
     Record,

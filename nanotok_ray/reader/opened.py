@@ -1,0 +1,87 @@
+"""Opening a finished output: the manifest is trusted alone, and shards.idx as it names it.
+
+Takes a folder; gives its shards. An output without a manifest is refused. Nothing else is read
+before a document is asked for.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.locations import local_path
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    SHARDS_INDEX_NAME,
+    SPLITS,
+    unpack_shards_index,
+)
+from nanotok_ray.output_shapes import (
+    MAX_MANIFEST_BYTES,
+    MAX_SHARDS_INDEX_BYTES,
+    no_manifest,
+    parse_manifest,
+)
+from nanotok_ray.reader.files import Files, LocalFiles
+from nanotok_ray.reader.shards import Shards
+from nanotok_ray.shard_rows import check_rows
+
+
+def open_shards(folder: str, split: str = "train", source: str | None = None) -> Shards:
+    """Open the documents of a finished output folder.
+
+    Args:
+        folder: a local folder, as written by the job.
+        split: train or val.
+        source: one source; None for all, in the order of the recipe.
+
+    Raises:
+        IncompleteOutputError: no manifest: the job has not finished, or this is another folder.
+        CorruptOutputError: a file is not what the manifest says.
+        SourceError: no such split or source.
+    """
+    files = _files_of(folder)
+    manifest = _manifest(files)
+    index = unpack_shards_index(_shards_index(files, manifest))
+    names = manifest["sources"]
+    check_rows(index, sources=len(names))
+    chosen = index.rows["split"] == _split_number(split)
+    if source is not None:
+        if source not in names:
+            raise SourceError(f"no source {source!r} in {folder}; there are {', '.join(names)}")
+        chosen &= index.rows["source"] == names.index(source)
+    return Shards(files=files, index=index, rows=np.flatnonzero(chosen), manifest=manifest)
+
+
+def _files_of(folder: str) -> Files:
+    path = local_path(folder)
+    if path is None:
+        raise SourceError(f"{folder} is not a local folder")
+    return LocalFiles(path)
+
+
+def _manifest(files: Files) -> dict[str, Any]:
+    name = f"{files.url}/{MANIFEST_NAME}"
+    try:
+        data = files.read(MANIFEST_NAME, most=MAX_MANIFEST_BYTES)
+    except FileNotFoundError as error:
+        raise no_manifest(name) from error
+    return parse_manifest(data, name=name)
+
+
+def _shards_index(files: Files, manifest: dict[str, Any]) -> bytes:
+    name = f"{files.url}/{SHARDS_INDEX_NAME}"
+    try:
+        data = files.read(SHARDS_INDEX_NAME, most=MAX_SHARDS_INDEX_BYTES)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise CorruptOutputError(f"{name} is missing, though the manifest names it") from error
+    if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:
+        raise CorruptOutputError(f"{name} is not the one the manifest names")
+    return data
+
+
+def _split_number(split: str) -> int:
+    if split not in SPLITS:
+        raise SourceError(f"no split {split!r}; there are {' and '.join(SPLITS)}")
+    return SPLITS.index(split)
