@@ -78,6 +78,10 @@ class ExportError(NanotokError, ValueError):
     """A layout cannot hold an output, or its options are wrong."""
 
 
+class PackingError(NanotokError, ValueError):
+    """Rows cannot be packed as asked, or a loader's state is of another corpus."""
+
+
 class VerificationError(NanotokError, ValueError):
     """Verification found the output wrong."""
 
