@@ -65,12 +65,14 @@ def stretches(data):
     return tuple(np.array(each, dtype=np.int64) for each in (documents, starts, lengths))
 
 
-@given(st.data())
-def test_lengths_and_pieces_are_those_of_the_documents(made, data):
+@given(st.data(), st.sampled_from([0, 64]))
+def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
     shards = open_shards(str(made))
     documents, starts, lengths = stretches(data)
     assert shards.lengths(documents).tolist() == [len(DOCUMENTS[d]) for d in documents]
-    pieces = shards.pieces(documents, starts, lengths, masks=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nanotok_ray.reader.shards._MOST_VIEWED", most_viewed)
+        pieces = shards.pieces(documents, starts, lengths, masks=True)
     for place, (number, start, length) in enumerate(zip(documents, starts, lengths, strict=True)):
         array, first = pieces.which[place], pieces.offsets[place]
         expected = DOCUMENTS[number][start : start + length]
@@ -150,6 +152,12 @@ def test_arguments_of_ranks_are_checked_at_once(made):
         shards.documents_of(0, 1, DocumentOrder(3))
     with pytest.raises(PackingError, match="start is -1"):
         shards.documents_of(0, 1, start=-1)
+
+
+def test_a_file_url_is_a_local_folder(made, tmp_path):
+    shards = open_shards(f"file://{made}", cache=tmp_path / "cache")
+    assert isinstance(shards[-1], np.memmap)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_copy_for_a_worker_is_small_and_reads_the_same(finished):
