@@ -216,6 +216,18 @@ def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
     assert left == [True, False, False, True, True]
 
 
+def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
+    cache = BlockCache(tmp_path, most_bytes=10)
+    left, written = (tmp_path / "00" / f"{0:064x}-0.bin.0.block.{n:032x}.tmp" for n in range(2))
+    left.parent.mkdir()
+    for path in (left, written):
+        path.write_bytes(bytes(20))
+    os.utime(left, (1, 1))
+    cache.put(f"{1:064x}-000.bin.0", bytes(8))
+    assert [path.exists() for path in (left, written)] == [False, True]
+    assert cache.get(f"{1:064x}-000.bin.0", 8) is not None
+
+
 def test_a_mapped_block_outlives_its_file(tmp_path):
     block = BlockCache(tmp_path, most_bytes=10).put(f"{0:064x}-000.bin.0", b"1" * 11)
     assert files_of(tmp_path) == []

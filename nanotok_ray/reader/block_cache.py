@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,8 @@ from nanotok_ray.reader.files import Bytes, map_file
 _SUFFIX = ".block"
 _OWN = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
 """The names of files here, whole or being written: a folder may hold files of others too."""
+
+_ABANDONED_SECONDS = 3600  # after so long nobody writes on a file
 
 _SHARE = 16
 """The limit divided by this is how much is written, and at least removed, between two looks."""
@@ -110,14 +113,16 @@ class BlockCache:
         return total
 
     def _files(self) -> Iterator[tuple[int, str, int]]:
-        """Give when each file here was used last, its path and its size."""
+        """Give when each file here was used last, its path and its size; none being written."""
+        abandoned = time.time() - _ABANDONED_SECONDS
         for folder in sorted(self.folder.glob("[0-9a-f][0-9a-f]")):
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
                 for entry in entries:
                     if _OWN.fullmatch(entry.name):
                         with suppress(FileNotFoundError):
                             status = entry.stat()
-                            yield status.st_mtime_ns, entry.path, status.st_size
+                            if not entry.name.endswith(".tmp") or status.st_mtime < abandoned:
+                                yield status.st_mtime_ns, entry.path, status.st_size
 
 
 def cache_below(folder: Path) -> Path:
