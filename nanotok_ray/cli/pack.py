@@ -1,0 +1,216 @@
+"""The command that says what packing makes of an output: pack. Reads no ids, starts no Ray.
+
+Takes arguments; prints a table for people on stderr, for programs one line of JSON. Does not know
+how rows are packed.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from nanotok_ray.cli.arguments import positive
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.text_table import table_lines
+from nanotok_ray.errors import PackingError
+from nanotok_ray.manifest import SPLITS
+from nanotok_ray.packing import Loader, NanochatLoader, PackingReport
+from nanotok_ray.printable import printable
+from nanotok_ray.reader import Shards, open_shards
+
+COMMANDS = ("pack",)
+
+PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
+
+_PACK = """\
+Say what packing makes of an output: rows, padding, what is cut and lost. No id is read.
+
+  nanotok pack /data/out                                       (every packing, rows of 2,048)
+  nanotok pack /data/out --length 2048 4096 8192 --packing best-fit windows
+  nanotok pack /data/out --source chats --packing conversations --too-long drop
+  nanotok pack /data/out --weights web=0.7,code=0.3 --packing best-fit
+
+best-fit:       documents whole where they fit a row, the rest of a longer one in another; hardly
+                any padding, nothing is lost
+windows:        documents back to back, cut every so many tokens; no padding, nothing is lost
+conversations:  whole documents alone; what is left of a row is padding
+nanochat:       nanochat's own rows: no padding, and what does not fit is thrown away
+
+One epoch is planned, as a loader with these settings does; with --weights, which have no end, as
+many tokens as the output holds. docs/training.md says how to feed a trainer.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    own = commands.add_parser(
+        "pack",
+        help=_PACK.partition("\n")[0],
+        description=_PACK,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
+    own.add_argument(
+        "--length",
+        type=positive,
+        nargs="+",
+        default=[2048],
+        metavar="T",
+        help="inputs of a row; several are planned one after the other (default: 2048)",
+    )
+    own.add_argument(
+        "--packing", choices=(*PACKINGS, "all"), nargs="+", default=["all"], help="default: all"
+    )
+    own.add_argument("--split", choices=SPLITS, default="train")
+    own.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
+    _add_settings(own)
+    own.add_argument("--json", action="store_true", help="the line of JSON alone, no table")
+    own.set_defaults(run=_run_pack)
+
+
+def _add_settings(own: argparse.ArgumentParser) -> None:
+    own.add_argument(
+        "--shuffle",
+        choices=("document", "block"),
+        help="the order of documents (default: as written; nanochat's is its own)",
+    )
+    own.add_argument("--seed", type=int, default=0, help="of the order (default: 0)")
+    own.add_argument(
+        "--group-documents",
+        type=positive,
+        default=4096,
+        metavar="N",
+        help="documents packed together (default: 4096)",
+    )
+    own.add_argument(
+        "--weights",
+        type=_weights,
+        metavar="NAME=W,...",
+        help="shares of the tokens by source, as web=0.7,code=0.3",
+    )
+    own.add_argument(
+        "--too-long",
+        choices=("crop", "drop"),
+        default="crop",
+        help="conversations longer than a row (default: crop)",
+    )
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Read weights, as argparse wants them.
+
+    >>> _weights("web=0.7,code=0.3")
+    {'web': 0.7, 'code': 0.3}
+    """
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        try:
+            weights[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise argparse.ArgumentTypeError(f"{part!r} is not NAME=NUMBER, as in web=0.7")
+    return weights
+
+
+def _run_pack(arguments: argparse.Namespace) -> int:
+    shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
+    asked = PACKINGS if "all" in arguments.packing else tuple(dict.fromkeys(arguments.packing))
+    plans = list(_plans(shards, asked, arguments))
+    if not arguments.json:
+        for line in _told(shards, plans, arguments):
+            print(printable(line), file=sys.stderr)
+    print_json(
+        {
+            "status": "done",
+            "output": arguments.folder,
+            "split": arguments.split,
+            "source": arguments.source,
+            "documents": len(shards),
+            "tokens": shards.num_tokens,
+            "plans": plans,
+        }
+    )
+    return 0
+
+
+def _plans(
+    shards: Shards, asked: Sequence[str], arguments: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Plan one epoch for each length and packing; what cannot be packed so says why."""
+    for length, packing in product(dict.fromkeys(arguments.length), asked):
+        start = time.perf_counter()
+        plan: dict[str, Any] = {"length": length, "packing": packing}
+        try:
+            report = _planned(shards, packing, length, arguments)
+        except PackingError as error:
+            if len(asked) == 1:
+                raise
+            yield plan | {"problem": str(error)}
+        else:
+            yield plan | report.to_dict() | {"seconds": round(time.perf_counter() - start, 3)}
+
+
+def _planned(
+    shards: Shards, packing: str, length: int, arguments: argparse.Namespace
+) -> PackingReport:
+    if packing == "nanochat":
+        return _nanochat_planned(shards, length)
+    weights = arguments.weights
+    loader = Loader(
+        shards,
+        batch_size=1,
+        length=length,
+        packing=packing,
+        shuffle=arguments.shuffle,
+        seed=arguments.seed,
+        weights=weights,
+        group_documents=arguments.group_documents,
+        epochs=None if weights else 1,
+        too_long=arguments.too_long,
+    )
+    loader.skip_batches(1 << 62 if weights is None else -(-shards.num_tokens // length))
+    return loader.report()
+
+
+def _nanochat_planned(shards: Shards, length: int) -> PackingReport:
+    """Plan until the documents of the second epoch are read."""
+    loader = NanochatLoader(shards, batch_size=1, length=length)
+    while loader.state_dict()["epoch"] == 1:
+        loader.skip_batches(64)
+    return loader.report()
+
+
+def _told(
+    shards: Shards, plans: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
+) -> Iterator[str]:
+    where = f"split {arguments.split}" + (f" of {arguments.source}" if arguments.source else "")
+    yield f"{arguments.folder}, {where}: {len(shards):,} documents, {shards.num_tokens:,} tokens"
+    yield ""
+    rows = [_cells(plan) for plan in plans if "problem" not in plan]
+    yield from table_lines([_HEAD, *rows], left=(1,))
+    for plan in plans:
+        if "problem" in plan:
+            yield f"{plan['packing']}: {plan['problem']}"
+
+
+_HEAD = (
+    *("length", "packing", "rows", "tokens", "used", "tokens lost", "cut", "dropped"),
+    "seconds",
+)
+
+
+def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
+    return (
+        f"{plan['length']:,}",
+        str(plan["packing"]),
+        f"{plan['rows']:,}",
+        f"{plan['tokens']:,}",
+        f"{plan['utilisation']:.2%}",
+        *(f"{plan[name]:,}" for name in numbers),
+        f"{plan['seconds']:.2f}",
+    )
