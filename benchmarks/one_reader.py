@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from nanotok_ray.packing import Loader, NanochatLoader
 
+from nanotok_ray.packing import Loader
+from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.reader import open_shards
 from packed_rows import LENGTH, ROWS, NextBatch, keep_to_one_cpu, report
 
@@ -52,13 +53,12 @@ def batch_reader(way: str, output: str) -> NextBatch:
     """Open shards and loader; give what fills the next batch."""
     settings = dict(WAYS[way])
     shards = open_shards(output, source=settings.pop("source"))
-    shape = {"batch_size": ROWS, "length": LENGTH}
     loader: Loader | NanochatLoader
     if "packing" in settings:
-        loader = Loader(shards, **shape, **settings)
+        loader = Loader(shards, batch_size=ROWS, length=LENGTH, **settings)
         both = np.empty((2, ROWS, LENGTH), dtype=np.int32)
     else:
-        loader = NanochatLoader(shards, **shape)
+        loader = NanochatLoader(shards, batch_size=ROWS, length=LENGTH)
         both = np.empty((2, ROWS, LENGTH), dtype=np.int64)
 
     def next_batch() -> tuple[Any, Any]:

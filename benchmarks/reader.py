@@ -115,7 +115,7 @@ def warm_up(works: dict[str, Callable[[], Figures]]) -> None:
 
 def told_of(way: str, each: list[Figures]) -> dict[str, Any]:
     """Print and give the figures of one way."""
-    told = {
+    told: dict[str, Any] = {
         "way": way,
         "tokens_per_second": round(1 / median(each, "seconds")),
         "tokens_per_cpu_second": round(1 / median(each, "cpu")),

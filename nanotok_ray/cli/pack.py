@@ -9,20 +9,29 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.cli.text_table import table_lines
 from nanotok_ray.errors import PackingError
 from nanotok_ray.manifest import SPLITS
-from nanotok_ray.packing import Loader, NanochatLoader, PackingReport
+from nanotok_ray.packing import Loader, PackingReport
+from nanotok_ray.packing.nanochat import NanochatLoader
+from nanotok_ray.packing.settings import Packing
 from nanotok_ray.printable import printable
 from nanotok_ray.reader import Shards, open_shards
 
 COMMANDS = ("pack",)
 
-PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
+ROWS_AT_ONCE = 4096
+"""Rows that are planned at a time."""
+
+BUFFER = 1000
+"""Documents that nanochat's loader chooses from."""
+
+AnyPacking = Packing | Literal["nanochat"]
+PACKINGS: tuple[AnyPacking, ...] = ("best-fit", "windows", "conversations", "nanochat")
 
 _PACK = """\
 Say what packing makes of an output: rows, padding, what is cut and lost. No id is read.
@@ -36,10 +45,12 @@ best-fit:       documents whole where they fit a row, the rest of a longer one i
                 any padding, nothing is lost
 windows:        documents back to back, cut every so many tokens; no padding, nothing is lost
 conversations:  whole documents alone; what is left of a row is padding
-nanochat:       nanochat's own rows: no padding, and what does not fit is thrown away
+nanochat:       nanochat's own rows: no padding, what does not fit is thrown away, and what is
+                still in its buffer at the end is not in a row either
 
 One epoch is planned, as a loader with these settings does; with --weights, which have no end, as
-many tokens as the output holds. docs/training.md says how to feed a trainer.
+many tokens as the output holds. "kept": of all tokens so many stand in rows; "used": of all places
+in rows so many hold a token. docs/training.md says how to feed a trainer.
 """
 
 
@@ -118,10 +129,18 @@ def _weights(text: str) -> dict[str, float]:
 
 def _run_pack(arguments: argparse.Namespace) -> int:
     shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
+    if not shards.num_tokens:
+        raise PackingError(
+            f"there is nothing to pack: split {arguments.split} of "
+            f"{arguments.source or arguments.folder} has {len(shards)} documents and no token"
+        )
     asked = PACKINGS if "all" in arguments.packing else tuple(dict.fromkeys(arguments.packing))
     plans = list(_plans(shards, asked, arguments))
+    problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
+    if not any("rows" in plan for plan in plans):
+        raise PackingError("; ".join(problems))
     if not arguments.json:
-        for line in _told(shards, plans, arguments):
+        for line in (*_told(shards, plans, arguments), *problems):
             print(printable(line), file=sys.stderr)
     print_json(
         {
@@ -138,7 +157,7 @@ def _run_pack(arguments: argparse.Namespace) -> int:
 
 
 def _plans(
-    shards: Shards, asked: Sequence[str], arguments: argparse.Namespace
+    shards: Shards, asked: Sequence[AnyPacking], arguments: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """Plan one epoch for each length and packing; what cannot be packed so says why."""
     for length, packing in product(dict.fromkeys(arguments.length), asked):
@@ -147,22 +166,23 @@ def _plans(
         try:
             report = _planned(shards, packing, length, arguments)
         except PackingError as error:
-            if len(asked) == 1:
-                raise
             yield plan | {"problem": str(error)}
         else:
-            yield plan | report.to_dict() | {"seconds": round(time.perf_counter() - start, 3)}
+            plan |= report.to_dict() | {"seconds": round(time.perf_counter() - start, 3)}
+            yield plan | {"kept": None if arguments.weights else report.tokens / shards.num_tokens}
 
 
 def _planned(
-    shards: Shards, packing: str, length: int, arguments: argparse.Namespace
+    shards: Shards, packing: AnyPacking, length: int, arguments: argparse.Namespace
 ) -> PackingReport:
-    if packing == "nanochat":
-        return _nanochat_planned(shards, length)
     weights = arguments.weights
+    if packing == "nanochat":
+        if weights or arguments.shuffle:
+            raise PackingError("nanochat has its own order: leave out --weights and --shuffle")
+        return _nanochat_planned(shards, length)
     loader = Loader(
         shards,
-        batch_size=1,
+        batch_size=ROWS_AT_ONCE,
         length=length,
         packing=packing,
         shuffle=arguments.shuffle,
@@ -172,15 +192,22 @@ def _planned(
         epochs=None if weights else 1,
         too_long=arguments.too_long,
     )
-    loader.skip_batches(1 << 62 if weights is None else -(-shards.num_tokens // length))
+    most = -(-shards.num_tokens // (length * ROWS_AT_ONCE))
+    loader.skip_batches(most if weights else sys.maxsize)
     return loader.report()
 
 
 def _nanochat_planned(shards: Shards, length: int) -> PackingReport:
-    """Plan until the documents of the second epoch are read."""
-    loader = NanochatLoader(shards, batch_size=1, length=length)
+    """Plan until documents of the second epoch are read."""
+    if len(shards) <= BUFFER:
+        raise PackingError(
+            f"nanochat's loader chooses among {BUFFER:,} documents, and these are {len(shards):,}: "
+            "its first row already has some of several epochs"
+        )
+    rows = min(ROWS_AT_ONCE, 1 + len(shards) // 10_000)
+    loader = NanochatLoader(shards, batch_size=rows, length=length, buffer_size=BUFFER)
     while loader.state_dict()["epoch"] == 1:
-        loader.skip_batches(64)
+        loader.skip_batches(1)
     return loader.report()
 
 
@@ -192,25 +219,24 @@ def _told(
     yield ""
     rows = [_cells(plan) for plan in plans if "problem" not in plan]
     yield from table_lines([_HEAD, *rows], left=(1,))
-    for plan in plans:
-        if "problem" in plan:
-            yield f"{plan['packing']}: {plan['problem']}"
 
 
 _HEAD = (
-    *("length", "packing", "rows", "tokens", "used", "tokens lost", "cut", "dropped"),
+    *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
     "seconds",
 )
 
 
 def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
     numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
+    kept = plan["kept"]
     return (
         f"{plan['length']:,}",
         str(plan["packing"]),
         f"{plan['rows']:,}",
         f"{plan['tokens']:,}",
-        f"{plan['utilisation']:.2%}",
+        "-" if kept is None else f"{kept:.1%}",
+        f"{plan['utilisation']:.1%}",
         *(f"{plan[name]:,}" for name in numbers),
         f"{plan['seconds']:.2f}",
     )
