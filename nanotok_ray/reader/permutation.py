@@ -1,0 +1,138 @@
+"""A permutation of any size without a table: where a number goes is computed from a seed.
+
+Takes numbers below a size; gives each another one, and back. Does not know what they count.
+
+It is a Feistel network over pairs: a number is (low, high) of `_sides`, each round adds to one side
+what a keyed hash says of the other, so that it can be taken away again. Pairs that stand for no
+number are sent through again until they do; there are fewer of them than a side is long.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import PackingError
+
+Numbers = npt.NDArray[np.int64]
+_Words = npt.NDArray[np.uint64]
+_Step = Callable[[_Words, _Words | None], _Words]
+
+MAX_SIZE = 1 << 48
+_ROUNDS = 8
+_HASH_BITS = 40  # of a hash; times a side, of 24 bits at most, they fit 64
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """One permutation of the numbers from 0 up to `size`.
+
+    The same arguments give the same one in every version and on every machine.
+
+    >>> own = Permutation(5, seed=1)
+    >>> own(np.arange(5)).tolist()
+    [3, 0, 1, 4, 2]
+    >>> own.inverse(own(np.arange(5))).tolist()
+    [0, 1, 2, 3, 4]
+    """
+
+    size: int
+    _: KW_ONLY
+    seed: int
+    epoch: int = 0
+    name: str = ""
+    """Tells permutations of the same seed apart."""
+    _sides: tuple[int, int] = field(init=False, repr=False)
+    _keys: tuple[int, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the size and make the keys.
+
+        Raises:
+            PackingError: the size is negative or above 2**48.
+        """
+        if not 0 <= self.size <= MAX_SIZE:
+            raise PackingError(
+                f"a permutation of {self.size} numbers: 0 to {MAX_SIZE} are possible"
+            )
+        low = math.isqrt(max(self.size - 1, 0)) + 1
+        object.__setattr__(self, "_sides", (low, max(1, -(-self.size // low))))
+        object.__setattr__(self, "_keys", tuple(map(self._key, range(_ROUNDS))))
+
+    def __call__(self, numbers: Numbers, *, variants: Numbers | None = None) -> Numbers:
+        """Give where each number goes.
+
+        Args:
+            numbers: int64 (n,), each below the size, in any order.
+            variants: int64 (n,), by which of many permutations each number goes; None: all by 0.
+
+        Raises:
+            IndexError: a number is not of this permutation.
+        """
+        return self._walk(numbers, variants, self._forth)
+
+    def inverse(self, numbers: Numbers, *, variants: Numbers | None = None) -> Numbers:
+        """Give what goes to each number; arguments and errors as of a call."""
+        return self._walk(numbers, variants, self._back)
+
+    def _key(self, turn: int) -> int:
+        text = f"nanotok-permutation 1\n{self.size}\n{self.seed}\n{self.epoch}\n{turn}\n{self.name}"
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "little")
+
+    def _walk(self, numbers: Numbers, variants: Numbers | None, step: _Step) -> Numbers:
+        check_numbers(numbers, self.size)
+        tweaks = None if variants is None else _mixed(variants.astype(np.uint64))
+        found = step(numbers.astype(np.uint64), tweaks)
+        while len(outside := np.flatnonzero(found >= self.size)):
+            own = None if tweaks is None else tweaks[outside]
+            found[outside] = step(found[outside], own)
+        return found.astype(np.int64)
+
+    def _forth(self, numbers: _Words, tweaks: _Words | None) -> _Words:
+        sides = self._split(numbers)
+        for turn in range(_ROUNDS):
+            own, size = turn % 2, self._sides[turn % 2]
+            moved = sides[own] + self._shift(turn, sides[1 - own], tweaks)
+            sides[own] = np.where(moved >= size, moved - np.uint64(size), moved)
+        return sides[1] * np.uint64(self._sides[0]) + sides[0]
+
+    def _back(self, numbers: _Words, tweaks: _Words | None) -> _Words:
+        sides = self._split(numbers)
+        for turn in reversed(range(_ROUNDS)):
+            own, size = turn % 2, np.uint64(self._sides[turn % 2])
+            shift = self._shift(turn, sides[1 - own], tweaks)
+            sides[own] = np.where(sides[own] < shift, sides[own] + size, sides[own]) - shift
+        return sides[1] * np.uint64(self._sides[0]) + sides[0]
+
+    def _split(self, numbers: _Words) -> list[_Words]:
+        high = numbers // np.uint64(self._sides[0])
+        return [numbers - high * np.uint64(self._sides[0]), high]
+
+    def _shift(self, turn: int, other: _Words, tweaks: _Words | None) -> _Words:
+        """Give by how much a side moves in a round: less than its size."""
+        keyed = other ^ np.uint64(self._keys[turn])
+        hashed = _mixed(keyed if tweaks is None else keyed ^ tweaks)
+        size = np.uint64(self._sides[turn % 2])
+        return ((hashed >> np.uint64(64 - _HASH_BITS)) * size) >> np.uint64(_HASH_BITS)
+
+
+def check_numbers(numbers: Numbers, size: int) -> None:
+    """Refuse numbers that are negative or not below a size.
+
+    Raises:
+        IndexError: naming the first of them.
+    """
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) >= size):
+        wrong = numbers[(numbers < 0) | (numbers >= size)][0]
+        raise IndexError(f"number {wrong} of {size}")
+
+
+def _mixed(words: _Words) -> _Words:
+    """Spread each word over all bits, by two rounds of multiply and shift."""
+    words = (words ^ (words >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(29))) * np.uint64(0xD6E8FEB86659FD93)
+    return words ^ (words >> np.uint64(32))

@@ -1,0 +1,191 @@
+"""Permutations without a table, and the orders of documents that are made of them."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.reader.order import DocumentOrder
+from nanotok_ray.reader.permutation import MAX_SIZE, Permutation
+
+SEEDS = st.integers(-(2**70), 2**70)
+EPOCHS = st.integers(0, 2**40)
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 255, 256, 257, 4095, 4096, 4097, 6561]
+
+
+def everything(order: DocumentOrder, epoch: int = 0) -> list[int]:
+    return order.at(np.arange(order.documents), epoch).tolist()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_number_has_one_place_and_goes_back(size):
+    for seed in range(5):
+        own = Permutation(size, seed=seed, epoch=seed + 1)
+        there = own(np.arange(size))
+        assert there.dtype == np.int64
+        assert sorted(there.tolist()) == list(range(size))
+        assert own.inverse(there).tolist() == list(range(size))
+
+
+@given(st.integers(0, 3000), SEEDS, EPOCHS, st.text(max_size=5))
+def test_any_size_seed_epoch_and_name_is_a_permutation(size, seed, epoch, name):
+    own = Permutation(size, seed=seed, epoch=epoch, name=name)
+    assert sorted(own(np.arange(size)).tolist()) == list(range(size))
+
+
+@given(st.integers(1, MAX_SIZE), SEEDS, st.data())
+def test_numbers_of_any_size_go_there_and_back(size, seed, data):
+    numbers = np.array(data.draw(st.lists(st.integers(0, size - 1), max_size=20)), dtype=np.int64)
+    own = Permutation(size, seed=seed)
+    there = own(numbers)
+    assert ((there >= 0) & (there < size)).all()
+    assert own.inverse(there).tolist() == numbers.tolist()
+    assert own(own.inverse(numbers)).tolist() == numbers.tolist()
+
+
+@given(st.integers(1, 300), SEEDS, st.integers(0, 2**40))
+def test_each_variant_is_a_permutation_of_its_own(size, seed, variant):
+    own = Permutation(size, seed=seed)
+    variants = np.full(size, variant)
+    there = own(np.arange(size), variants=variants)
+    assert sorted(there.tolist()) == list(range(size))
+    assert own.inverse(there, variants=variants).tolist() == list(range(size))
+
+
+def test_variants_may_differ_from_number_to_number():
+    own, numbers = Permutation(100, seed=1), np.arange(100)
+    variants = numbers % 3
+    there = own(numbers, variants=variants)
+    for variant in range(3):
+        alone = own(numbers, variants=np.full(100, variant))
+        assert (there[variants == variant] == alone[variants == variant]).all()
+    assert (own(numbers, variants=np.zeros(100, int)) == own(numbers)).all()
+
+
+def test_a_large_one_takes_no_memory():
+    tracemalloc.start()
+    own = Permutation(2**40, seed=5)
+    numbers = np.array([0, 1, 2**39, 2**40 - 1])
+    assert own.inverse(own(numbers)).tolist() == numbers.tolist()
+    assert tracemalloc.get_traced_memory()[1] < 100_000
+    tracemalloc.stop()
+
+
+def test_seed_epoch_name_and_size_each_give_another_one():
+    made = [
+        Permutation(1000, seed=1),
+        Permutation(1000, seed=2),
+        Permutation(1000, seed=1, epoch=1),
+        Permutation(1000, seed=1, name="a"),
+        Permutation(1001, seed=1),
+    ]
+    assert len({tuple(own(np.arange(1000)).tolist()) for own in made}) == len(made)
+
+
+def test_the_same_numbers_in_every_version():
+    assert Permutation(10, seed=0)(np.arange(10)).tolist() == GOLDEN_TEN
+    large = Permutation(2**40, seed=7, epoch=3, name="web")
+    assert large(np.array([0, 1, 2**40 - 1])).tolist() == GOLDEN_LARGE
+    order = DocumentOrder(11, shuffle="block", block_documents=4, seed=2, name="web")
+    assert everything(order, 1) == GOLDEN_BLOCKS
+    assert everything(DocumentOrder(7, shuffle="document", seed=2), 1) == GOLDEN_DOCUMENTS
+
+
+GOLDEN_TEN = [6, 4, 1, 9, 7, 0, 2, 8, 5, 3]
+GOLDEN_LARGE = [693192009046, 326669151617, 633341090947]
+GOLDEN_BLOCKS = [2, 0, 1, 3, 8, 9, 10, 6, 5, 7, 4]
+GOLDEN_DOCUMENTS = [1, 3, 0, 2, 6, 5, 4]
+
+
+def chi_square(found: np.ndarray, cells: int) -> float:
+    counts = np.bincount(found, minlength=cells)
+    expected = len(found) / cells
+    return float(((counts - expected) ** 2).sum() / expected)
+
+
+@pytest.mark.parametrize("number", [0, 1, 50, 99])
+def test_a_number_goes_everywhere_about_as_often(number):
+    found = [Permutation(100, seed=seed)(np.array([number]))[0] for seed in range(4000)]
+    assert chi_square(np.array(found), 100) < 160  # 99 degrees of freedom: 1 in 10,000
+
+
+def test_neighbours_go_everywhere_about_as_often():
+    there = Permutation(1 << 20, seed=9)(np.arange(1 << 20))
+    steps = np.diff(there) % (1 << 20)
+    assert chi_square(steps >> 12, 256) < 360
+    assert chi_square(there[: 1 << 12] >> 12, 256) < 360
+
+
+def test_all_orders_of_few_numbers_occur_about_as_often():
+    found = [tuple(Permutation(3, seed=seed)(np.arange(3)).tolist()) for seed in range(3000)]
+    numbers = {order: place for place, order in enumerate(sorted(set(found)))}
+    assert len(numbers) == 6
+    assert chi_square(np.array([numbers[order] for order in found]), 6) < 26
+
+
+@pytest.mark.parametrize("numbers", [[-1], [0, 10], [2**62]])
+def test_a_number_beyond_the_size_is_refused(numbers):
+    with pytest.raises(IndexError, match=rf"number {numbers[-1]} of 10"):
+        Permutation(10, seed=0)(np.array(numbers))
+    with pytest.raises(IndexError, match=rf"number {numbers[-1]} of 10"):
+        DocumentOrder(10, shuffle="block").at(np.array(numbers), 0)
+    with pytest.raises(IndexError, match=rf"number {numbers[-1]} of 10"):
+        DocumentOrder(10).at(np.array(numbers), 0)
+
+
+def test_settings_that_cannot_be_are_named():
+    with pytest.raises(PackingError, match="-1 numbers"):
+        Permutation(-1, seed=0)
+    with pytest.raises(PackingError, match=str(2**48 + 1)):
+        Permutation(2**48 + 1, seed=0)
+    with pytest.raises(PackingError, match=r"'blocks'; it is one of None, 'document', 'block'"):
+        DocumentOrder(3, shuffle="blocks")
+    with pytest.raises(PackingError, match="block_documents is 0"):
+        DocumentOrder(3, shuffle="block", block_documents=0)
+    with pytest.raises(PackingError, match="-1 documents"):
+        DocumentOrder(-1)
+
+
+@given(
+    st.integers(0, 500),
+    st.sampled_from([None, "document", "block"]),
+    st.integers(1, 600),
+    SEEDS,
+    EPOCHS,
+)
+def test_an_epoch_takes_every_document_once(documents, shuffle, block, seed, epoch):
+    order = DocumentOrder(documents, shuffle=shuffle, block_documents=block, seed=seed)
+    found = everything(order, epoch)
+    assert sorted(found) == list(range(documents))
+    backwards = order.at(np.arange(documents)[::-1], epoch)
+    assert backwards.tolist() == found[::-1]
+    if shuffle is None:
+        assert found == list(range(documents))
+
+
+@given(st.integers(1, 500), st.integers(1, 60), SEEDS)
+def test_the_documents_of_a_block_stay_together(documents, block, seed):
+    order = DocumentOrder(documents, shuffle="block", block_documents=block, seed=seed)
+    blocks = [document // block for document in everything(order)]
+    changes = sum(a != b for a, b in zip(blocks, blocks[1:], strict=False))
+    assert changes + 1 == len(set(blocks)) == -(-documents // block)
+
+
+def test_blocks_and_the_documents_of_each_are_shuffled_anew_in_each_epoch():
+    order = DocumentOrder(10_100, shuffle="block", block_documents=100, seed=1)
+    first, second = (np.array(everything(order, epoch)).reshape(-1, 100) for epoch in (0, 1))
+    assert (first[:, 0] // 100).tolist() != sorted(first[:, 0] // 100)
+    assert (first[:, 0] // 100).tolist() != (second[:, 0] // 100).tolist()
+    inner = {tuple((row % 100).tolist()) for row in [*first, *second]}
+    assert len(inner) == 2 * 101  # no two blocks alike, in no two epochs
+
+
+def test_the_short_block_has_many_places():
+    places = {
+        everything(DocumentOrder(9, shuffle="block", block_documents=4, seed=seed)).index(8)
+        for seed in range(60)
+    }
+    assert places == {0, 4, 8}
