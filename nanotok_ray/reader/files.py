@@ -48,11 +48,17 @@ class Files(Protocol):
             CorruptOutputError: it has more than `most` bytes, or lies outside of the folder.
         """
 
-    def open(self, name: str, num_bytes: int) -> Stored:
+    def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Stored:
         """Open a file.
 
+        Args:
+            name: its name in the folder.
+            num_bytes: the size that it must have.
+            content: what no file of other bytes has, in any output: a name for copies of it.
+            at_once: all of it will be wanted.
+
         Raises:
-            CorruptOutputError: it is missing or has another size.
+            CorruptOutputError: it is missing or has another size; of a URL, by `Stored.part`.
         """
 
 
@@ -89,7 +95,7 @@ class LocalFiles:
         check_size(path.stat().st_size, most=most, name=str(path))
         return path.read_bytes()
 
-    def open(self, name: str, num_bytes: int) -> Mapped:
+    def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Mapped:  # noqa: ARG002 - nothing is copied here
         """Map a file; see `Files`."""
         path = path_inside(self._root, name)
         try:
