@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "UNICODE_VERSION",
+    "BestFitBuffer",
     "Decoder",
     "Dialect",
     "Encoder",
@@ -21,20 +22,29 @@ __all__ = [
     "SpanCounts",
     "SpanTable",
     "Splitter",
+    "best_fit_rows",
     "count_occurrences",
     "cpu_level",
     "cpu_levels",
+    "fill_rows",
     "hash64",
     "hash_documents",
     "learn",
     "merge_runs",
     "merges_of_tokens",
+    "window_rows",
 ]
 
 _SortedRun: TypeAlias = tuple[
     NDArray[np.uint64], NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]
 ]
 """Hashes, bytes of the spans, their offsets, counts: sorted by (hash64, span)."""
+
+_Segments: TypeAlias = tuple[
+    NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]
+]
+"""Of segments in the order of rows, [s] each: document, first token in it, tokens; and [r + 1]:
+those of row i are from entry i to entry i + 1."""
 
 UNICODE_VERSION: str
 """Version of the Unicode tables behind every pattern, as "16.0.0"."""
@@ -468,3 +478,133 @@ class Decoder:
             KeyError: An id is not a token; the message names it and its row.
             TokenizerError: Offsets fall or leave the ids, or there are none.
         """
+
+def best_fit_rows(lengths: NDArray[np.int64], capacity: int, *, keep_rest: bool) -> _Segments:
+    """Pack all documents into rows, the largest that fits first.
+
+    A row takes the largest document that fits what is left of it, until it is full or none fits; of
+    equal ones that with the smallest number. When none fits, the row ends; with `keep_rest`, the
+    longest gives as much as fits and its rest stays a candidate. Documents of 0 tokens are left
+    out.
+
+    Args:
+        lengths: [n] tokens of documents 0 to n - 1.
+        capacity: tokens of a row, at most.
+        keep_rest: whether documents may be cut.
+
+    Raises:
+        PackingError: A length is negative or 2**32 or more, `capacity` not from 1 to 2**32 - 1, or
+            without `keep_rest` a document is longer than a row; nothing is packed.
+    """
+
+def window_rows(lengths: NDArray[np.int64], length: int) -> _Segments:
+    """Cut documents, back to back, into rows.
+
+    Row k has the tokens from `k * length` on, `length` and one more, which is the first of the next
+    row: each token is an input once. The last row may be shorter.
+
+    Args:
+        lengths: [n] tokens of documents 0 to n - 1.
+        length: inputs of a row.
+
+    Raises:
+        PackingError: A length is negative or 2**32 or more, or `length` not from 1 to 2**32 - 1.
+    """
+
+@final
+class BestFitBuffer:
+    """Packs documents as they come, by the rule of nanochat's loader; a row is never padded.
+
+    Before each choice there must be `buffer_size` documents. The largest that fits the rest of the
+    row is taken; if none does, the shortest, of which what does not fit is thrown away. Of equal
+    ones that which was pushed first is taken.
+    """
+
+    def __new__(cls, capacity: int, buffer_size: int) -> Self:
+        """Begin with no documents and an empty row of `capacity` tokens.
+
+        Raises:
+            PackingError: A number is not from 1 to 2**32 - 1.
+        """
+
+    def push(self, lengths: NDArray[np.int64]) -> None:
+        """Add documents of so many tokens; they are numbered 0, 1, 2, ... over all calls.
+
+        Raises:
+            PackingError: A length is not from 1 to 2**32 - 1; none of the call is added then.
+        """
+
+    def pack(
+        self, max_rows: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
+        """Pack up to `max_rows` complete rows, fewer when documents are needed.
+
+        A row that is begun is kept and goes on with the next call.
+
+        Returns:
+            [s] numbers of the segments' documents; [s] tokens of each, from the document's first
+            on; [r + 1], the segments of row i are from entry i to entry i + 1.
+
+        Raises:
+            PackingError: `max_rows` is negative.
+        """
+
+    def skip(self, max_rows: int) -> int:
+        """Do what `pack` does and return only the number of rows.
+
+        Raises:
+            PackingError: `max_rows` is negative.
+        """
+
+    @property
+    def needs_documents(self) -> bool:
+        """Whether fewer than `buffer_size` documents are there, so that no row can go on."""
+
+    @property
+    def num_rows(self) -> int:
+        """Complete rows so far."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens placed so far, those of a row that is begun too."""
+
+    @property
+    def cropped_tokens(self) -> int:
+        """Tokens thrown away so far."""
+
+    @property
+    def cropped_documents(self) -> int:
+        """Documents so far of which tokens were thrown away."""
+
+def fill_rows(
+    ids: Sequence[NDArray[np.uint16] | NDArray[np.uint32]],
+    masks: Sequence[NDArray[np.uint8] | None] | None,
+    which: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    inputs: NDArray[np.int32] | NDArray[np.int64],
+    targets: NDArray[np.int32] | NDArray[np.int64],
+    *,
+    pad: int,
+) -> None:
+    """Write inputs and targets of rows that are made of segments.
+
+    A row's tokens are those of its segments, joined: up to T + 1. The target of an input is the
+    token after it; -1 where there is none, or where its mask is 0.
+
+    Args:
+        ids: arrays that the segments lie in.
+        masks: for each of `ids` the mask of its tokens, or None: all are targets.
+        which: [s] number of each segment's array.
+        offsets: [s] its first element there.
+        lengths: [s] its tokens.
+        rows: [r + 1], the segments of row i are from entry i to entry i + 1.
+        inputs: (r, T), is written; C-contiguous.
+        targets: (r, T), is written; of the same type.
+        pad: the input where a row has no token.
+
+    Raises:
+        PackingError: The arrays do not fit together, a row is too long, a segment lies outside its
+            array (names it), or an id or `pad` does not fit int32; nothing is written then.
+    """

@@ -5,6 +5,7 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
 
 pyo3::import_exception!(nanotok_ray.errors, CountOverflowError);
+pyo3::import_exception!(nanotok_ray.errors, PackingError);
 pyo3::import_exception!(nanotok_ray.errors, PatternError);
 pyo3::import_exception!(nanotok_ray.errors, SplitError);
 pyo3::import_exception!(nanotok_ray.errors, TokenizerError);
@@ -22,6 +23,16 @@ pub(crate) fn to_python(error: &Error) -> PyErr {
         Error::Stopped => PyKeyboardInterrupt::new_err(message),
         _ => TokenizerError::new_err(message),
     }
+}
+
+/// The exception for an error of packing.
+pub(crate) fn packing(error: &nanotok_pack::Error) -> PyErr {
+    bad_rows(error.to_string())
+}
+
+/// The exception for an argument of packing that is not of the shape the core takes.
+pub(crate) fn bad_rows(message: String) -> PyErr {
+    PackingError::new_err(message)
 }
 
 /// The exception for an argument that is not of the shape the core takes.

@@ -16,6 +16,7 @@ mod encoder;
 mod errors;
 mod hash;
 mod merges;
+mod pack;
 mod span_table;
 mod splitter;
 
@@ -38,6 +39,8 @@ mod _core {
     use super::hash::{count_occurrences, hash_documents, hash64};
     #[pymodule_export]
     use super::merges::{learn, merges_of_tokens};
+    #[pymodule_export]
+    use super::pack::{BestFitBuffer, best_fit_rows, fill_rows, window_rows};
     #[pymodule_export]
     use super::span_table::SpanTable;
     #[pymodule_export]

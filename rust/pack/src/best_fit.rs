@@ -1,0 +1,104 @@
+//! Best fit over a whole group of documents: all of them are candidates from the start.
+
+use crate::candidates::Candidates;
+use crate::lengths::{numbered, of_documents, positive};
+use crate::{Error, Segments};
+
+/// Packs documents into rows of at most `capacity` tokens, until nothing is left.
+///
+/// Into each row goes the largest document that fits its rest, again and again; of equal ones the one
+/// with the smallest number. When none fits, the row ends; or, with `keep_rest`, the longest gives as
+/// much as fits, and the rest of it stays a candidate. Documents without tokens are left out.
+///
+/// # Errors
+///
+/// A length or the capacity is none; a document is longer than a row and `keep_rest` is not set.
+///
+/// # Panics
+///
+/// Never: numbers of documents are checked to fit.
+pub fn best_fit_rows(lengths: &[i64], capacity: i64, keep_rest: bool) -> Result<Segments, Error> {
+    let most = positive("capacity", capacity)?;
+    numbered(lengths.len())?;
+    let lengths = of_documents(lengths, 0, 0)?;
+    if !keep_rest {
+        fitting(&lengths, most)?;
+    }
+    let mut segments = Segments::with_capacity(lengths.len());
+    let mut candidates: Candidates =
+        lengths.iter().copied().zip(0..).filter(|&(length, _)| length > 0).collect();
+    while candidates.len() > 0 {
+        let mut rest = most;
+        while let Some((length, number)) = next(&mut candidates, rest, keep_rest) {
+            let document = u32::try_from(number).expect("numbers were checked");
+            let taken = length.min(rest);
+            segments.push(document, lengths[document as usize] - length, taken);
+            rest -= taken;
+        }
+        segments.end_row();
+    }
+    Ok(segments)
+}
+
+/// Takes what comes next into a row with room for `rest`: a document, or the rest of one. Of what is
+/// longer than `rest`, what does not fit stays a candidate.
+fn next(candidates: &mut Candidates, rest: u32, keep_rest: bool) -> Option<(u32, u64)> {
+    if rest == 0 {
+        return None;
+    }
+    let fitting = candidates.take_fitting(rest);
+    if fitting.is_some() || !keep_rest {
+        return fitting;
+    }
+    let (length, number) = candidates.take_longest()?;
+    candidates.insert((length - rest, number));
+    Some((length, number))
+}
+
+/// Says which document is longer than a row.
+fn fitting(lengths: &[u32], most: u32) -> Result<(), Error> {
+    let Some((&length, document)) = lengths.iter().zip(0..).find(|&(&length, _)| length > most)
+    else {
+        return Ok(());
+    };
+    Err(Error::TooLong { document, length: length.into(), capacity: most.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::naive;
+
+    proptest! {
+        #[test]
+        fn rows_are_the_plain_twins(
+            lengths in prop::collection::vec(0_u32..40, 0..60),
+            capacity in 1_u32..50,
+            keep_rest: bool,
+        ) {
+            let given: Vec<i64> = lengths.iter().copied().map(i64::from).collect();
+            let found = best_fit_rows(&given, capacity.into(), keep_rest);
+            match naive::best_fit(&lengths, capacity, keep_rest) {
+                Some(expected) => prop_assert_eq!(found.unwrap().by_row(), expected),
+                None => prop_assert!(matches!(found, Err(Error::TooLong { .. })), "{:?}", found),
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_up_to_32_bits_are_taken() {
+        let most = i64::from(u32::MAX);
+        let found = best_fit_rows(&[most, 1, most], most, true).unwrap();
+        assert_eq!((found.documents, found.rows), (vec![0, 2, 1], vec![0, 1, 2, 3]));
+        for (lengths, capacity, message) in [
+            ([1, -1], 9, "document 1 has -1 tokens: it must be 0 to 4294967295"),
+            ([most + 1, 1], 9, "document 0 has 4294967296 tokens: it must be 0 to 4294967295"),
+            ([1, 1], 0, "capacity is 0: it must be from 1 to 4294967295"),
+        ] {
+            let error = best_fit_rows(&lengths, capacity, true).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The documents that wait for a place, found by length; of equal ones the smallest number first.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// A document: its length and its number.
+pub(crate) type Candidate = (u32, u64);
+
+/// Documents in order of length; among equal lengths from the largest number to the smallest, so that
+/// the smallest is found from above.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Candidates(BTreeSet<(u32, Reverse<u64>)>);
+
+impl Candidates {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn insert(&mut self, (length, number): Candidate) {
+        self.0.insert((length, Reverse(number)));
+    }
+
+    /// Takes the largest of up to `most` tokens.
+    pub(crate) fn take_fitting(&mut self, most: u32) -> Option<Candidate> {
+        let &found = self.0.range(..=(most, Reverse(0))).next_back()?;
+        self.0.remove(&found);
+        Some((found.0, found.1.0))
+    }
+
+    /// Takes the largest.
+    pub(crate) fn take_longest(&mut self) -> Option<Candidate> {
+        self.0.pop_last().map(|(length, number)| (length, number.0))
+    }
+
+    /// Takes the smallest.
+    pub(crate) fn take_shortest(&mut self) -> Option<Candidate> {
+        let &(shortest, _) = self.0.first()?;
+        self.take_fitting(shortest)
+    }
+}
+
+impl FromIterator<Candidate> for Candidates {
+    fn from_iter<I: IntoIterator<Item = Candidate>>(found: I) -> Self {
+        Self(found.into_iter().map(|(length, number)| (length, Reverse(number))).collect())
+    }
+}
