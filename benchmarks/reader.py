@@ -15,10 +15,10 @@ page cache; medians are shown:
 
 Shown are tokens a second after the first batch, without padding; the time to the first batch from
 the start of the process and from opening; the most resident memory, in which the pages of mapped
-shards count; and how long it takes to open an index of 200,000 shards. The batches of the first
-two must be equal, and each way must give the same in every round. Goals: 50 times nanochat's
-method, and windows at 200 million tokens a second. The last line of stdout is one JSON document,
-which --save adds to results/reader.jsonl.
+shards count; how fast rows are planned and not filled; and how long it takes to open an index of
+200,000 shards. The batches of the first two must be equal, and each way must give the same in every
+round. Goals: 50 times nanochat's method, and windows at 200 million tokens a second. The last line
+of stdout is one JSON document, which --save adds to results/reader.jsonl.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from packed_rows import LENGTH, ROWS
 from reader_corpus import ReaderCorpus, make_corpus
 
 PEER, SAME_ROWS, INDEX = "nanochat", "nanochat's rows", "index"
+PLANNED = {f"{way}, planned": way for way in (SAME_ROWS, "best-fit")}
 
 QUICK = {"batches": 8, "times": 4, "repeats": 1, "vocab_size": 8192}
 
@@ -53,6 +54,7 @@ def main() -> None:
         warm_up(works)
         runs = in_turn(works, options.repeats)
     index = runs.pop(INDEX)
+    planned = {name: runs.pop(name) for name in PLANNED}
     assert_same({way: runs[way] for way in (PEER, SAME_ROWS)}, "answer", "batches")
     for way, each in runs.items():
         assert_same({way: each}, "answer", "rounds")
@@ -61,7 +63,7 @@ def main() -> None:
     row |= {name: getattr(options, name) for name in (*QUICK, "shards")}
     row |= {"rows": ROWS, "length": LENGTH}
     row |= {"ways": [told_of(way, each) for way, each in runs.items()]}
-    row |= told_beside(runs) | told_index(index)
+    row |= told_beside(runs) | told_planned(planned) | told_index(index)
     finish(row, save=options.save)
 
 
@@ -103,6 +105,10 @@ def works_of(corpus: ReaderCorpus, *, batches: int, times: int) -> dict[str, Cal
     return {
         PEER: peer,
         **{way: partial(own, way) for way in WAYS},
+        **{
+            name: partial(fresh, "one_reader.py", "planned", way, corpus.output, batches * times)
+            for name, way in PLANNED.items()
+        },
         INDEX: partial(fresh, "one_reader.py", INDEX, corpus.many),
     }
 
@@ -137,6 +143,14 @@ def told_beside(runs: dict[str, list[Figures]]) -> dict[str, Any]:
     ratio = round(median_ratio(runs, PEER, SAME_ROWS), 1)
     print(f"{SAME_ROWS}: {ratio} x {PEER}'s method, the same batches")
     return {"ratio_to_nanochat": ratio}
+
+
+def told_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
+    """Print and give how fast rows are planned, which is what resuming and every rank pays."""
+    rates = {name: round(1 / median(each, "seconds")) for name, each in runs.items()}
+    for name, rate in rates.items():
+        print(f"{name}: {rate / 1e6:,.0f} million tokens/s")
+    return {"planned_tokens_per_second": rates}
 
 
 def told_index(each: list[Figures]) -> dict[str, Any]:
