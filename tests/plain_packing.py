@@ -6,7 +6,6 @@ arguments are not looked for.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,13 @@ Ids = NDArray[np.uint16] | NDArray[np.uint32]
 Rows = NDArray[np.int32] | NDArray[np.int64]
 Segment = tuple[int, int, int]
 """Document, first token in it, tokens."""
+Columns = tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]
+"""Documents, first tokens in them, tokens; and where the segments of each row begin."""
 
 
 def plain_best_fit_rows(
     lengths: Sequence[int] | NDArray[np.int64], capacity: int, *, keep_rest: bool
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+) -> Columns:
     """Pack all documents; the largest that fits goes first."""
     whole = [int(length) for length in lengths]
     if not keep_rest and any(length > capacity for length in whole):
@@ -43,9 +44,7 @@ def plain_best_fit_rows(
     return _columns(rows)
 
 
-def plain_window_rows(
-    lengths: Sequence[int] | NDArray[np.int64], length: int
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+def plain_window_rows(lengths: Sequence[int] | NDArray[np.int64], length: int) -> Columns:
     """Cut the list of all tokens into windows that share a token with the next."""
     tokens = [(number, at) for number, tokens in enumerate(lengths) for at in range(tokens)]
     rows = []
@@ -213,9 +212,10 @@ def _dealt(
         first_file, turn, epoch = 0, 0, epoch + 1
 
 
-def _columns(rows: list[list[Segment]]) -> Any:
+def _columns(rows: list[list[Segment]]) -> Columns:
     columns = np.array([segment for row in rows for segment in row], np.uint32).reshape(-1, 3)
-    return (*columns.T, _ends(rows))
+    documents, starts, lengths = columns.T
+    return documents, starts, lengths, _ends(rows)
 
 
 def _ends(rows: Sequence[Sequence[object]]) -> NDArray[np.int64]:

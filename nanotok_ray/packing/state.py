@@ -34,7 +34,10 @@ class StateFrame:
         return {
             "format": STATE_FORMAT,
             "fingerprint": self.fingerprint,
-            "settings": dict(self.settings),
+            "settings": {
+                name: dict(value) if isinstance(value, Mapping) else value
+                for name, value in self.settings.items()
+            },
             "streams": dict(zip(self.streams, position.taken, strict=True)),
             "row": position.row,
             "totals": asdict(position.totals),
