@@ -280,7 +280,8 @@ class _Numbering:
         """Give the documents of numbers."""
         firsts = self._firsts[:, : self._runs]
         runs = np.searchsorted(firsts[0], numbers, side="right") - 1
-        return numbers + (firsts[1] - firsts[0])[runs]
+        shifts: Numbers = firsts[1] - firsts[0]
+        return numbers + shifts[runs]
 
 
 def _check(counts: Mapping[str, int], *, rank: int, dtype: np.dtype[Any]) -> None:
