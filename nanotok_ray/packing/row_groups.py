@@ -152,7 +152,9 @@ def _plan(shards: Shards) -> dict[str, Any]:
     try:
         data = shards.read_file(PLAN_NAME, most=MAX_PLAN_BYTES)
     except FileNotFoundError as error:
-        raise CorruptOutputError(f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it") from error
+        raise CorruptOutputError(
+            f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
+        ) from error
     if sha256(data).hexdigest() != shards.manifest["plan_sha256"]:
         raise CorruptOutputError(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
     values = from_json(data, name=PLAN_NAME, expected_format=_PLAN_FORMAT)
