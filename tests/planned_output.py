@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from nanotok_ray.manifest import RECORD_FORMAT, to_json
 from nanotok_ray.shard_rows import record_name
@@ -46,7 +47,9 @@ def planned_output(
         MadeSource(name=name, shards=[[document for _, document in piece] for piece in own])
         for name, own in pieces.items()
     ]
-    made_output(root, *made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        made_output(root, *made)
     plan = to_json(
         {
             "format": "nanotok-plan 1",

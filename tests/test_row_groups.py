@@ -117,7 +117,7 @@ def change_settings(out, **changes):
     ("changes", "told"),
     [
         ({"prepend": []}, r"has \[\] before and \[\] after"),
-        ({"append": ["<|assistant_end|>"]}, r"and \['<\|assistant_end\|>'\] after"),
+        ({"append": ["<|assistant_end|>"]}, r".* and \['<\|assistant_end\|>'\] after"),
     ],
 )
 def test_documents_that_do_not_begin_as_nanochats_are_refused(tmp_path, changes, told):

@@ -151,11 +151,11 @@ class NanochatLoader:
         Raises:
             PackingError: It is no state, or one of other documents.
         """
-        position = self._checked(Position.from_dict(state))
         if "format" not in state:
-            self._begin(position)
+            self._begin(self._checked(Position.from_dict(state)))
             return
         self._check_state(state)
+        position = self._checked(Position.from_dict(state))
         differing = [name for name, value in self._of_rows.items() if state[name] != value]
         if differing:
             _warn(differing, state, self._of_rows)
@@ -280,7 +280,8 @@ class _Numbering:
         """Give the documents of numbers."""
         firsts = self._firsts[:, : self._runs]
         runs = np.searchsorted(firsts[0], numbers, side="right") - 1
-        return numbers + (firsts[1] - firsts[0])[runs]
+        shifts: Numbers = firsts[1] - firsts[0]
+        return numbers + shifts[runs]
 
 
 def _check(counts: Mapping[str, int], *, rank: int, dtype: np.dtype[Any]) -> None:

@@ -13,6 +13,8 @@ from nanotok_ray.errors import PackingError
 from nanotok_ray.packing.row_groups import RowGroups
 from nanotok_ray.shape import number
 
+_FIELDS = ("pq_idx", "rg_idx", "epoch")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
@@ -39,13 +41,13 @@ class Position:
         Raises:
             PackingError: It is none.
         """
-        found = {"epoch": 1} | {name: values.get(name) for name in cls.__slots__ if name in values}
-        if set(found) != set(cls.__slots__) or not all(map(number, found.values())):
+        found = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
+        if not all(map(number, found.values())):
             raise PackingError(
                 f"{dict(values)!r:.200} is no state of a loader: pq_idx and rg_idx are needed, "
                 "and whole numbers"
             )
-        return cls(**found)
+        return cls(**{name: int(value) for name, value in found.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, RECORD_FORMAT, SHARDS_INDEX_NAME, SPLITS, from_json
-from nanotok_ray.output_shapes import MAX_PLAN_BYTES, MAX_RECORD_BYTES, check_record_shape
+from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, SPLITS, from_json
+from nanotok_ray.output_shapes import MAX_PLAN_BYTES
 from nanotok_ray.reader import Shards
 from nanotok_ray.shape import Shape, check_shape, number, text
-from nanotok_ray.shard_rows import record_name
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 Numbers = npt.NDArray[np.int64]
@@ -123,7 +122,7 @@ class RowGroups:
         source = shards.sources[int(shards.index.rows["source"][shards.rows[place]])]
         runs = [
             (self._number(source, entry, name), entry["row_group"], entry["rows"])
-            for entry in _source_map(_record(shards, place), name)
+            for entry in _source_map(shards.record(place), name)
         ]
         documents = int(self._starts[place + 1] - self._starts[place])
         if sum(rows for _, _, rows in runs) != documents:
@@ -142,16 +141,6 @@ class RowGroups:
         return found
 
 
-def _record(shards: Shards, place: int) -> dict[str, Any]:
-    name = record_name(shards.name(place))
-    data = shards.files.read(name, most=MAX_RECORD_BYTES)
-    if sha256(data).digest() != shards.index.rows["record_sha256"][shards.rows[place]].tobytes():
-        raise CorruptOutputError(f"{name} is not the one that {SHARDS_INDEX_NAME} names")
-    values = from_json(data, name=name, expected_format=RECORD_FORMAT)
-    check_record_shape(values, name=name, of_shards=True)
-    return values
-
-
 def _source_map(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     for shard in record["shards"]:
         if shard["name"] == name:
@@ -160,7 +149,12 @@ def _source_map(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _plan(shards: Shards) -> dict[str, Any]:
-    data = shards.files.read(PLAN_NAME, most=MAX_PLAN_BYTES)
+    try:
+        data = shards.read_file(PLAN_NAME, most=MAX_PLAN_BYTES)
+    except FileNotFoundError as error:
+        raise CorruptOutputError(
+            f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
+        ) from error
     if sha256(data).hexdigest() != shards.manifest["plan_sha256"]:
         raise CorruptOutputError(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
     values = from_json(data, name=PLAN_NAME, expected_format=_PLAN_FORMAT)
