@@ -40,7 +40,7 @@ def read_report(out, **settings):
 @pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
 def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packing, shuffle):
     order = [] if shuffle is None else ["--shuffle", shuffle, "--seed", 7]
-    code, told, _ = pack("--length", 64, 100, "--packing", packing, "--group-documents", 30, *order)
+    code, told, _ = pack("--length", "64,100", "--packing", packing, "--group-documents", 30, *order)
     assert (code, told["status"]) == (0, "done")
     assert [plan["length"] for plan in told["plans"]] == [64, 100]
     for plan in told["plans"]:
@@ -73,7 +73,7 @@ def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatc
 
 
 def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
-    code, told, shown = pack("--length", 50, 80)
+    code, told, shown = pack("--length", "50,80")
     problems = {plan["packing"]: plan.get("problem") for plan in told["plans"]}
     assert code == 0
     assert [name for name, problem in problems.items() if problem] == ["nanochat"]
@@ -129,6 +129,13 @@ def test_weights_plan_as_many_tokens_as_there_are(tmp_path, pack):
     assert told["tokens"] == 20000 <= plan["tokens"]
     code, told, _ = pack("--weights", "wob=1", folder=tmp_path)
     assert (code, "there are web, code" in told["error"]) == (2, True)
+
+
+@pytest.mark.parametrize("asked", [("--length", "0"), ("--length", "5,"), ("--packing", "tight")])
+def test_lengths_and_packings_are_checked(out, asked, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["pack", str(out), *asked])
+    assert asked[1].strip("5,") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("weights", ["web", "web=", "=1", "web=x", "web=1,,"])

@@ -37,7 +37,7 @@ _PACK = """\
 Say what packing makes of an output: rows, padding, what is cut and lost. No id is read.
 
   nanotok pack /data/out                                       (every packing, rows of 2,048)
-  nanotok pack /data/out --length 2048 4096 8192 --packing best-fit windows
+  nanotok pack /data/out --length 2048,4096,8192 --packing best-fit,windows
   nanotok pack /data/out --source chats --packing conversations --too-long drop
   nanotok pack /data/out --weights web=0.7,code=0.3 --packing best-fit
 
@@ -65,14 +65,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     own.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
     own.add_argument(
         "--length",
-        type=positive,
-        nargs="+",
+        type=_lengths,
         default=[2048],
-        metavar="T",
+        metavar="T,...",
         help="inputs of a row; several are planned one after the other (default: 2048)",
     )
     own.add_argument(
-        "--packing", choices=(*PACKINGS, "all"), nargs="+", default=["all"], help="default: all"
+        "--packing",
+        type=_packings,
+        default=PACKINGS,
+        metavar="NAME,...",
+        help=f"{', '.join(PACKINGS)}, or all (default: all)",
     )
     own.add_argument("--split", choices=SPLITS, default="train")
     own.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
@@ -109,6 +112,29 @@ def _add_settings(own: argparse.ArgumentParser) -> None:
     )
 
 
+def _lengths(text: str) -> list[int]:
+    """Read lengths, as argparse wants them.
+
+    >>> _lengths("1024,2048,1024")
+    [1024, 2048]
+    """
+    return list(dict.fromkeys(map(positive, text.split(","))))
+
+
+def _packings(text: str) -> tuple[AnyPacking, ...]:
+    """Read names of packings, as argparse wants them; they are planned in our order.
+
+    >>> _packings("windows,best-fit")
+    ('best-fit', 'windows')
+    """
+    names = text.split(",")
+    for name in names:
+        if name not in (*PACKINGS, "all"):
+            known = ", ".join(PACKINGS)
+            raise argparse.ArgumentTypeError(f"{name!r} is no packing; there are {known}, and all")
+    return PACKINGS if "all" in names else tuple(name for name in PACKINGS if name in names)
+
+
 def _weights(text: str) -> dict[str, float]:
     """Read weights, as argparse wants them.
 
@@ -134,8 +160,7 @@ def _run_pack(arguments: argparse.Namespace) -> int:
             f"there is nothing to pack: split {arguments.split} of "
             f"{arguments.source or arguments.folder} has {len(shards)} documents and no token"
         )
-    asked = PACKINGS if "all" in arguments.packing else tuple(dict.fromkeys(arguments.packing))
-    plans = list(_plans(shards, asked, arguments))
+    plans = list(_plans(shards, arguments))
     problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
     if not any("rows" in plan for plan in plans):
         raise PackingError("; ".join(problems))
@@ -156,11 +181,9 @@ def _run_pack(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plans(
-    shards: Shards, asked: Sequence[AnyPacking], arguments: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
+def _plans(shards: Shards, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Plan one epoch for each length and packing; what cannot be packed so says why."""
-    for length, packing in product(dict.fromkeys(arguments.length), asked):
+    for length, packing in product(arguments.length, arguments.packing):
         start = time.perf_counter()
         plan: dict[str, Any] = {"length": length, "packing": packing}
         try:
