@@ -27,7 +27,7 @@ _BOS = SPECIAL_TOKENS[0]
 Tensors = tuple[torch.Tensor, torch.Tensor]
 
 
-def tokenizing_distributed_data_loader_with_state_bos_bestfit(
+def tokenizing_distributed_data_loader_with_state_bos_bestfit(  # noqa: PLR0917 - as nanochat's
     tokenizer: Any,  # noqa: ANN401 - nanochat's, or ours
     B: int,  # noqa: N803 - nanochat's names
     T: int,  # noqa: N803
@@ -119,11 +119,11 @@ def _opened(shards: str | Shards | None, split: str) -> Shards:
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours
     """Refuse a tokenizer whose ids are not those of the shards."""
     manifest = shards.manifest
+    sha256 = manifest["tokenizer_sha256"]
     pairs = {
         f"id of {_BOS}": (tokenizer.get_bos_token_id(), manifest["special_tokens"].get(_BOS)),
         "vocabulary size": (tokenizer.get_vocab_size(), manifest["num_ids"]),
-        "sha256": (_sha256_of(tokenizer) or manifest["tokenizer_sha256"],)
-        + (manifest["tokenizer_sha256"],),
+        "sha256": (_sha256_of(tokenizer) or sha256, sha256),
     }
     for name, (own, expected) in pairs.items():
         if own != expected:

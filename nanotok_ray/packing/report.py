@@ -35,6 +35,11 @@ class PackingReport:
         """The share of the cells that hold a token, 1 if there are no cells."""
         return self.tokens / cells if (cells := self.tokens + self.padding) else 1.0
 
+    def __add__(self, other: "PackingReport") -> "PackingReport":
+        """Give the totals of both."""
+        mine, others = asdict(self), asdict(other)
+        return PackingReport(**{name: mine[name] + others[name] for name in mine})
+
     def to_dict(self) -> dict[str, Any]:
         """Give all numbers by name, and `utilisation`."""
         return {**asdict(self), "utilisation": self.utilisation}

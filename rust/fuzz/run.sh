@@ -21,7 +21,7 @@ sanitizer=${FUZZ_SANITIZER:+-Zsanitizer=$FUZZ_SANITIZER}
 RUSTFLAGS=$sanitizer RUSTC_WRAPPER=$here/rustc.sh rustup run nightly cargo build --locked --release \
     --manifest-path "$here/Cargo.toml" --target "$host" --target-dir "$built"
 
-for target in ${*:-split encode learn render}; do
+for target in ${*:-split encode learn render pack}; do
     mkdir -p "$out/$target"
     python3 "$here/seeds.py" "$out/$target-seeds" "$target"
     echo "== $target: $seconds seconds"

@@ -222,19 +222,23 @@ impl<T: Target> Row<'_, T> {
         let both = ids.len().min(self.inputs.len() - self.filled);
         let inputs = &mut self.inputs[self.filled..][..both];
         self.filled += ids.len();
-        if let Some(mask) = mask {
-            copy(ids, inputs, &convert);
-            for ((target, &id), &counts) in targets.iter_mut().zip(ids).zip(mask) {
-                *target = if counts == 0 { T::IGNORED } else { convert(id) };
-            }
-            return;
-        }
         let (shared, last) = targets.split_at_mut(both);
-        for ((input, target), &id) in inputs.iter_mut().zip(shared).zip(ids) {
-            *input = convert(id);
-            *target = *input;
+        let both = inputs.iter_mut().zip(shared).zip(ids);
+        if let Some(mask) = mask {
+            for (((input, target), &id), &mask) in both.zip(mask) {
+                *input = convert(id);
+                *target = input.masked(mask);
+            }
+        } else {
+            for ((input, target), &id) in both {
+                *input = convert(id);
+                *target = *input;
+            }
         }
-        copy(&ids[both..], last, &convert);
+        if let (Some(last), Some(&id)) = (last.first_mut(), ids.last()) {
+            let mask = mask.and_then(<[u8]>::last).copied();
+            *last = convert(id).masked(mask.unwrap_or(1));
+        }
     }
 
     /// Fills the rest.
@@ -242,12 +246,6 @@ impl<T: Target> Row<'_, T> {
         let inputs = self.filled.min(self.inputs.len());
         self.inputs[inputs..].fill(pad);
         self.targets[self.filled.saturating_sub(1)..].fill(T::IGNORED);
-    }
-}
-
-fn copy<I: Copy, T>(ids: &[I], to: &mut [T], convert: impl Fn(I) -> T) {
-    for (to, &id) in to.iter_mut().zip(ids) {
-        *to = convert(id);
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn windows(lengths: &[u32], length: u32) -> Rows {
 /// The buffer of nanochat's loader: a list.
 pub(crate) struct Buffer {
     capacity: u32,
-    buffer_size: usize,
+    least: usize,
     documents: Vec<(u64, u32)>,
     pushed: u64,
     row: Vec<(u64, u32)>,
@@ -60,7 +60,7 @@ pub(crate) struct Buffer {
 impl Buffer {
     pub(crate) fn new(capacity: u32, buffer_size: usize) -> Self {
         let (documents, row) = (vec![], vec![]);
-        Self { capacity, buffer_size, documents, pushed: 0, row, totals: [0; 4] }
+        Self { capacity, least: buffer_size, documents, pushed: 0, row, totals: [0; 4] }
     }
 
     pub(crate) fn push(&mut self, lengths: &[u32]) {
@@ -69,7 +69,7 @@ impl Buffer {
     }
 
     pub(crate) fn needs_documents(&self) -> bool {
-        self.documents.len() < self.buffer_size
+        self.documents.len() < self.least
     }
 
     pub(crate) fn pack(&mut self, most: u64) -> Vec<Vec<(u64, u32)>> {

@@ -9,6 +9,10 @@ pub trait Target: Copy + From<u16> {
 
     /// The id, which is no larger than `MOST`.
     fn from_wide(id: u32) -> Self;
+
+    /// This, or -1 where the mask is 0; without a branch, as masks are hard to foresee.
+    #[must_use]
+    fn masked(self, mask: u8) -> Self;
 }
 
 impl Target for i32 {
@@ -18,6 +22,10 @@ impl Target for i32 {
     fn from_wide(id: u32) -> Self {
         id.cast_signed()
     }
+
+    fn masked(self, mask: u8) -> Self {
+        self | -Self::from(mask == 0)
+    }
 }
 
 impl Target for i64 {
@@ -26,5 +34,9 @@ impl Target for i64 {
 
     fn from_wide(id: u32) -> Self {
         id.into()
+    }
+
+    fn masked(self, mask: u8) -> Self {
+        self | -Self::from(mask == 0)
     }
 }
