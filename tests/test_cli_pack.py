@@ -40,7 +40,9 @@ def read_report(out, **settings):
 @pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
 def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packing, shuffle):
     order = [] if shuffle is None else ["--shuffle", shuffle, "--seed", 7]
-    code, told, _ = pack("--length", "64,100", "--packing", packing, "--group-documents", 30, *order)
+    code, told, _ = pack(
+        "--length", "64,100", "--packing", packing, "--group-documents", 30, *order
+    )
     assert (code, told["status"]) == (0, "done")
     assert [plan["length"] for plan in told["plans"]] == [64, 100]
     for plan in told["plans"]:
