@@ -1,7 +1,7 @@
 """A loader made of lists and loops, which the real one must agree with; and outputs to load from.
 
-Takes shards and settings; gives rows, one at a time. Shares with the real one the order of an
-epoch, which has tests of its own, and nothing else.
+Takes shards and settings; gives rows, one at a time. Shares with the real one orders and
+permutations, which have tests of their own, and nothing else.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nanotok_ray.packing import Loader
 from nanotok_ray.reader import Shards, open_shards
 from nanotok_ray.reader.order import DocumentOrder
+from nanotok_ray.reader.permutation import Permutation
 from tests.made_output import BOS, MadeSource, made_output
 
 Row = list[tuple[int, int, int]]
@@ -36,21 +37,23 @@ class PlainLoader:
     group_documents: int = 4096
     too_long: str = "crop"
 
-    def groups(self, epochs: int | None) -> Iterator[list[int]]:
+    def groups(self, epochs: int | None) -> Iterator[tuple[str, list[int]]]:
+        """Give what was taken of each stream before each group, and its documents."""
         if self.weights is not None:
             return self._mixed_groups()
         return self._whole_groups(epochs)
 
-    def _whole_groups(self, epochs: int | None) -> Iterator[list[int]]:
+    def _whole_groups(self, epochs: int | None) -> Iterator[tuple[str, list[int]]]:
         size, epoch = len(self.shards), 0
         while epoch != epochs:
             order = self._order("all", size)
             documents = [order(epoch * size + place) for place in range(size)]
             for start in range(0, size, self.group_documents):
-                yield documents[start : start + self.group_documents]
+                group = documents[start : start + self.group_documents]
+                yield str(epoch * size + start), group
             epoch += 1
 
-    def _mixed_groups(self) -> Iterator[list[int]]:
+    def _mixed_groups(self) -> Iterator[tuple[str, list[int]]]:
         ranges = {name: own for name, own in self.shards.ranges().items() if name in self.weights}
         orders = {name: self._order(name, len(own)) for name, own in ranges.items()}
         means = {
@@ -61,12 +64,12 @@ class PlainLoader:
         steps = {name: round(sum(shares.values()) / shares[name] * 2**32) for name in ranges}
         taken = dict.fromkeys(ranges, 0)
         while True:
-            group = []
+            before, group = " ".join(map(str, taken.values())), []
             for _ in range(self.group_documents):
                 name = min(ranges, key=lambda name: (2 * taken[name] + 1) * steps[name])
                 group.append(ranges[name].start + orders[name](taken[name]))
                 taken[name] += 1
-            yield group
+            yield before, group
 
     def _order(self, name: str, size: int):
         order = DocumentOrder(
@@ -79,8 +82,13 @@ class PlainLoader:
         return lambda position: int(order.at(np.array([position % size]), position // size)[0])
 
     def rows(self, epochs: int | None = None) -> Iterator[Row]:
-        for group in self.groups(epochs):
-            yield from getattr(self, f"_{self.packing.replace('-', '_')}")(group)
+        for before, group in self.groups(epochs):
+            rows = list(getattr(self, f"_{self.packing.replace('-', '_')}")(group))
+            if self.packing == "windows":
+                yield from rows
+            else:
+                order = Permutation(len(rows), seed=self.seed, name=f"rows {before}")
+                yield from (rows[number] for number in order(np.arange(len(rows))).tolist())
 
     def _best_fit(self, group: list[int]) -> Iterator[Row]:
         whole = [(place, 0, len(self.shards[document])) for place, document in enumerate(group)]
