@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.reader.files import Bytes
+from nanotok_ray.reader.files import Bytes, map_file
 
 _SUFFIX = ".block"
 _OWN = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
@@ -44,12 +44,15 @@ class BlockCache:
     def get(self, name: str, num_bytes: int) -> Bytes | None:
         """Map a block and mark it as used; None if there is none of this size."""
         path = self._path(name)
-        with suppress(OSError):  # then it is fetched; if the folder is at fault, `put` says so
-            if path.stat().st_size == num_bytes:
+        try:
+            with path.open("rb", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size != num_bytes:
+                    return None
                 with suppress(PermissionError):  # of another user
-                    os.utime(path)
-                return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
-        return None
+                    os.utime(file.fileno())
+                return np.asarray(map_file(file, num_bytes))
+        except OSError:  # then it is fetched; if the folder is at fault, `put` says so
+            return None
 
     def put(self, name: str, data: bytes | bytearray) -> Bytes:
         """Keep a block, and map it.
@@ -63,7 +66,8 @@ class BlockCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 temporary.write_bytes(data)
-                block = np.asarray(np.memmap(temporary, dtype=np.uint8, mode="r"))
+                with temporary.open("rb", buffering=0) as file:
+                    block = np.asarray(map_file(file, len(data)))
                 temporary.replace(path)
             except BaseException:
                 temporary.unlink(missing_ok=True)
