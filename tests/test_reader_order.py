@@ -1,6 +1,7 @@
 """Permutations without a table, and the orders of documents that are made of them."""
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -170,7 +171,7 @@ def test_an_epoch_takes_every_document_once(documents, shuffle, block, seed, epo
 def test_the_documents_of_a_block_stay_together(documents, block, seed):
     order = DocumentOrder(documents, shuffle="block", block_documents=block, seed=seed)
     blocks = [document // block for document in everything(order)]
-    changes = sum(a != b for a, b in zip(blocks, blocks[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(blocks))
     assert changes + 1 == len(set(blocks)) == -(-documents // block)
 
 

@@ -5,6 +5,9 @@ before a document is asked for.
 """
 
 import hashlib
+import os
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,20 +31,36 @@ from nanotok_ray.reader.shards import Shards
 from nanotok_ray.shard_rows import check_rows
 
 
-def open_shards(folder: str, split: str = "train", source: str | None = None) -> Shards:
+def open_shards(
+    folder: str,
+    split: str = "train",
+    source: str | None = None,
+    *,
+    check_files: bool = False,
+    cache: str | os.PathLike[str] | None = None,
+    cache_bytes: int | None = None,
+) -> Shards:
     """Open the documents of a finished output folder.
 
+    What is opened can be pickled, for processes that read the same, and survives a fork.
+
     Args:
-        folder: a local folder, as written by the job.
+        folder: a local folder, as written by the job, or a URL.
         split: train or val.
         source: one source; None for all, in the order of the recipe.
+        check_files: read all of a shard when it is opened first, and compare it with its record.
+        cache: of a URL, the folder for blocks that were fetched; None: among the copies of this
+            node, `$NANOTOK_CACHE_DIR` or `~/.cache/nanotok_ray`.
+        cache_bytes: how many bytes of blocks to keep there; None: all of them.
 
     Raises:
         IncompleteOutputError: no manifest: the job has not finished, or this is another folder.
         CorruptOutputError: a file is not what the manifest says.
-        SourceError: no such split or source.
+        SourceError: no such split or source, or no such cache.
+        TransientIOError: a store failed in a way that may pass; all that reads raises it too.
     """
-    files = _files_of(folder)
+    cache = None if cache is None else Path(cache).expanduser().absolute()
+    files = _files_of(folder, cache=cache, cache_bytes=cache_bytes)
     manifest = _manifest(files)
     index = unpack_shards_index(_shards_index(files, manifest))
     names = manifest["sources"]
@@ -51,14 +70,33 @@ def open_shards(folder: str, split: str = "train", source: str | None = None) ->
         if source not in names:
             raise SourceError(f"no source {source!r} in {folder}; there are {', '.join(names)}")
         chosen &= index.rows["source"] == names.index(source)
-    return Shards(files=files, index=index, rows=np.flatnonzero(chosen), manifest=manifest)
+    return Shards(
+        files=files,
+        index=index,
+        rows=np.flatnonzero(chosen),
+        manifest=manifest,
+        again=partial(
+            open_shards,
+            files.url,
+            split,
+            source,
+            check_files=check_files,
+            cache=cache,
+            cache_bytes=cache_bytes,
+        ),
+        check_files=check_files,
+    )
 
 
-def _files_of(folder: str) -> Files:
+def _files_of(
+    folder: str, *, cache: str | os.PathLike[str] | None, cache_bytes: int | None
+) -> Files:
     path = local_path(folder)
-    if path is None:
-        raise SourceError(f"{folder} is not a local folder")
-    return LocalFiles(path)
+    if path is not None:
+        return LocalFiles(path)
+    from nanotok_ray.reader.remote import RemoteFiles  # noqa: PLC0415 - URLs alone need fsspec
+
+    return RemoteFiles.below(folder, cache=cache, cache_bytes=cache_bytes)
 
 
 def _manifest(files: Files) -> dict[str, Any]:

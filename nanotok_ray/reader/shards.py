@@ -6,8 +6,7 @@ not know where files lie, nor in which order documents are wanted.
 
 import hashlib
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -15,30 +14,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.manifest import ShardsIndex
+from nanotok_ray.reader.checked import check_files, read_record
 from nanotok_ray.reader.files import Files
-from nanotok_ray.reader.shard import Ids, OpenShard, open_shard
-from nanotok_ray.shard_rows import shard_name
+from nanotok_ray.reader.kept_open import KeptOpen, most_files
+from nanotok_ray.reader.order import DocumentOrder
+from nanotok_ray.reader.pieces import Pieces, Places
+from nanotok_ray.reader.shard import Ids, Mask, Numbers, OpenShard, open_shard
+from nanotok_ray.shard_rows import record_name, shard_name
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.uint8]
+_MOST_VIEWED = 64
+"""Shards of which pieces are views, which keep the file open; of more they are copies."""
 
-MOST_OPEN = 8192
-"""Shards that are open at a time: each maps up to five files, of which Linux gives 65,530."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Pieces:
-    """Where stretches of documents lie."""
-
-    ids: list[Ids]
-    """Arrays that the stretches are parts of."""
-    masks: list[Mask | None] | None
-    """The mask of each of these arrays, None where its source has none; None: not asked for."""
-    which: Numbers
-    """The array of each stretch."""
-    offsets: Numbers
-    """Where each begins in its array."""
+_DOCUMENTS = 4096  # of which the order is asked at a time
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -50,15 +39,26 @@ class Shards:
     rows: npt.NDArray[np.intp]
     """Which rows of shards.idx, in order."""
     manifest: Mapping[str, Any]
+    again: "Callable[[], Shards]"
+    """Opens the same shards anew, in another process; can be pickled."""
+    check_files: bool = False
+    """Whether all bytes of a shard are compared with its record when it is opened first."""
     _starts: Numbers = field(init=False)
     _start_list: list[int] = field(init=False)
-    _open: "OrderedDict[int, OpenShard]" = field(init=False, default_factory=OrderedDict)
+    _checked: npt.NDArray[np.bool_] = field(init=False)
+    _open: KeptOpen = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the first global index of each shard."""
         counts = self.index.rows["documents"][self.rows].astype(np.int64)
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         self._start_list = self._starts.tolist()
+        self._checked = np.zeros(len(self.rows), dtype=bool)
+        self._open = KeptOpen(most_files=most_files())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle how to open the same shards again; files that are open stay here."""
+        return _opened_again, (self.again, self.fingerprint)
 
     @property
     def sources(self) -> list[str]:
@@ -69,6 +69,16 @@ class Shards:
     def item_bytes(self) -> int:
         """Bytes of an id: 2 or 4."""
         return int(self.manifest["item_bytes"])
+
+    @property
+    def num_ids(self) -> int:
+        """The number of ids of the tokenizer: every id is below it."""
+        return int(self.manifest["num_ids"])
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """The ids of the special tokens by name."""
+        return dict(self.manifest["special_tokens"])
 
     @property
     def num_tokens(self) -> int:
@@ -128,6 +138,64 @@ class Shards:
         """Return the name of a chosen shard, by its place among them: its path without suffix."""
         return shard_name(self.index, int(self.rows[place]), sources=self.sources)
 
+    def record(self, place: int) -> dict[str, Any]:
+        """Read the record that a chosen shard has, by its place among them; nothing is kept of it.
+
+        Raises:
+            CorruptOutputError: it is missing, or not the one that shards.idx names.
+        """
+        return read_record(self.files, self.name(place), self._row(place))
+
+    def read_file(self, name: str, *, most: int) -> bytes:
+        """Read a file of the output folder.
+
+        Raises:
+            FileNotFoundError: there is none.
+            CorruptOutputError: it has more than `most` bytes, or lies outside of the folder.
+        """
+        return self.files.read(name, most=most)
+
+    def documents_of(
+        self,
+        rank: int,
+        world_size: int,
+        order: DocumentOrder | None = None,
+        epoch: int = 0,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Ids]]:
+        """Give the documents of one of several readers that share an epoch, each with its index.
+
+        Args:
+            rank: of this reader, from 0 on. It has every `world_size`th position of the order.
+            world_size: how many readers there are.
+            order: in which order documents are taken; None: as they lie.
+            epoch: which one, for an order that shuffles.
+            start: the first position, of all readers together: how many documents they have had.
+
+        Raises:
+            PackingError: an argument is none of what it may be.
+        """
+        order = DocumentOrder(len(self)) if order is None else order
+        if order.documents != len(self):
+            raise PackingError(f"an order of {order.documents} documents for {len(self)}")
+        if not 0 <= rank < world_size:
+            raise PackingError(f"rank {rank} of {world_size}; ranks go from 0 to world_size - 1")
+        if start < 0:
+            raise PackingError(f"start is {start}; 0 is the least")
+        return self._in_order(order, epoch, range(start + rank, len(self), world_size))
+
+    def _in_order(
+        self, order: DocumentOrder, epoch: int, positions: range
+    ) -> Iterator[tuple[int, Ids]]:
+        for first in range(0, len(positions), _DOCUMENTS):
+            own = positions[first : first + _DOCUMENTS]
+            for document in order.at(np.array(own, dtype=np.int64), epoch).tolist():
+                yield document, self[document]
+
+    def record_name(self, place: int) -> str:
+        """Return the name of the record of a chosen shard, in the output folder."""
+        return record_name(self.name(place))
+
     def ranges(self) -> dict[str, range]:
         """Return which documents are of which source; sources without any are left out."""
         source = self.index.rows["source"][self.rows]
@@ -148,8 +216,7 @@ class Shards:
         """
         lengths = np.zeros(len(documents), dtype=np.int64)
         for place, chosen, numbers in self._by_shard(documents):
-            positions = self._shard(place).positions
-            lengths[chosen] = positions[numbers + 1] - positions[numbers]
+            lengths[chosen] = self._shard(place).lengths[numbers]
         return lengths
 
     def pieces(
@@ -157,22 +224,28 @@ class Shards:
     ) -> Pieces:
         """Find stretches of documents: of each its document, first token and number of tokens.
 
+        Views of mapped files, which stay open as long as they are held; copies if the documents are
+        of many shards or of a URL.
+
         Raises:
-            IndexError: there is no such document.
+            IndexError: there is no such document, or no such stretch of it.
         """
         found = Pieces(
-            ids=[],
             masks=[] if masks else None,
             which=np.zeros(len(documents), dtype=np.int64),
             offsets=np.zeros(len(documents), dtype=np.int64),
         )
-        for place, chosen, numbers in self._by_shard(documents):
+        parts = list(self._by_shard(documents))
+        for place, chosen, numbers in parts:
             shard = self._shard(place)
-            first = shard.positions[numbers] + starts[chosen]
-            _add(found, shard, chosen, first, lengths[chosen])
+            first, own = starts[chosen], lengths[chosen]
+            if ((first < 0) | (own < 0) | (first + own > shard.lengths[numbers])).any():
+                raise IndexError(f"a stretch that ends after its document, of {self.name(place)}")
+            places = shard.first_tokens(numbers) + first
+            found.add(shard, chosen, places, own, copy=len(parts) > _MOST_VIEWED)
         return found
 
-    def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Any, Numbers]]:
+    def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Places, Numbers]]:
         """Give the place of each shard, which of the documents are its own, their numbers in it."""
         if not len(documents):
             return
@@ -205,28 +278,26 @@ class Shards:
     def _shard(self, place: int) -> OpenShard:
         found = self._open.get(place)
         if found is None:
-            row = self.index.rows[int(self.rows[place])]
-            found = self._open[place] = open_shard(self.files, self.name(place), row)
-            if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
-        self._open.move_to_end(place)
+            found = self._open_shard(place)
+            self._open.add(place, found)
         return found
 
+    def _open_shard(self, place: int) -> OpenShard:
+        row, name = self._row(place), self.name(place)
+        if self.check_files and not self._checked[place]:
+            check_files(self.files, name, row)
+            self._checked[place] = True
+        return open_shard(self.files, name, row)
 
-def _add(found: Pieces, shard: OpenShard, chosen: Any, first: Numbers, lengths: Numbers) -> None:  # noqa: ANN401 - an index of numpy's
-    """Add stretches of one shard: of a mapped file all in one array, else each in its own."""
-    whole = shard.ids.whole
-    if whole is not None:
-        found.which[chosen] = len(found.ids)
-        found.offsets[chosen] = first
-        found.ids.append(np.asarray(whole).view(f"<u{shard.item_bytes}"))
-        if found.masks is not None:
-            mask = shard.masks
-            found.masks.append(None if mask is None else np.asarray(mask.whole))
-        return
-    found.which[chosen] = np.arange(len(found.ids), len(found.ids) + len(first))
-    for start, length in zip(first.tolist(), lengths.tolist(), strict=True):
-        found.ids.append(shard.ids_between(start, start + length))
-        if found.masks is not None:
-            mask = shard.masks
-            found.masks.append(None if mask is None else mask.part(start, start + length))
+    def _row(self, place: int) -> np.void:
+        row: np.void = self.index.rows[int(self.rows[place])]
+        return row
+
+
+def _opened_again(again: "Callable[[], Shards]", fingerprint: str) -> Shards:
+    shards = again()
+    if shards.fingerprint != fingerprint:
+        raise CorruptOutputError(
+            f"{shards.files.url} has other documents than when it was opened; open it again"
+        )
+    return shards
