@@ -39,6 +39,11 @@ def opened(lengths):
         yield made_shards(root, lengths)
 
 
+def any_fits(lengths, capacity):
+    """Tell whether some document makes a row though longer ones are dropped."""
+    return any(0 < one <= capacity for source in lengths for shard in source for one in shard)
+
+
 def placed(shards, rows):
     """Count how often each token of each document stands in rows."""
     return Counter(
@@ -58,6 +63,7 @@ def test_batches_are_those_of_a_loader_made_of_lists(lengths, settings, batch_si
     with opened(lengths) as shards:
         plain = PlainLoader(shards=shards, **settings)
         expected = [(row, *plain.arrays(row)) for row in plain.rows(epochs)]
+        assume(expected)
         loader = Loader(shards, batch_size=batch_size, epochs=epochs, **settings)
         assert all_rows(loader) == expected
         assert loader.report().rows == len(expected)
@@ -110,6 +116,7 @@ def test_windows_have_every_token_once_as_an_input_and_as_a_target_but_the_first
 @given(CORPORA, SETTINGS)
 def test_conversations_stand_whole_and_once(lengths, settings):
     settings["packing"] = "conversations"
+    assume(settings["too_long"] == "crop" or any_fits(lengths, settings["length"] + 1))
     with opened(lengths) as shards:
         loader = Loader(shards, batch_size=3, epochs=1, **settings)
         rows, report = all_rows(loader), loader.report()
@@ -249,18 +256,15 @@ def test_epochs_are_the_same_whether_another_follows(tmp_path, packing):
     assert sorted(n for row, *_ in endless[len(once) :] for n, *_ in row)
 
 
-def test_documents_all_dropped_end_and_never_hang(tmp_path):
+def test_documents_all_dropped_are_an_error_and_never_hang(tmp_path):
     shards = made_shards(tmp_path, [[[5, 9, 30]]])
     settings = {"batch_size": 1, "packing": "conversations", "too_long": "drop"}
-    once = Loader(shards, length=2, epochs=1, **settings)
-    assert once.next_batch() is None
-    assert once.report().dropped_documents == 3
     for shuffle in (None, "document"):
-        for more in ({}, {"weights": {"a": 1}}, {"group_documents": 2}):
+        for more in ({}, {"weights": {"a": 1}}, {"group_documents": 2}, {"epochs": 1}):
             endless = Loader(shards, length=2, shuffle=shuffle, **settings, **more)
             with pytest.raises(ValueError, match=r"none made a row.*length \+ 1 = 3 tokens"):
                 endless.next_batch()
-            assert len(all_rows(Loader(shards, length=4, **settings, **more), batches=5)) == 5
+            assert all_rows(Loader(shards, length=4, **settings, **more), batches=5)
 
 
 def test_batches_of_a_group_are_alike(tmp_path):

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing import Loader
 from tests.plain_loader import LENGTHS, all_rows, made_shards
-from tests.test_packing import SETTINGS
+from tests.test_packing import SETTINGS, any_fits
 
-CORPORA = st.lists(
-    LENGTHS.map(lambda own: [shard[:4] for shard in own[:2]]), min_size=1, max_size=2
-)
+CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_size=1, max_size=2)
 
 
 @contextmanager
 def loaders(lengths, settings):
     """Give a function that makes loaders of the same rows."""
-    assume(any(length for source in lengths for shard in source for length in shard))
+    capacity = settings["length"] + 1 if settings["too_long"] == "drop" else 60
+    assume(any_fits(lengths, capacity))
     with tempfile.TemporaryDirectory() as root:
         shards = made_shards(root, lengths)
 

@@ -91,7 +91,7 @@ class RowStream:
         """Give the next rows, fewer at the end, and the position after them.
 
         Raises:
-            PackingError: all documents were taken again and made no row.
+            PackingError: all documents were taken and made no row.
         """
         found: list[Stretch] = []
         while rows:
@@ -113,17 +113,22 @@ class RowStream:
             documents, after = self.mixture.next_group(taken, epochs=self.epochs)
             group = self._pack(documents, taken) if len(documents) else None
             if group is None:
+                if not totals.rows:
+                    raise self._no_rows()
                 return Position(taken=taken, row=0, totals=totals, group=None, after=taken)
             totals += group.report
             if group.segments.num_rows:
                 return Position(taken=taken, row=0, totals=totals, group=group, after=after)
             taken = after
             if self.mixture.is_whole_epoch(position.after, taken):
-                raise PackingError(
-                    "all documents were taken and none made a row: they are longer than "
-                    f"length + 1 = {self.settings.capacity} tokens and dropped, or are empty; "
-                    'use a larger length or too_long="crop"'
-                )
+                raise self._no_rows()
+
+    def _no_rows(self) -> PackingError:
+        return PackingError(
+            "all documents were taken and none made a row: they are longer than "
+            f"length + 1 = {self.settings.capacity} tokens and dropped, or are empty; "
+            'use a larger length or too_long="crop"'
+        )
 
     def _pack(self, documents: Numbers, taken: Taken) -> Group:
         name = " ".join(map(str, taken))
