@@ -76,6 +76,7 @@ bench: build $(DEMO)/corpus/.made  ## Run the benchmarks for a short while on th
 	$(BIN)/python benchmarks/spans.py --vocab-size 8192 --repeats 1 --inputs 50 --largest 1048576 --learn $(DEMO)/corpus/docs/*.parquet
 	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
+	$(BIN)/python benchmarks/reader.py --quick --texts '$(DEMO)/corpus/docs/*.parquet' --chats '$(DEMO)/corpus/doctests/*.jsonl'
 
 peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real job by the peers' own classes (installs 6 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python

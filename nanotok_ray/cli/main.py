@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, export, gc, jobs, learn, look, plan, tokenizer, verify
+from nanotok_ray.cli import counts, export, gc, jobs, learn, look, pack, plan, tokenizer, verify
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -24,7 +24,9 @@ from nanotok_ray.termination import Terminated, terminable
 FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
 
-_WITH_JSON = sum((own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, tokenizer)), ())
+_WITH_JSON = sum(
+    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, tokenizer)), ()
+)
 """The last line of their stdout is JSON, however they end."""
 
 EXIT_CODES = """\
@@ -99,6 +101,7 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     learn.add_commands(commands)
     counts.add_commands(commands)
     export.add_commands(commands)
+    pack.add_commands(commands)
     gc.add_commands(commands)
     tokenizer.add_commands(commands)
     verify.add_commands(commands)

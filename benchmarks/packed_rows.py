@@ -1,0 +1,86 @@
+"""How one process reads packed rows: what is timed and what is compared, the same for every way.
+
+Takes a function that opens a way of reading, so that all of its opening is timed, and gives one
+that fills the next batch. The process keeps to one CPU. Timed are the time to the first batch and
+then the batches after it; a second reading from the start, which is not timed, is hashed. Does not
+know the ways.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import resident
+
+ROWS, LENGTH = 32, 2048
+
+Numbers = npt.NDArray[Any]
+NextBatch = Callable[[], tuple[Numbers, Numbers]]
+"""Gives inputs and targets of the next batch, in the same memory each time."""
+
+
+def keep_to_one_cpu() -> None:
+    """Let this process and its threads run on one CPU alone."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def report(
+    open_rows: Callable[[], NextBatch], *, batches: int, hashed: int, started: float
+) -> None:
+    """Read `batches` batches after the first, hash `hashed`, and print one line of JSON.
+
+    Args:
+        open_rows: opens everything and gives what fills the next batch.
+        batches: how many are timed.
+        hashed: how many of the first are hashed.
+        started: when the process was started, by the clock of `time.monotonic`.
+    """
+    begin = time.monotonic()
+    next_batch = open_rows()
+    next_batch()
+    first = time.monotonic()
+    start, used = time.perf_counter(), time.process_time()
+    for _ in range(batches):
+        next_batch()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - used
+    peak = resident.peak()
+    answer, filled = _answer(open_rows(), hashed)
+    tokens = batches * ROWS * LENGTH * filled
+    figures = {
+        "seconds": seconds / tokens,
+        "cpu": cpu / tokens,
+        "filled": filled,
+        "start_to_first": first - started,
+        "open_to_first": first - begin,
+        "peak_bytes": peak,
+        "answer": answer,
+    }
+    print(json.dumps(figures))
+
+
+def _answer(next_batch: NextBatch, batches: int) -> tuple[str, float]:
+    """Hash the first batches; give that and the share of their places that are no padding."""
+    digest, filled = hashlib.sha256(), 0
+    for _ in range(batches):
+        inputs, targets = next_batch()
+        digest.update(inputs.astype("<i8").tobytes())
+        digest.update(targets.astype("<i8").tobytes())
+        filled += num_filled(targets)
+    return digest.hexdigest(), filled / (batches * ROWS * LENGTH)
+
+
+def num_filled(targets: Numbers) -> int:
+    """Count the places up to the last target of each row: behind it all is padding.
+
+    >>> num_filled(np.array([[5, -1, 7, -1], [-1, -1, -1, -1]]))
+    3
+    """
+    has_target = targets[:, ::-1] >= 0
+    behind = np.argmax(has_target, axis=1)
+    return int((targets.shape[1] - behind)[has_target.any(axis=1)].sum())

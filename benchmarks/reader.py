@@ -1,0 +1,164 @@
+"""Feeding a trainer from shards on one core, beside nanochat's method: packed rows a second.
+
+    python benchmarks/reader.py --texts 'english_more/*.parquet' --chats 'chat/*.jsonl' [--save]
+    python benchmarks/reader.py --quick --texts GLOB --chats GLOB
+
+A tokenizer is learned from the first parquet file, and the job writes the shards of all; neither is
+timed. The last parquet file is for validation, in both ways. Each way of reading runs in fresh
+processes that take turns, kept to one CPU, batches of 32 rows of 2,048 tokens, all files in the
+page cache; medians are shown:
+
+- nanochat: its method, text parquet to batches, in plain Python over pyarrow and tiktoken, without
+  torch (`one_nanochat_reader.py`)
+- nanochat's rows: the same batches from the shards, by `NanochatLoader`
+- best-fit, windows, conversations, best-fit shuffled by document: by `Loader`
+
+Shown are tokens a second after the first batch, without padding; the time to the first batch from
+the start of the process and from opening; the most resident memory, in which the pages of mapped
+shards count; how fast rows are planned and not filled; and how long it takes to open an index of
+200,000 shards. The batches of the first two must be equal, and each way must give the same in every
+round. Goals: 50 times nanochat's method, and windows at 200 million tokens a second. The last line
+of stdout is one JSON document, which --save adds to results/reader.jsonl.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from about import about, finish
+from fresh import Figures, assert_same, fresh, in_turn, median, median_ratio
+from one_reader import WAYS
+from packed_rows import LENGTH, ROWS
+from reader_corpus import ReaderCorpus, make_corpus
+
+PEER, SAME_ROWS, INDEX = "nanochat", "nanochat's rows", "index"
+PLANNED = {f"{way}, planned": way for way in (SAME_ROWS, "best-fit")}
+
+QUICK = {"batches": 8, "times": 4, "repeats": 1, "vocab_size": 8192}
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    options = parse()
+    texts, chats = files_of(options.texts), files_of(options.chats)
+    with tempfile.TemporaryDirectory() as name:
+        corpus = make_corpus(
+            Path(name), texts, chats, vocab_size=options.vocab_size, shards=options.shards
+        )
+        works = works_of(corpus, batches=options.batches, times=options.times)
+        warm_up(works)
+        runs = in_turn(works, options.repeats)
+    index = runs.pop(INDEX)
+    planned = {name: runs.pop(name) for name in PLANNED}
+    assert_same({way: runs[way] for way in (PEER, SAME_ROWS)}, "answer", "batches")
+    for way, each in runs.items():
+        assert_same({way: each}, "answer", "rounds")
+    files = [f"{path.parent.name}/{path.stem}" for path in [*texts, *chats]]
+    row = about("reader", files, ("tiktoken", "pyarrow", "numpy"))
+    row |= {name: getattr(options, name) for name in (*QUICK, "shards")}
+    row |= {"rows": ROWS, "length": LENGTH}
+    row |= {"ways": [told_of(way, each) for way, each in runs.items()]}
+    row |= told_beside(runs) | told_planned(planned) | told_index(index)
+    finish(row, save=options.save)
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--texts", required=True, metavar="GLOB", help="parquet, two files or more")
+    parser.add_argument("--chats", required=True, metavar="GLOB", help="JSON lines of messages")
+    parser.add_argument("--vocab-size", type=int, default=32768)
+    parser.add_argument("--batches", type=int, default=128, help="of nanochat's method, compared")
+    parser.add_argument("--times", type=int, default=16, help="so many times as many of ours")
+    parser.add_argument("--shards", type=int, default=200_000, help="of the index that is opened")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help=f"see that it runs: {QUICK}")
+    parser.add_argument("--save", action="store_true", help="add to results/reader.jsonl")
+    if parser.parse_args().quick:
+        parser.set_defaults(**QUICK)
+    return parser.parse_args()
+
+
+def files_of(pattern: str) -> list[Path]:
+    """Give the files of a glob."""
+    files = sorted(map(Path, glob(pattern)))  # noqa: PTH207 - absolute globs
+    assert files, f"{pattern!r} matches no file"
+    return files
+
+
+def works_of(corpus: ReaderCorpus, *, batches: int, times: int) -> dict[str, Callable[[], Figures]]:
+    """Give the ways of reading the corpus, and the opening of the index."""
+
+    def peer() -> Figures:
+        where = (corpus.texts, corpus.tokenizer, batches, batches)
+        return fresh("one_nanochat_reader.py", *where, time.monotonic())
+
+    def own(way: str) -> Figures:
+        where = (way, corpus.output, batches * times, batches)
+        return fresh("one_reader.py", *where, time.monotonic())
+
+    return {
+        PEER: peer,
+        **{way: partial(own, way) for way in WAYS},
+        **{
+            name: partial(fresh, "one_reader.py", "planned", way, corpus.output, batches * times)
+            for name, way in PLANNED.items()
+        },
+        INDEX: partial(fresh, "one_reader.py", INDEX, corpus.many),
+    }
+
+
+def warm_up(works: dict[str, Callable[[], Figures]]) -> None:
+    """Bring all files into the page cache, and compile what Python has not yet."""
+    for work in works.values():
+        work()
+
+
+def told_of(way: str, each: list[Figures]) -> dict[str, Any]:
+    """Print and give the figures of one way."""
+    told: dict[str, Any] = {
+        "way": way,
+        "tokens_per_second": round(1 / median(each, "seconds")),
+        "tokens_per_cpu_second": round(1 / median(each, "cpu")),
+        "filled": round(median(each, "filled"), 4),
+        "start_to_first": round(median(each, "start_to_first"), 3),
+        "open_to_first": round(median(each, "open_to_first"), 4),
+        "peak_megabytes": round(median(each, "peak_bytes") / 1e6),
+    }
+    print(
+        f"{way:<20}{told['tokens_per_second'] / 1e6:>8.2f} million tokens/s,"
+        f"{100 * told['filled']:>6.1f}% filled, first batch{told['start_to_first']:>6.2f} s after "
+        f"the start,{told['open_to_first']:>7.3f} s after opening,{told['peak_megabytes']:>5} MB"
+    )
+    return told
+
+
+def told_beside(runs: dict[str, list[Figures]]) -> dict[str, Any]:
+    """Print and give how many times as fast the same rows are."""
+    ratio = round(median_ratio(runs, PEER, SAME_ROWS), 1)
+    print(f"{SAME_ROWS}: {ratio} x {PEER}'s method, the same batches")
+    return {"ratio_to_nanochat": ratio}
+
+
+def told_planned(runs: dict[str, list[Figures]]) -> dict[str, Any]:
+    """Print and give how fast rows are planned, which is what resuming and every rank pays."""
+    rates = {name: round(1 / median(each, "seconds")) for name, each in runs.items()}
+    for name, rate in rates.items():
+        print(f"{name}: {rate / 1e6:,.0f} million tokens/s")
+    return {"planned_tokens_per_second": rates}
+
+
+def told_index(each: list[Figures]) -> dict[str, Any]:
+    """Print and give how long opening the large index takes."""
+    seconds = round(median(each, "seconds"), 4)
+    print(f"an index of {each[0]['documents']:,} shards is open after {seconds} s")
+    return {"index_seconds": seconds}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""The command that says what packing makes of an output: pack. Reads no ids, starts no Ray.
+
+Takes arguments; prints a table for people on stderr, for programs one line of JSON. Does not know
+how rows are packed.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Literal
+
+from nanotok_ray.cli.arguments import positive
+from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.text_table import table_lines
+from nanotok_ray.errors import PackingError
+from nanotok_ray.manifest import SPLITS
+from nanotok_ray.packing import Loader, PackingReport
+from nanotok_ray.packing.nanochat import NanochatLoader
+from nanotok_ray.packing.settings import Packing
+from nanotok_ray.printable import printable
+from nanotok_ray.reader import Shards, open_shards
+
+COMMANDS = ("pack",)
+
+ROWS_AT_ONCE = 4096
+"""Rows that are planned at a time."""
+
+BUFFER = 1000
+"""Documents that nanochat's loader chooses from."""
+
+AnyPacking = Packing | Literal["nanochat"]
+PACKINGS: tuple[AnyPacking, ...] = ("best-fit", "windows", "conversations", "nanochat")
+
+_PACK = """\
+Say what packing makes of an output: rows, padding, what is cut and lost. No id is read.
+
+  nanotok pack /data/out                                       (every packing, rows of 2,048)
+  nanotok pack /data/out --length 2048,4096,8192 --packing best-fit,windows
+  nanotok pack /data/out --source chats --packing conversations --too-long drop
+  nanotok pack /data/out --weights web=0.7,code=0.3 --packing best-fit
+
+best-fit:       documents whole where they fit a row, the rest of a longer one in another; hardly
+                any padding, nothing is lost
+windows:        documents back to back, cut every so many tokens; no padding, nothing is lost
+conversations:  whole documents alone; what is left of a row is padding
+nanochat:       nanochat's own rows: no padding, what does not fit is thrown away, and what is
+                still in its buffer at the end is not in a row either
+
+One epoch is planned, as a loader with these settings does; with --weights, which have no end, as
+many tokens as the output holds. "kept": of all tokens so many stand in rows; "used": of all places
+in rows so many hold a token. docs/training.md says how to feed a trainer.
+"""
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to a parser."""
+    own = commands.add_parser(
+        "pack",
+        help=_PACK.partition("\n")[0],
+        description=_PACK,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    own.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
+    own.add_argument(
+        "--length",
+        type=_lengths,
+        default=[2048],
+        metavar="T,...",
+        help="inputs of a row; several are planned one after the other (default: 2048)",
+    )
+    own.add_argument(
+        "--packing",
+        type=_packings,
+        default=PACKINGS,
+        metavar="NAME,...",
+        help=f"{', '.join(PACKINGS)}, or all (default: all)",
+    )
+    own.add_argument("--split", choices=SPLITS, default="train")
+    own.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
+    _add_settings(own)
+    own.add_argument("--json", action="store_true", help="the line of JSON alone, no table")
+    own.set_defaults(run=_run_pack)
+
+
+def _add_settings(own: argparse.ArgumentParser) -> None:
+    own.add_argument(
+        "--shuffle",
+        choices=("document", "block"),
+        help="the order of documents (default: as written; nanochat's is its own)",
+    )
+    own.add_argument("--seed", type=int, default=0, help="of the order (default: 0)")
+    own.add_argument(
+        "--group-documents",
+        type=positive,
+        default=4096,
+        metavar="N",
+        help="documents packed together (default: 4096)",
+    )
+    own.add_argument(
+        "--weights",
+        type=_weights,
+        metavar="NAME=W,...",
+        help="shares of the tokens by source, as web=0.7,code=0.3",
+    )
+    own.add_argument(
+        "--too-long",
+        choices=("crop", "drop"),
+        default="crop",
+        help="conversations longer than a row (default: crop)",
+    )
+
+
+def _lengths(text: str) -> list[int]:
+    """Read lengths, as argparse wants them.
+
+    >>> _lengths("1024,2048,1024")
+    [1024, 2048]
+    """
+    return list(dict.fromkeys(map(positive, text.split(","))))
+
+
+def _packings(text: str) -> tuple[AnyPacking, ...]:
+    """Read names of packings, as argparse wants them; they are planned in our order.
+
+    >>> _packings("windows,best-fit")
+    ('best-fit', 'windows')
+    """
+    names = text.split(",")
+    for name in names:
+        if name not in (*PACKINGS, "all"):
+            known = ", ".join(PACKINGS)
+            raise argparse.ArgumentTypeError(f"{name!r} is no packing; there are {known}, and all")
+    return PACKINGS if "all" in names else tuple(name for name in PACKINGS if name in names)
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Read weights, as argparse wants them.
+
+    >>> _weights("web=0.7,code=0.3")
+    {'web': 0.7, 'code': 0.3}
+    """
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        try:
+            weights[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise argparse.ArgumentTypeError(f"{part!r} is not NAME=NUMBER, as in web=0.7")
+    return weights
+
+
+def _run_pack(arguments: argparse.Namespace) -> int:
+    shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
+    if not shards.num_tokens:
+        raise PackingError(
+            f"there is nothing to pack: split {arguments.split} of "
+            f"{arguments.source or arguments.folder} has {len(shards)} documents and no token"
+        )
+    plans = list(_plans(shards, arguments))
+    problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
+    if not any("rows" in plan for plan in plans):
+        raise PackingError("; ".join(problems))
+    if not arguments.json:
+        for line in (*_told(shards, plans, arguments), *problems):
+            print(printable(line), file=sys.stderr)
+    print_json(
+        {
+            "status": "done",
+            "output": arguments.folder,
+            "split": arguments.split,
+            "source": arguments.source,
+            "documents": len(shards),
+            "tokens": shards.num_tokens,
+            "plans": plans,
+        }
+    )
+    return 0
+
+
+def _plans(shards: Shards, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Plan one epoch for each length and packing; what cannot be packed so says why."""
+    for length, packing in product(arguments.length, arguments.packing):
+        start = time.perf_counter()
+        plan: dict[str, Any] = {"length": length, "packing": packing}
+        try:
+            report = _planned(shards, packing, length, arguments)
+        except PackingError as error:
+            yield plan | {"problem": str(error)}
+        else:
+            plan |= report.to_dict() | {"seconds": round(time.perf_counter() - start, 3)}
+            yield plan | {"kept": None if arguments.weights else report.tokens / shards.num_tokens}
+
+
+def _planned(
+    shards: Shards, packing: AnyPacking, length: int, arguments: argparse.Namespace
+) -> PackingReport:
+    weights = arguments.weights
+    if packing == "nanochat":
+        if weights or arguments.shuffle:
+            raise PackingError("nanochat has its own order: leave out --weights and --shuffle")
+        return _nanochat_planned(shards, length)
+    loader = Loader(
+        shards,
+        batch_size=ROWS_AT_ONCE,
+        length=length,
+        packing=packing,
+        shuffle=arguments.shuffle,
+        seed=arguments.seed,
+        weights=weights,
+        group_documents=arguments.group_documents,
+        epochs=None if weights else 1,
+        too_long=arguments.too_long,
+    )
+    most = -(-shards.num_tokens // (length * ROWS_AT_ONCE))
+    loader.skip_batches(most if weights else sys.maxsize)
+    return loader.report()
+
+
+def _nanochat_planned(shards: Shards, length: int) -> PackingReport:
+    """Plan until documents of the second epoch are read."""
+    if len(shards) <= BUFFER:
+        raise PackingError(
+            f"nanochat's loader chooses among {BUFFER:,} documents, and these are {len(shards):,}: "
+            "its first row already has some of several epochs"
+        )
+    rows = min(ROWS_AT_ONCE, 1 + len(shards) // 10_000)
+    loader = NanochatLoader(shards, batch_size=rows, length=length, buffer_size=BUFFER)
+    while loader.state_dict()["epoch"] == 1:
+        loader.skip_batches(1)
+    return loader.report()
+
+
+def _told(
+    shards: Shards, plans: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
+) -> Iterator[str]:
+    where = f"split {arguments.split}" + (f" of {arguments.source}" if arguments.source else "")
+    yield f"{arguments.folder}, {where}: {len(shards):,} documents, {shards.num_tokens:,} tokens"
+    yield ""
+    rows = [_cells(plan) for plan in plans if "problem" not in plan]
+    yield from table_lines([_HEAD, *rows], left=(1,))
+
+
+_HEAD = (
+    *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
+    "seconds",
+)
+
+
+def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
+    kept = plan["kept"]
+    return (
+        f"{plan['length']:,}",
+        str(plan["packing"]),
+        f"{plan['rows']:,}",
+        f"{plan['tokens']:,}",
+        "-" if kept is None else f"{kept:.1%}",
+        f"{plan['utilisation']:.1%}",
+        *(f"{plan[name]:,}" for name in numbers),
+        f"{plan['seconds']:.2f}",
+    )

@@ -1,0 +1,162 @@
+"""A packing group: some documents, and the rows that are made of them.
+
+Takes documents; gives segments and what it cost. Knows lengths, and images where a conversation is
+cropped; reads no ids. Does not know where documents come from, nor batches.
+
+best-fit: rows of length + 1 tokens. Each takes the largest candidate that fits what is left of it;
+if none fits, as much of the longest one as does, and the rest of that one stays a candidate. So no
+token is lost, and only one row of a group may end in padding. All tokens are trained on. Rows made
+so begin with large documents and end with the rests of larger ones, and batches of neighbours would
+be unlike each other: the rows of a group are taken in a random order of the seed, shuffled or not.
+
+windows: the documents back to back, cut every `length` tokens, so that every token is an input
+exactly once; rows overlap by the one token that is the last target. Only the last row of a group
+may end in padding, and rows stay in order. All tokens are trained on.
+
+conversations: as best-fit, but documents are never cut in two: where none fits, the row ends in
+padding. A document longer than a row is dropped, or its first length + 1 tokens are kept, fewer if
+an image would be cut. Targets are trained on where the mask of their token is 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nanotok_ray import _core
+from nanotok_ray.packing.batch import Numbers, Segments
+from nanotok_ray.packing.report import PackingReport
+from nanotok_ray.packing.settings import RowSettings
+from nanotok_ray.reader import Shards
+from nanotok_ray.reader.permutation import Permutation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Group:
+    """The rows of a group, and what they cost."""
+
+    segments: Segments
+    report: PackingReport
+
+
+def pack(shards: Shards, documents: Numbers, settings: RowSettings, *, name: str = "") -> Group:
+    """Pack documents, all of which are there from the start.
+
+    Documents without a token are left out.
+
+    Args:
+        shards: where they are.
+        documents: their global indices.
+        settings: what decides the rows.
+        name: tells the order of the rows from that of other groups.
+    """
+    group = _PACKINGS[settings.packing](shards, documents, settings)
+    if settings.packing == "windows":
+        return group
+    rows = group.segments.num_rows
+    order = Permutation(rows, seed=settings.seed, name=f"rows {name}")(np.arange(rows))
+    return replace(group, segments=group.segments.reordered(order))
+
+
+def _best_fit(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
+    lengths = shards.lengths(documents)
+    packed = _core.best_fit_rows(lengths, settings.capacity, keep_rest=True)
+    return Group(
+        segments=_segments(documents, packed),
+        report=_report(
+            documents,
+            rows=len(packed[3]) - 1,
+            cells=settings.capacity,
+            tokens=int(lengths.sum()),
+            cut_documents=int((np.bincount(packed[0]) > 1).sum()),
+        ),
+    )
+
+
+def _windows(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
+    lengths = shards.lengths(documents)
+    packed = _core.window_rows(lengths, settings.length)
+    ends = np.cumsum(lengths)
+    is_cut = (ends - lengths) // settings.length != (ends - 1) // settings.length
+    return Group(
+        segments=_segments(documents, packed),
+        report=_report(
+            documents,
+            rows=len(packed[3]) - 1,
+            cells=settings.length,
+            tokens=int(lengths.sum()),
+            cut_documents=int((is_cut & (lengths > 0)).sum()),
+        ),
+    )
+
+
+def _conversations(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
+    lengths = shards.lengths(documents)
+    kept = lengths.copy()
+    for place in np.flatnonzero(lengths > settings.capacity).tolist():
+        is_kept = settings.too_long == "crop"
+        kept[place] = _cropped(shards, int(documents[place]), settings.capacity) if is_kept else 0
+    packed = _core.best_fit_rows(kept, settings.capacity, keep_rest=False)
+    is_cut = (kept > 0) & (kept < lengths)
+    return Group(
+        segments=_segments(documents, packed),
+        report=_report(
+            documents,
+            rows=len(packed[3]) - 1,
+            cells=settings.capacity,
+            tokens=int(kept.sum()),
+            cropped_tokens=int((lengths - kept)[is_cut].sum()),
+            cut_documents=int(is_cut.sum()),
+            dropped_documents=int(((kept == 0) & (lengths > 0)).sum()),
+        ),
+    )
+
+
+_PACKINGS: dict[str, Callable[[Shards, Numbers, RowSettings], Group]] = {
+    "best-fit": _best_fit,
+    "windows": _windows,
+    "conversations": _conversations,
+}
+
+
+def _cropped(shards: Shards, document: int, capacity: int) -> int:
+    """Give how many tokens of a longer document are kept: no image is cut."""
+    images = shards.images(document)
+    if images is None:
+        return capacity
+    is_cut = (images[:, 0] < capacity) & (images[:, 1] > capacity)
+    return int(images[is_cut, 0][0]) if is_cut.any() else capacity
+
+
+def _segments(
+    documents: Numbers, packed: tuple[np.ndarray, np.ndarray, np.ndarray, Numbers]
+) -> Segments:
+    places, starts, lengths, rows = packed
+    return Segments(
+        documents=documents[places],
+        starts=starts.astype(np.int64),
+        lengths=lengths.astype(np.int64),
+        rows=rows,
+    )
+
+
+def _report(
+    documents: Numbers,
+    *,
+    rows: int,
+    cells: int,
+    tokens: int,
+    cut_documents: int,
+    cropped_tokens: int = 0,
+    dropped_documents: int = 0,
+) -> PackingReport:
+    return PackingReport(
+        rows=rows,
+        tokens=tokens,
+        padding=rows * cells - tokens,
+        cropped_tokens=cropped_tokens,
+        documents=len(documents),
+        cut_documents=cut_documents,
+        dropped_documents=dropped_documents,
+        groups=1,
+    )

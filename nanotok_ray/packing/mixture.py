@@ -1,0 +1,167 @@
+"""Which documents a packing group has: the next ones of one stream, or of several by weight.
+
+Takes how many documents of each stream were taken before; gives the next group. Does not know
+tokens of documents, nor rows.
+
+Without weights there is one stream of all documents. A group ends where an epoch does, so that the
+rows of an epoch are the same whether another one follows or not.
+
+With weights each source is a stream with epochs of its own, and there is no end. A weight is a
+share of tokens, so the share of documents is the weight divided by the mean number of tokens of the
+source's documents, as shards.idx says. If s is that share, the j-th document of a stream (from 0
+on) is due at (2j + 1) / s, and documents are taken in the order in which they are due. So among the
+first k documents, for any k, each stream has its share but for one half, and s times half as many
+documents as there are streams; within a group the streams are interleaved evenly. All of it is
+whole numbers: 1 / s is rounded to 32 bits behind the point.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.packing.batch import Numbers
+from nanotok_ray.packing.settings import RowSettings
+from nanotok_ray.packing.streams import Stream
+from nanotok_ray.reader import Shards
+
+ALL = "all"
+"""The name of the one stream without weights."""
+
+_UNIT = 1 << 32
+Taken = tuple[int, ...]
+"""How many documents of each stream were taken."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mixture:
+    """The streams, and how they are mixed."""
+
+    streams: tuple[Stream, ...]
+    steps: tuple[int, ...] | None
+    """Of each stream half the time between two documents; None: one stream that has an end."""
+    group_documents: int
+
+    @classmethod
+    def of(cls, shards: Shards, settings: RowSettings) -> "Mixture":
+        """Find the streams.
+
+        Raises:
+            PackingError: there are no documents or no tokens; a weight is of no source that has
+                any.
+        """
+        if not shards.num_tokens:
+            raise PackingError(
+                f"there is nothing to pack: {len(shards)} documents without a token; "
+                "another split or source may have some"
+            )
+        size = settings.group_documents
+        if settings.weights is None:
+            stream = Stream(name=ALL, documents=range(len(shards)), settings=settings)
+            return cls(streams=(stream,), steps=None, group_documents=size)
+        tokens = _tokens_of(shards)
+        _check_known(settings.weights, list(tokens))
+        ranges = shards.ranges()
+        names = [name for name in tokens if name in settings.weights]
+        shares = [
+            Fraction(repr(settings.weights[name])) * len(ranges[name]) / tokens[name]
+            for name in names
+        ]
+        return cls(
+            streams=tuple(
+                Stream(name=name, documents=ranges[name], settings=settings) for name in names
+            ),
+            steps=tuple(round(sum(shares) / share * _UNIT) for share in shares),
+            group_documents=size,
+        )
+
+    @property
+    def has_end(self) -> bool:
+        """Whether a number of epochs says where it ends."""
+        return self.steps is None
+
+    def next_group(self, taken: Taken, *, epochs: int | None = None) -> tuple[Numbers, Taken]:
+        """Give the documents of the next group, and what was taken then; none at the end."""
+        if self.steps is None:
+            return self._next_of_one(taken[0], epochs)
+        due = self._due(taken, self.steps)
+        documents = np.zeros(len(due), dtype=np.int64)
+        after = []
+        for number, stream in enumerate(self.streams):
+            places = np.flatnonzero(due == number)
+            documents[places] = stream.take(taken[number], len(places))
+            after.append(taken[number] + len(places))
+        return documents, tuple(after)
+
+    def epoch(self, taken: Taken) -> int | None:
+        """Give how often all documents were taken before the next group; None in a mixture."""
+        return taken[0] // len(self.streams[0].documents) if self.steps is None else None
+
+    def is_whole_epoch(self, before: Taken, after: Taken) -> bool:
+        """Whether some epoch of each stream lies between the two, wherever they are."""
+        return all(
+            stop - start >= 2 * len(stream.documents)
+            for start, stop, stream in zip(before, after, self.streams, strict=True)
+        )
+
+    def is_start_of_group(self, taken: Taken) -> bool:
+        """Whether a group begins there."""
+        if self.steps is None:
+            return taken[0] % len(self.streams[0].documents) % self.group_documents == 0
+        dues = _dues(taken, self.steps)
+        last = max(due - 2 * step for due, step in zip(dues, self.steps, strict=True))
+        return sum(taken) % self.group_documents == 0 and last <= min(dues)
+
+    def _next_of_one(self, taken: int, epochs: int | None) -> tuple[Numbers, Taken]:
+        size = len(self.streams[0].documents)
+        is_over = epochs is not None and taken >= epochs * size
+        count = 0 if is_over else min(self.group_documents, size - taken % size)
+        return self.streams[0].take(taken, count), (taken + count,)
+
+    def _due(self, taken: Taken, steps: Sequence[int]) -> Numbers:
+        """Give the stream of each document of the next group.
+
+        No stream is more than two steps behind the first that is due, so all documents of the group
+        are due within `span`, and times from the first on fit 64 bits.
+        """
+        count = self.group_documents
+        dues = _dues(taken, steps)
+        first = min(dues)
+        span = 2 * _UNIT * (count + len(steps) + 1)
+        times, numbers = [], []
+        for number, (due, step) in enumerate(zip(dues, steps, strict=True)):
+            own = min(count, (span - (due - first)) // (2 * step) + 1)
+            if own > 0:
+                apart = min(2 * step, span)  # of one document alone any number would do
+                times.append(due - first + apart * np.arange(own, dtype=np.int64))
+                numbers.append(np.full(own, number, dtype=np.int64))
+        order = np.argsort(np.concatenate(times), kind="stable")
+        return np.concatenate(numbers)[order[:count]]
+
+
+def _dues(taken: Taken, steps: Sequence[int]) -> list[int]:
+    """Give when the next document of each stream is due."""
+    return [(2 * own + 1) * step for own, step in zip(taken, steps, strict=True)]
+
+
+def _tokens_of(shards: Shards) -> dict[str, int]:
+    """Give the tokens of each source that has some."""
+    rows = shards.index.rows[shards.rows]
+    names = shards.sources
+    totals = {
+        names[number]: int(rows["tokens"][rows["source"] == number].sum())
+        for number in np.unique(rows["source"]).tolist()
+    }
+    return {name: total for name, total in totals.items() if total}
+
+
+def _check_known(weights: object, known: list[str]) -> None:
+    assert isinstance(weights, dict)
+    wrong = [name for name in weights if name not in known]
+    if wrong:
+        raise PackingError(
+            f"weights name {wrong[0]!r}, which is no source with documents here; "
+            f"there are {', '.join(known)}"
+        )

@@ -1,0 +1,304 @@
+"""The batches of nanochat's own loader, from shards: the same rows in the same order on every rank.
+
+nanochat's `tokenizing_distributed_data_loader_with_state_bos_bestfit` reads text, encodes it and
+packs it into rows; here the ids are there already, and rows are planned from lengths alone. That
+makes resuming exact: the plan is made again up to where it stopped. Does not know torch.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray import _core
+from nanotok_ray.errors import PackingError
+from nanotok_ray.packing.batch import Batch, Segments
+from nanotok_ray.packing.rank_batches import Position, RankBatches
+from nanotok_ray.packing.report import PackingReport
+from nanotok_ray.packing.row_groups import RowGroups
+from nanotok_ray.packing.rows import DTYPES, Arrays, arrays_for, check_arrays, fill, padding_id
+from nanotok_ray.reader import Shards
+from nanotok_ray.shape import number
+
+Numbers = npt.NDArray[np.int64]
+
+STATE_FORMAT = "nanotok-nanochat 1"
+
+
+class ApproximateResumeWarning(UserWarning):
+    """A state does not fit this loader, which goes on about there, as nanochat would."""
+
+
+class NanochatLoader:
+    """Gives the batches that nanochat's loader gives, without end.
+
+    Rows have `length` + 1 tokens and no padding. For each place in a row the largest buffered
+    document that fits is taken; when none fits, the shortest is cropped and its rest thrown away.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        *,
+        batch_size: int,
+        length: int,
+        tokenizer_batch_size: int = 128,
+        buffer_size: int = 1000,
+        rank: int = 0,
+        world_size: int = 1,
+        state: Mapping[str, Any] | None = None,
+        dtype: npt.DTypeLike = np.int64,
+    ) -> None:
+        """Begin at the first document, or where `state` says.
+
+        Args:
+            shards: documents of one split, all of text from parquet, with `<|bos|>` before each.
+            batch_size: rows of a batch, of this rank alone; nanochat's B.
+            length: inputs of a row, in tokens; nanochat's T.
+            tokenizer_batch_size: documents that are read at a time.
+            buffer_size: documents to choose from.
+            rank: which of the processes this is.
+            world_size: the number of processes.
+            state: see `load_state_dict`.
+            dtype: of inputs and targets, int32 or int64.
+
+        Raises:
+            PackingError: A setting is out of range, or the shards are not what nanochat reads.
+            CorruptOutputError: Plan or records are not what the manifest names.
+        """
+        counts = {
+            "batch_size": batch_size,
+            "length": length,
+            "tokenizer_batch_size": tokenizer_batch_size,
+            "buffer_size": buffer_size,
+            "world_size": world_size,
+        }
+        _check(counts, rank=rank, dtype=np.dtype(dtype))
+        self._shards = shards
+        self._batch_size = batch_size
+        self._dtype = np.dtype(dtype)
+        self._pad = padding_id(shards)
+        self._of_rows = {name: value for name, value in counts.items() if name != "batch_size"}
+        self._fingerprint = shards.fingerprint
+        self._reading = RankBatches(
+            groups=RowGroups(shards), rank=rank, world_size=world_size, size=tokenizer_batch_size
+        )
+        self._begin(None)
+        if state is not None:
+            self.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Give batches without end."""
+        while True:
+            yield self.next_batch()
+
+    def next_batch(self, into: Arrays | None = None) -> Batch:
+        """Give the next batch.
+
+        Args:
+            into: inputs and targets to fill, each (batch_size, length), int32 or int64; None: new.
+
+        Raises:
+            PackingError: The arrays are of another shape or type, or a whole pass over the files
+                has no document for this rank.
+        """
+        shape = (self._batch_size, self._of_rows["length"])
+        if into is not None:
+            check_arrays(into, rows=shape[0], length=shape[1])
+        inputs, targets = into or arrays_for(*shape, self._dtype)
+        segments = self._pack(self._batch_size)
+        fill(self._shards, segments, inputs, targets, pad=self._pad)
+        return Batch(
+            inputs=inputs,
+            targets=targets,
+            segments=segments,
+            state=self.state_dict(),
+            epoch=self._position.epoch - 1,
+        )
+
+    def skip_batches(self, batches: int) -> None:
+        """Go on behind so many batches: of their documents only lengths are read."""
+        self._skip(batches * self._batch_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Say where the loader is.
+
+        The keys of nanochat's own state are in it, which its own loader takes. With the others
+        every rank goes on exactly from the state of any rank, also with another `batch_size`.
+        """
+        return {
+            "format": STATE_FORMAT,
+            **self._position.to_dict(),
+            "rows": self._rows,
+            "start": None if self._start is None else self._start.to_dict(),
+            **self._of_rows,
+            "fingerprint": self._fingerprint,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state says.
+
+        A state of `state_dict` is gone on from exactly: the plan of rows is made again from its
+        start on, for which lengths are read and no ids. One of a loader with other settings or
+        ranks, and one of nanochat (`pq_idx`, `rg_idx`, `epoch`), is gone on from as nanochat does:
+        behind the row groups that were read last; what was buffered then is lost.
+
+        Warns:
+            ApproximateResumeWarning: The state is of a loader with other settings.
+
+        Raises:
+            PackingError: It is no state, or one of other documents.
+        """
+        if "format" not in state:
+            self._begin(self._checked(Position.from_dict(state)))
+            return
+        self._check_state(state)
+        position = self._checked(Position.from_dict(state))
+        differing = [name for name, value in self._of_rows.items() if state[name] != value]
+        if differing:
+            _warn(differing, state, self._of_rows)
+            self._begin(position)
+            return
+        start = state["start"]
+        self._begin(None if start is None else self._checked(Position.from_dict(start)))
+        self._skip(state["rows"])
+
+    def report(self) -> PackingReport:
+        """Give what packing cost, since the beginning or the `start` of the loaded state."""
+        buffer = self._buffer
+        return PackingReport(
+            rows=buffer.num_rows,
+            tokens=buffer.num_rows * (self._of_rows["length"] + 1),
+            cropped_tokens=buffer.cropped_tokens,
+            documents=self._numbering.documents,
+            cut_documents=buffer.cropped_documents,
+            groups=self._row_groups,
+        )
+
+    def _begin(self, start: Position | None) -> None:
+        self._start = start
+        self._position = Position() if start is None else start
+        self._batches = self._reading.after(start)
+        self._buffer = _core.BestFitBuffer(
+            self._of_rows["length"] + 1, self._of_rows["buffer_size"]
+        )
+        self._numbering = _Numbering()
+        self._row_groups = 0
+        self._rows = 0
+
+    def _refill(self) -> None:
+        """Buffer documents until there are enough of them to choose from."""
+        while self._buffer.needs_documents:
+            batch = next(self._batches)
+            documents = np.arange(batch.first, batch.first + batch.documents, dtype=np.int64)
+            self._buffer.push(self._shards.lengths(documents))
+            self._numbering.add(batch.first, batch.documents)
+            self._row_groups += batch.position is not self._position
+            self._position = batch.position
+
+    def _pack(self, rows: int) -> Segments:
+        """Plan the next rows."""
+        parts = []
+        missing = rows
+        while missing:
+            self._refill()
+            numbers, lengths, ends = self._buffer.pack(missing)
+            missing -= len(ends) - 1
+            parts.append(self._segments(numbers, lengths, ends))
+        self._rows += rows
+        return Segments.joined(parts)
+
+    def _segments(
+        self, numbers: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32], rows: Numbers
+    ) -> Segments:
+        return Segments(
+            documents=self._numbering.of(numbers.astype(np.int64)),
+            starts=np.zeros(len(lengths), dtype=np.int64),
+            lengths=lengths.astype(np.int64),
+            rows=rows,
+        )
+
+    def _skip(self, rows: int) -> None:
+        missing = rows
+        while missing:
+            self._refill()
+            missing -= self._buffer.skip(missing)
+        self._rows += rows
+
+    def _checked(self, position: Position) -> Position:
+        """Refuse a position that no loader of these shards can be at."""
+        files = self._reading.groups.files
+        if position.pq_idx >= len(files) or (
+            position.rg_idx >= max(1, files[position.pq_idx].row_groups)
+        ):
+            raise PackingError(
+                f"the state is at row group {position.rg_idx} of file {position.pq_idx}; these "
+                f"shards have {len(files)} files, so it is of others"
+            )
+        return position
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        if state["format"] != STATE_FORMAT:
+            raise PackingError(
+                f"the state has format {state['format']!r:.80}, this loader's is {STATE_FORMAT!r}"
+            )
+        missing = self.state_dict().keys() - state.keys()
+        if missing or not all(number(state[name]) for name in ("rows", *self._of_rows)):
+            raise PackingError(
+                f"the state lacks {', '.join(sorted(missing)) or 'whole numbers'}: it is damaged"
+            )
+        if state["fingerprint"] != self._fingerprint:
+            raise PackingError(
+                f"the state is of other documents (fingerprint {state['fingerprint']!r:.80}, "
+                f"these shards have {self._fingerprint!r}): open those it was made with, or leave "
+                "out everything but pq_idx, rg_idx and epoch to go on about there"
+            )
+
+
+class _Numbering:
+    """Which document each number of the buffer is: runs of neighbours, in the order of reading."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self._firsts = np.zeros((2, 64), dtype=np.int64)
+        self._runs = 0
+        self._end = -1
+
+    def add(self, first: int, documents: int) -> None:
+        """Number documents that were buffered."""
+        if first != self._end:
+            if self._runs == self._firsts.shape[1]:
+                self._firsts = np.concatenate([self._firsts, np.zeros_like(self._firsts)], axis=1)
+            self._firsts[:, self._runs] = self.documents, first
+            self._runs += 1
+        self._end = first + documents
+        self.documents += documents
+
+    def of(self, numbers: Numbers) -> Numbers:
+        """Give the documents of numbers."""
+        firsts = self._firsts[:, : self._runs]
+        runs = np.searchsorted(firsts[0], numbers, side="right") - 1
+        shifts: Numbers = firsts[1] - firsts[0]
+        return numbers + shifts[runs]
+
+
+def _check(counts: Mapping[str, int], *, rank: int, dtype: np.dtype[Any]) -> None:
+    for name, value in counts.items():
+        if not number(value) or value < 1:
+            raise PackingError(f"{name} is {value!r}, it must be 1 or more")
+    if not number(rank) or rank >= counts["world_size"]:
+        raise PackingError(f"rank is {rank!r}, it must be from 0 to {counts['world_size'] - 1}")
+    if dtype not in DTYPES:
+        raise PackingError(f"dtype is {dtype}, it must be int32 or int64")
+
+
+def _warn(differing: list[str], state: Mapping[str, Any], own: Mapping[str, int]) -> None:
+    told = ", ".join(f"{name} {state[name]}, here {own[name]}" for name in differing)
+    warnings.warn(
+        f"the state is of a loader with {told}: going on as nanochat does, behind the row groups "
+        "that were read last; up to a buffer of documents is lost, and some may come twice",
+        ApproximateResumeWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,202 @@
+"""Which documents each row group of each parquet file has, as if the files were nanochat's folder.
+
+Takes the documents of a split; gives its files in order, and of each file where the documents of
+its row groups begin. Reads plan.json once, and records one by one as their shards are reached. Does
+not know ranks, nor what is done with documents.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import CorruptOutputError, PackingError
+from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, SPLITS, from_json
+from nanotok_ray.output_shapes import MAX_PLAN_BYTES
+from nanotok_ray.reader import Shards
+from nanotok_ray.shape import Shape, check_shape, number, text
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
+
+Numbers = npt.NDArray[np.int64]
+
+_PLAN_FORMAT = "nanotok-plan 1"
+_PLAN: Shape = {
+    "sources": [
+        {
+            "name": text,
+            "files": [{"path": text, "format": text, "split": text, "layout": [[number]]}],
+        }
+    ]
+}
+"""Of plan.json what is read here. The module that writes it needs pyarrow, this one must not."""
+
+_BOS = SPECIAL_TOKENS[0]
+_BOTH_SPLITS = "share"
+_INSTEAD = "use `nanotok_ray.packing.Loader`, which takes any source"
+_KEPT_MAPS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextFile:
+    """A parquet file of the corpus."""
+
+    source: str
+    path: str
+    """Relative to the root of its source."""
+    row_groups: int
+
+
+class RowGroups:
+    """The row groups of a split: `files` in order, and the documents of each."""
+
+    def __init__(self, shards: Shards) -> None:
+        """Read the plan and choose the files that have the split of the shards.
+
+        Raises:
+            PackingError: A source is not as nanochat's loader reads one, or there is no document.
+            CorruptOutputError: plan.json is not the one that the manifest names.
+        """
+        self._shards = shards
+        documents = shards.index.rows["documents"][shards.rows].astype(np.int64)
+        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(documents)])
+        self._places = np.flatnonzero(documents).tolist()
+        self.files = _files(shards, _plan(shards))
+        self._numbers = {(file.source, file.path): at for at, file in enumerate(self.files)}
+        self._reached = 0
+        self._map = lru_cache(_KEPT_MAPS)(self._read_map)
+
+    def bounds(self, file: int) -> Numbers:
+        """Give the global index of the first document of each row group of a file.
+
+        Returns:
+            int64, one more than the file has row groups: row group g has the documents from
+            `bounds[g]` up to `bounds[g + 1]`. One whose rows are all quarantined has none.
+
+        Raises:
+            CorruptOutputError: A record contradicts the plan or shards.idx.
+        """
+        counts = np.zeros(self.files[file].row_groups + 1, dtype=np.int64)
+        runs = list(self._runs(file, self._first_place(file)))
+        counts[0] = runs[0][0] if runs else 0
+        for _, group, rows in runs:
+            counts[group + 1] += rows
+        return np.cumsum(counts)
+
+    def _runs(self, file: int, at: int) -> Iterator[tuple[int, int, int]]:
+        """Give first document, row group and number of documents of each run of a file."""
+        while at < len(self._places):
+            self._reached = at
+            document = int(self._starts[self._places[at]])
+            for own, group, rows in self._map(at):
+                if own > file:
+                    return
+                if own == file:
+                    yield document, group, rows
+                document += rows
+            at += 1
+
+    def _first_place(self, file: int) -> int:
+        """Give which of the shards is the first with documents of a file or a later one."""
+        for at in (self._reached, self._reached + 1):
+            if self._begins(at, file):
+                return at
+        return bisect_left(range(len(self._places)), file, key=self._last_file)
+
+    def _begins(self, at: int, file: int) -> bool:
+        if at >= len(self._places) or self._last_file(at) < file:
+            return False
+        return at == 0 or self._last_file(at - 1) < file
+
+    def _last_file(self, at: int) -> int:
+        return self._map(at)[-1][0]
+
+    def _read_map(self, at: int) -> list[tuple[int, int, int]]:
+        """Give file, row group and number of documents of each run of a shard, in order."""
+        shards, place = self._shards, self._places[at]
+        name = shards.name(place)
+        source = shards.sources[int(shards.index.rows["source"][shards.rows[place]])]
+        runs = [
+            (self._number(source, entry, name), entry["row_group"], entry["rows"])
+            for entry in _source_map(shards.record(place), name)
+        ]
+        documents = int(self._starts[place + 1] - self._starts[place])
+        if sum(rows for _, _, rows in runs) != documents:
+            raise CorruptOutputError(f"the record of {name} maps other than {documents} documents")
+        if runs != sorted(runs, key=lambda run: run[:2]):
+            raise CorruptOutputError(f"the record of {name} has row groups out of order")
+        return runs
+
+    def _number(self, source: str, entry: Mapping[str, Any], name: str) -> int:
+        found = self._numbers.get((source, entry["file"]))
+        if found is None or not 0 <= entry.get("row_group", -1) < self.files[found].row_groups:
+            raise CorruptOutputError(
+                f"the record of {name} maps row group {entry.get('row_group')} of "
+                f"{entry['file']!r}, which {PLAN_NAME} does not have in this split"
+            )
+        return found
+
+
+def _source_map(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    for shard in record["shards"]:
+        if shard["name"] == name:
+            return list(shard["source_map"])
+    raise CorruptOutputError(f"the record of {name} does not name it")
+
+
+def _plan(shards: Shards) -> dict[str, Any]:
+    try:
+        data = shards.read_file(PLAN_NAME, most=MAX_PLAN_BYTES)
+    except FileNotFoundError as error:
+        raise CorruptOutputError(
+            f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
+        ) from error
+    if sha256(data).hexdigest() != shards.manifest["plan_sha256"]:
+        raise CorruptOutputError(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
+    values = from_json(data, name=PLAN_NAME, expected_format=_PLAN_FORMAT)
+    check_shape(values, _PLAN, name=PLAN_NAME)
+    return values
+
+
+def _files(shards: Shards, plan: Mapping[str, Any]) -> list[TextFile]:
+    chosen = list(shards.ranges())
+    if not chosen:
+        raise PackingError("the shards of this split have no document; give others")
+    split = SPLITS[int(shards.index.rows["split"][shards.rows[0]])]
+    sources = {source["name"]: source for source in plan["sources"]}
+    found = []
+    for name in chosen:
+        _check_source(name, shards.manifest, sources.get(name))
+        found += [
+            TextFile(source=name, path=file["path"], row_groups=len(file["layout"]))
+            for file in sources[name]["files"]
+            if file["split"] in (split, _BOTH_SPLITS)
+        ]
+    return found
+
+
+def _check_source(
+    name: str, manifest: Mapping[str, Any], planned: Mapping[str, Any] | None
+) -> None:
+    """Refuse a source that nanochat's loader could not have read to the same ids."""
+    if planned is None:
+        raise CorruptOutputError(f"{MANIFEST_NAME} has a source {name!r}, {PLAN_NAME} has none")
+    kind, settings = manifest["kinds"][name], manifest["settings"][name]
+    formats = {file["format"] for file in planned["files"]}
+    around = [settings["prepend"], settings["append"]]
+    if kind != "text":
+        problem = f"is of kind {kind}, nanochat's loader reads text"
+    elif formats - {"parquet"}:
+        problem = f"has files of {', '.join(sorted(formats))}: row groups are what ranks share"
+    elif around != [[_BOS], []]:
+        problem = (
+            f"has {around[0]} before and {around[1]} after each document, nanochat's has "
+            f"{[_BOS]} and nothing"
+        )
+    else:
+        return
+    raise PackingError(f"source {name!r} {problem}: open another by `source=`, or {_INSTEAD}")

@@ -1,0 +1,139 @@
+"""The global stream of rows: packing groups one after the other, each with its rows.
+
+Takes positions in it; gives the rows from there on. Plans only: reads lengths, never ids. Does not
+know ranks.
+"""
+
+from dataclasses import dataclass, replace
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.packing.batch import Numbers, Segments
+from nanotok_ray.packing.groups import Group, pack
+from nanotok_ray.packing.mixture import Mixture, Taken
+from nanotok_ray.packing.report import PackingReport
+from nanotok_ray.packing.settings import RowSettings
+from nanotok_ray.reader import Shards
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Position:
+    """Where the stream goes on."""
+
+    taken: Taken
+    """Documents taken of each stream before the group."""
+    row: int
+    """Rows taken of the group; 0 only if the group is None."""
+    totals: PackingReport
+    """Of all groups so far, and of this one."""
+    group: Group | None
+    after: Taken
+    """Documents taken of each stream, those of the group too."""
+
+    @property
+    def rows_left(self) -> int:
+        """Rows of the group that are still to be taken."""
+        return 0 if self.group is None else self.group.segments.num_rows - self.row
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Stretch:
+    """Neighbouring rows of one group."""
+
+    group: Group
+    epoch: int | None
+    start: int
+    stop: int
+
+    def part(self, start: int, stop: int) -> Segments:
+        """Give the segments of its rows from `start` up to `stop`, as far as it has them."""
+        size = self.stop - self.start
+        first, last = min(max(start, 0), size), min(max(stop, 0), size)
+        return self.group.segments.part(self.start + first, self.start + last)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RowStream:
+    """All rows of a loader's shards and settings."""
+
+    shards: Shards
+    settings: RowSettings
+    mixture: Mixture
+    epochs: int | None
+
+    def start(self) -> Position:
+        """Give the position before the first row."""
+        none = (0,) * len(self.mixture.streams)
+        return Position(taken=none, row=0, totals=PackingReport(), group=None, after=none)
+
+    def at(self, taken: Taken, row: int, totals: PackingReport) -> Position:
+        """Give a position that was told before.
+
+        Raises:
+            PackingError: there is no such position.
+        """
+        position = Position(taken=taken, row=0, totals=totals, group=None, after=taken)
+        if not self.mixture.is_start_of_group(taken):
+            raise PackingError(
+                f"no packing group begins after {_told(taken)} documents; the state was altered"
+            )
+        if not row:
+            return position
+        documents, after = self.mixture.next_group(taken)
+        group = self._pack(documents, taken)
+        if row > group.segments.num_rows:
+            raise PackingError(
+                f"the state is of row {row} of a packing group that has "
+                f"{group.segments.num_rows}; the state was altered"
+            )
+        return replace(position, row=row, group=group, after=after)
+
+    def advance(self, position: Position, rows: int) -> tuple[list[Stretch], Position]:
+        """Give the next rows, fewer at the end, and the position after them.
+
+        Raises:
+            PackingError: all documents were taken and made no row.
+        """
+        found: list[Stretch] = []
+        while rows:
+            if not position.rows_left:
+                position = self._next_group(position)
+            if (group := position.group) is None:
+                break
+            count = min(rows, position.rows_left)
+            stop = position.row + count
+            epoch = self.mixture.epoch(position.taken)
+            found.append(Stretch(group=group, epoch=epoch, start=position.row, stop=stop))
+            position, rows = replace(position, row=stop), rows - count
+        return found, position
+
+    def _next_group(self, position: Position) -> Position:
+        """Enter the next group that has rows; behind the last one there is none."""
+        taken, totals = position.after, position.totals
+        while True:
+            documents, after = self.mixture.next_group(taken, epochs=self.epochs)
+            group = self._pack(documents, taken) if len(documents) else None
+            if group is None:
+                if not totals.rows:
+                    raise self._no_rows()
+                return Position(taken=taken, row=0, totals=totals, group=None, after=taken)
+            totals += group.report
+            if group.segments.num_rows:
+                return Position(taken=taken, row=0, totals=totals, group=group, after=after)
+            taken = after
+            if self.mixture.is_whole_epoch(position.after, taken):
+                raise self._no_rows()
+
+    def _no_rows(self) -> PackingError:
+        return PackingError(
+            "all documents were taken and none made a row: they are longer than "
+            f"length + 1 = {self.settings.capacity} tokens and dropped, or are empty; "
+            'use a larger length or too_long="crop"'
+        )
+
+    def _pack(self, documents: Numbers, taken: Taken) -> Group:
+        name = " ".join(map(str, taken))
+        return pack(self.shards, documents, self.settings, name=name)
+
+
+def _told(taken: Taken) -> str:
+    return " and ".join(map(str, taken))

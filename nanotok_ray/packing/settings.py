@@ -1,0 +1,153 @@
+"""What a loader is asked for, checked: what decides the rows, and what only deals them out.
+
+Plain values. Does not know shards.
+"""
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, SupportsIndex, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.packing.rows import DTYPES
+from nanotok_ray.reader.order import Shuffle
+
+Packing = Literal["best-fit", "windows", "conversations"]
+TooLong = Literal["crop", "drop"]
+
+MAX_LENGTH = 2**31 - 2
+"""Of a row: with one more token it is what int32 can count."""
+MAX_GROUP_DOCUMENTS = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowSettings:
+    """What decides which tokens stand in which row; a state is of the same ones.
+
+    >>> RowSettings(packing="windows", length=0)
+    Traceback (most recent call last):
+    ...
+    nanotok_ray.errors.PackingError: length is 0; it is a whole number from 1 to 2147483646
+    """
+
+    packing: Packing
+    length: int
+    shuffle: Shuffle | None = None
+    seed: int = 0
+    block_documents: int = 1024
+    weights: Mapping[str, float] | None = None
+    group_documents: int = 4096
+    too_long: TooLong = "crop"
+
+    def __post_init__(self) -> None:
+        """Check all of them.
+
+        Raises:
+            PackingError: one is none of what it may be.
+        """
+        _check_choice("packing", self.packing, get_args(Packing))
+        _check_choice("shuffle", self.shuffle, (None, *get_args(Shuffle)))
+        _check_choice("too_long", self.too_long, get_args(TooLong))
+        limits = {
+            "length": (1, MAX_LENGTH),
+            "seed": (0, None),
+            "block_documents": (1, None),
+            "group_documents": (1, MAX_GROUP_DOCUMENTS),
+        }
+        for name, (least, most) in limits.items():
+            value = _whole(name, getattr(self, name), least=least, most=most)
+            object.__setattr__(self, name, value)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _checked_weights(self.weights))
+
+    @property
+    def capacity(self) -> int:
+        """Tokens of a row: its inputs, and the target of the last one."""
+        return self.length + 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all by name, JSON-able."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchSettings:
+    """How rows are dealt out; another loader may go on with others."""
+
+    batch_size: int
+    rank: int = 0
+    world_size: int = 1
+    epochs: int | None = None
+    drop_last: bool = False
+    dtype: npt.DTypeLike = np.int32
+
+    def __post_init__(self) -> None:
+        """Check all of them.
+
+        Raises:
+            PackingError: one is none of what it may be.
+        """
+        for name in ("batch_size", "world_size"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name), least=1))
+        rank = _whole("rank", self.rank, least=0, most=self.world_size - 1)
+        object.__setattr__(self, "rank", rank)
+        if self.epochs is not None:
+            object.__setattr__(self, "epochs", _whole("epochs", self.epochs, least=1))
+        _check_dtype(self.dtype)
+
+    @property
+    def global_rows(self) -> int:
+        """Rows that all ranks together take at a time."""
+        return self.batch_size * self.world_size
+
+
+def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        told = ", ".join(map(repr, known))
+        raise PackingError(f"{name} is {value!r}; it is one of {told}")
+
+
+def _check_dtype(dtype: npt.DTypeLike) -> None:
+    wrong = PackingError(f"dtype is {dtype!r}; it is int32 or int64")
+    try:
+        if np.dtype(dtype) in DTYPES:
+            return
+    except TypeError as error:
+        raise wrong from error
+    raise wrong
+
+
+def _whole(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
+    """Give a whole number within limits as an int."""
+    limits = f"of {least} or more" if most is None else f"from {least} to {most}"
+    wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")
+    if isinstance(value, bool):
+        raise wrong
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise wrong from error
+    if number < least or (most is not None and number > most):
+        raise wrong
+    return number
+
+
+def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    if not weights:
+        raise PackingError("weights name no source; leave them out to take all as they are")
+    return {str(name): _weight(name, value) for name, value in weights.items()}
+
+
+def _weight(name: str, value: float) -> float:
+    wrong = PackingError(f"the weight of source {name!r} is {value!r}; it is a number above 0")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise wrong from error
+    if isinstance(value, bool) or not math.isfinite(number) or number <= 0:
+        raise wrong
+    return number

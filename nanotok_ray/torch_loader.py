@@ -1,0 +1,203 @@
+"""Batches as torch tensors: a dataset for DataLoader and its workers, and the way to a device.
+
+Takes shards and the settings of a loader. Does not know how rows are packed.
+"""
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.packing import Batch
+from nanotok_ray.packing.loader import Loader
+from nanotok_ray.packing.nanochat import NanochatLoader
+from nanotok_ray.packing.rows import Arrays
+from nanotok_ray.reader import Shards
+
+try:
+    import torch
+    import torch.distributed
+    import torch.utils.data
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error}: nanotok_ray.torch_loader and nanotok_ray.nanochat need torch; `pip install "
+        "nanotok_ray[torch]`, or take numpy arrays from nanotok_ray.packing"
+    ) from error
+
+NANOCHAT = "nanochat"
+"""What `packing` is for the batches of nanochat's own loader."""
+
+
+class PackedDataset(torch.utils.data.IterableDataset):
+    """Gives (inputs, targets, state) of one rank, for `DataLoader(dataset, batch_size=None)`.
+
+    Inputs and targets are tensors, (rows, length). The batches and their order are the same with
+    any number of workers: worker w of k makes every k-th batch, and of the others plans rows alone.
+    The state is that of the loader after the batch, so the state of the last batch that was trained
+    on is all that a checkpoint needs.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        *,
+        packing: str = "best-fit",
+        rank: int | None = None,
+        world_size: int | None = None,
+        dtype: npt.DTypeLike = np.int64,
+        **settings: Any,  # noqa: ANN401 - the loader says what they are
+    ) -> None:
+        """Check the settings; rank and world size are looked up here, in the main process.
+
+        Args:
+            shards: the documents.
+            packing: of `Loader`: best-fit, windows, conversations; or nanochat: `NanochatLoader`.
+            rank: which of the processes this is; None: as `this_rank` finds it.
+            world_size: the number of processes; None: as `this_rank` finds it.
+            dtype: of the tensors, int32 or int64.
+            settings: further arguments of that loader.
+
+        Raises:
+            PackingError: A setting is out of range.
+        """
+        super().__init__()
+        found = this_rank() if rank is None or world_size is None else (rank, world_size)
+        self._shards = shards
+        self._packing = packing
+        self._settings = {
+            **settings,
+            "rank": found[0] if rank is None else rank,
+            "world_size": found[1] if world_size is None else world_size,
+            "dtype": np.dtype(dtype),
+        }
+        self._state: dict[str, Any] | None = None
+        self._loader(shards)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let every iterator that is made from now on begin after the batch of this state."""
+        self._state = dict(state)
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
+        """Give the batches of this worker, or all of them where there are no workers."""
+        worker = torch.utils.data.get_worker_info()
+        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        # A copy opens the files again: connections of another process must not be shared.
+        loader = self._loader(self._shards if worker is None else copy.copy(self._shards))
+        if self._state is not None:
+            loader.load_state_dict(self._state)
+        loader.skip_batches(number)
+        while (batch := loader.next_batch()) is not None:
+            yield torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets), batch.state
+            loader.skip_batches(workers - 1)
+
+    def _loader(self, shards: Shards) -> Loader | NanochatLoader:
+        try:
+            if self._packing == NANOCHAT:
+                return NanochatLoader(shards, **self._settings)
+            return Loader(shards, **({"packing": self._packing} | self._settings))
+        except TypeError as error:
+            raise PackingError(f"packing {self._packing!r}: {error}") from error
+
+
+def batches_on_device(
+    batches: Iterable[Any], device: str | torch.device
+) -> Iterator[tuple[Any, ...]]:
+    """Bring batches to a device, each by one copy that does not wait (of a GPU).
+
+    The tensors are views of one buffer, [inputs | targets], which the next batch overwrites.
+
+    Args:
+        batches: of a loader, or tuples of two tensors and anything else, as of `PackedDataset`.
+        device: where to.
+
+    Yields:
+        Inputs, targets and what else was in the tuple; of a `Batch` its state.
+    """
+    staging = None
+    for batch in batches:
+        inputs, targets, *others = _tensors(batch)
+        if staging is None or inputs.shape[0] > staging.rows or inputs.dtype != staging.dtype:
+            staging = Staging(*inputs.shape, dtype=inputs.dtype, device=device)
+        own = staging.free(inputs.shape[0])
+        own[0].copy_(inputs)
+        own[1].copy_(targets)
+        yield *staging.send(inputs.shape[0]), *others
+
+
+def _tensors(batch: Any) -> tuple[Any, ...]:  # noqa: ANN401 - as it came
+    if isinstance(batch, Batch):
+        return torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets), batch.state
+    return tuple(batch)
+
+
+class Staging:
+    """One buffer on the host, pinned for a GPU, and one on the device: [inputs | targets]."""
+
+    def __init__(
+        self,
+        rows: int,
+        length: int,
+        *,
+        dtype: torch.dtype = torch.long,
+        device: str | torch.device,
+    ) -> None:
+        """Allocate for batches of up to `rows` rows of `length` inputs."""
+        self.rows = rows
+        self.dtype = dtype
+        self._length = length
+        self._is_cuda = torch.device(device).type == "cuda"
+        cells = 2 * rows * length
+        self._host = torch.empty(cells, dtype=dtype, pin_memory=self._is_cuda)
+        is_host = torch.device(device).type == "cpu"
+        self._device = self._host if is_host else torch.empty(cells, dtype=dtype, device=device)
+        self._copied = torch.cuda.Event() if self._is_cuda else None
+
+    def free(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give inputs and targets on the host to write to, once their last copy is done."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return self._views(self._host, rows)
+
+    def arrays(self, rows: int) -> Arrays:
+        """Give what `free` gives, as numpy arrays of the same memory."""
+        inputs, targets = self.free(rows)
+        return inputs.numpy(), targets.numpy()
+
+    def send(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Copy what was written, and give inputs and targets on the device."""
+        cells = 2 * rows * self._length
+        if self._device is not self._host:
+            self._device[:cells].copy_(self._host[:cells], non_blocking=self._is_cuda)
+        if self._copied is not None:
+            self._copied.record()
+        return self._views(self._device, rows)
+
+    def _views(self, buffer: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        cells = rows * self._length
+        return (
+            buffer[:cells].view(rows, self._length),
+            buffer[cells : 2 * cells].view(rows, self._length),
+        )
+
+
+def this_rank() -> tuple[int, int]:
+    """Give rank and world size: of torch.distributed, else of RANK and WORLD_SIZE, else 0 of 1.
+
+    Raises:
+        PackingError: One of the variables is missing, or no number.
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    found = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
+    values = [value for value in found.values() if value is not None]
+    if not values:
+        return 0, 1
+    if len(values) < len(found) or not all(value.isdecimal() for value in values):
+        raise PackingError(
+            f"the environment has {found}: set both to numbers, as torchrun does, or neither"
+        )
+    return int(values[0]), int(values[1])
