@@ -1,5 +1,6 @@
 """Shards back to documents, with numpy alone."""
 
+import pickle
 import subprocess
 import sys
 
@@ -75,6 +76,19 @@ def test_unknown_split_and_source_are_named(out):
         open_shards(str(out), split="test")
     with pytest.raises(ValueError, match="web, chats"):
         open_shards(str(out), source="wab")
+
+
+def test_several_sources_come_in_the_order_of_the_recipe(out):
+    every = [ids.tolist() for ids in open_shards(str(out))]
+    both = open_shards(str(out), source=["chats", "web"])
+    assert [ids.tolist() for ids in both] == every
+    assert [ids.tolist() for ids in pickle.loads(pickle.dumps(both))] == every
+    only = open_shards(str(out), source=("chats",))
+    assert [ids.tolist() for ids in only] == every[80:]
+    with pytest.raises(ValueError, match="no source 'wab'"):
+        open_shards(str(out), source=["web", "wab"])
+    with pytest.raises(ValueError, match="leave it out"):
+        open_shards(str(out), source=[])
 
 
 def test_unfinished_or_altered_output_is_refused(out):

@@ -6,6 +6,7 @@ before a document is asked for.
 
 import hashlib
 import os
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from nanotok_ray.shard_rows import check_rows
 def open_shards(
     folder: str,
     split: str = "train",
-    source: str | None = None,
+    source: str | Collection[str] | None = None,
     *,
     check_files: bool = False,
     cache: str | os.PathLike[str] | None = None,
@@ -47,7 +48,7 @@ def open_shards(
     Args:
         folder: a local folder, as written by the job, or a URL.
         split: train or val.
-        source: one source; None for all, in the order of the recipe.
+        source: a source, or several of them; None for all. They come in the order of the recipe.
         check_files: read all of a shard when it is opened first, and compare it with its record.
         cache: of a URL, the folder for blocks that were fetched; None: among the copies of this
             node, `$NANOTOK_CACHE_DIR` or `~/.cache/nanotok_ray`.
@@ -67,9 +68,8 @@ def open_shards(
     check_rows(index, sources=len(names))
     chosen = index.rows["split"] == _split_number(split)
     if source is not None:
-        if source not in names:
-            raise SourceError(f"no source {source!r} in {folder}; there are {', '.join(names)}")
-        chosen &= index.rows["source"] == names.index(source)
+        wanted = _source_numbers(source, names, folder=folder)
+        chosen &= np.isin(index.rows["source"], wanted)
     return Shards(
         files=files,
         index=index,
@@ -79,13 +79,23 @@ def open_shards(
             open_shards,
             files.url,
             split,
-            source,
+            source if source is None or isinstance(source, str) else tuple(source),
             check_files=check_files,
             cache=cache,
             cache_bytes=cache_bytes,
         ),
         check_files=check_files,
     )
+
+
+def _source_numbers(source: str | Collection[str], names: list[str], *, folder: str) -> list[int]:
+    wanted = [source] if isinstance(source, str) else list(source)
+    for name in wanted:
+        if name not in names:
+            raise SourceError(f"no source {name!r} in {folder}; there are {', '.join(names)}")
+    if not wanted:
+        raise SourceError(f"source names none of {', '.join(names)}; leave it out for all of them")
+    return [names.index(name) for name in wanted]
 
 
 def _files_of(
