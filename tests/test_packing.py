@@ -1,6 +1,8 @@
 """Packing: each token stands where it must, once; batches are those of a loader made of lists."""
 
 import json
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
@@ -276,3 +278,28 @@ def test_batches_of_a_group_are_alike(tmp_path):
         counts = [len(batch.segments.documents) / 50 for batch in loader]
         assert len(counts) > 5
         assert max(counts) < 1.7 * min(counts)
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_shards_at_a_url_give_the_same_batches(tmp_path, packing):
+    shards = made_shards(tmp_path / "out", [[[5, 9, 30], [7]], [[4, 4, 0, 12]]])
+    remote = open_shards(f"file://{tmp_path}/out", cache=tmp_path / "cache")
+    settings = {"batch_size": 2, "length": 8, "packing": packing, "shuffle": "block", "epochs": 2}
+    settings["block_documents"] = 2
+    assert all_rows(Loader(remote, **settings)) == all_rows(Loader(shards, **settings))
+
+
+def test_packing_needs_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):
+    made_shards(tmp_path, [[[5, 9, 30]]])
+    code = f"""
+import sys
+for name in ("pyarrow", "fsspec", "ray", "torch", "tqdm"):
+    sys.modules[name] = None
+from nanotok_ray.packing import Loader
+from nanotok_ray.reader import open_shards
+print(Loader(open_shards({str(tmp_path)!r}), batch_size=2, length=8).next_batch().inputs.shape)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="."
+    )
+    assert done.stdout == "(2, 8)\n"
