@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from nanotok_ray.packing import Loader
@@ -163,6 +164,8 @@ def all_rows(loader: Loader, *, batches: int | None = None) -> list[tuple[Row, A
         for one in zip(rows_of(batch), batch.inputs.tolist(), batch.targets.tolist(), strict=True)
     ]
 
+
+FEWER = settings(max_examples=settings().max_examples // 4)  # each writes an output
 
 LENGTHS = st.lists(
     st.lists(st.one_of(st.integers(0, 12), st.integers(0, 40)), min_size=1, max_size=8),

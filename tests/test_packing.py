@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from nanotok_ray.packing import Loader, PackingReport
 from nanotok_ray.reader import open_shards
 from tests.made_output import BOS, mask_of
-from tests.plain_loader import LENGTHS, PlainLoader, all_rows, made_shards, rows_of
+from tests.plain_loader import FEWER, LENGTHS, PlainLoader, all_rows, made_shards, rows_of
 from tests.vision_shards import VisionShards, documents_with_images
 
 PACKINGS = ("best-fit", "windows", "conversations")
@@ -60,6 +60,7 @@ def each_token(shards):
     return {(number, token) for number, ids in enumerate(shards) for token in range(len(ids))}
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 5), st.integers(1, 2))
 def test_batches_are_those_of_a_loader_made_of_lists(lengths, settings, batch_size, epochs):
     with opened(lengths) as shards:
@@ -71,6 +72,7 @@ def test_batches_are_those_of_a_loader_made_of_lists(lengths, settings, batch_si
         assert loader.report().rows == len(expected)
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.data())
 def test_weighted_batches_are_those_of_a_loader_made_of_lists(lengths, settings, data):
     with opened(lengths) as shards:
@@ -84,6 +86,7 @@ def test_weighted_batches_are_those_of_a_loader_made_of_lists(lengths, settings,
         assert all_rows(Loader(shards, batch_size=4, **settings), batches=6) == expected
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 3))
 def test_best_fit_has_every_token_once_an_epoch(lengths, settings, epochs):
     settings["packing"] = "best-fit"
@@ -99,6 +102,7 @@ def test_best_fit_has_every_token_once_an_epoch(lengths, settings, epochs):
         assert report.padding == len(rows) * capacity - report.tokens
 
 
+@FEWER
 @given(CORPORA, SETTINGS)
 def test_windows_have_every_token_once_as_an_input_and_as_a_target_but_the_first(lengths, settings):
     settings["packing"] = "windows"
@@ -115,6 +119,7 @@ def test_windows_have_every_token_once_as_an_input_and_as_a_target_but_the_first
         assert (report.tokens, report.padding) == (total, len(rows) * settings["length"] - total)
 
 
+@FEWER
 @given(CORPORA, SETTINGS)
 def test_conversations_stand_whole_and_once(lengths, settings):
     settings["packing"] = "conversations"

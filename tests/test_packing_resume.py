@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing import Loader
-from tests.plain_loader import LENGTHS, all_rows, made_shards
+from tests.plain_loader import FEWER, LENGTHS, all_rows, made_shards
 from tests.test_packing import SETTINGS, any_fits
 
 CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_size=1, max_size=2)
@@ -34,6 +34,7 @@ def through_json(state):
     return json.loads(json.dumps(state))
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 4))
 def test_a_loader_goes_on_from_the_state_of_every_batch(lengths, settings, batch_size):
     with loaders(lengths, settings) as make:
@@ -55,6 +56,7 @@ def test_a_loader_goes_on_from_the_state_of_every_batch(lengths, settings, batch
             assert again.state_dict() == whole.state_dict()
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9))
 def test_skipping_is_as_taking(lengths, settings, batch_size, world_size, count):
     with loaders(lengths, settings) as make:
@@ -65,6 +67,7 @@ def test_skipping_is_as_taking(lengths, settings, batch_size, world_size, count)
         assert all_rows(skipping) == all_rows(taking)
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 4), st.integers(1, 4))
 def test_ranks_share_the_rows(lengths, settings, batch_size, world_size):
     with loaders(lengths, settings) as make:
@@ -81,6 +84,7 @@ def test_ranks_share_the_rows(lengths, settings, batch_size, world_size):
         assert len({json.dumps(rank.state_dict()) for rank in ranks}) == 1
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.lists(st.tuples(*[st.integers(1, 3)] * 3), min_size=1, max_size=4))
 def test_batch_size_and_ranks_may_change_wherever_a_batch_ends(lengths, settings, turns):
     with loaders(lengths, settings) as make:
@@ -102,6 +106,7 @@ def test_batch_size_and_ranks_may_change_wherever_a_batch_ends(lengths, settings
         assert found + [inputs for _, inputs, _ in all_rows(last)] == expected
 
 
+@FEWER
 @given(CORPORA, SETTINGS, st.integers(1, 3), st.integers(1, 3))
 def test_without_the_last_batch_all_ranks_have_as_many(lengths, settings, batch_size, world_size):
     with loaders(lengths, settings) as make:
