@@ -100,6 +100,7 @@ def main(argv: list[str] | None = None) -> None:
 
     print(f"step 0: validation {validate():.3f} bits per byte", flush=True)
     begin = time.perf_counter()
+    losses: list[float] = []
     loader = Loader(train, **rows, shuffle="block", seed=args.seed)
     # A checkpoint would keep `state` beside the model: loader.load_state_dict(state) goes on there.
     for step, (inputs, targets, _state) in enumerate(batches_on_device(loader, "cpu"), 1):
@@ -108,9 +109,11 @@ def main(argv: list[str] | None = None) -> None:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
+        losses.append(loss.item())
         if step % args.every == 0 or step == args.steps:
-            spent = time.perf_counter() - begin
-            print(f"step {step}: loss {loss.item():.3f} nats a token, {spent:.1f} s", flush=True)
+            mean, spent = sum(losses) / len(losses), time.perf_counter() - begin
+            print(f"step {step}: loss {mean:.3f} nats a token, {spent:.1f} s", flush=True)
+            losses.clear()
         if step == args.steps:
             break
     print(f"step {args.steps}: validation {validate():.3f} bits per byte")
