@@ -125,7 +125,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("out", help="output folder of a job")
     parser.add_argument("--source", help="one source, e.g. docs of the demo; without: all of them")
     parser.add_argument("--steps", type=int, default=60, help="training steps")
-    parser.add_argument("--batch-size", type=int, default=8, help="rows of a batch")
+    parser.add_argument("--batch-size", type=int, default=4, help="rows of a batch")
     parser.add_argument("--length", type=int, default=128, help="inputs of a row, in tokens")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--val-batches", type=int, default=8, help="batches of a validation")
