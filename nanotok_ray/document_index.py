@@ -64,13 +64,24 @@ def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray
         CorruptOutputError: not an index of this layout, or it contradicts itself.
     """
     lengths, starts, item_bytes = index_columns(data, name=name)
+    return checked_positions(lengths, starts, item_bytes, name=name), item_bytes
+
+
+def checked_positions(
+    lengths: npt.NDArray[np.int32], starts: npt.NDArray[np.int64], item_bytes: int, *, name: str
+) -> npt.NDArray[np.int64]:
+    """Give where documents begin and the last ends ([n + 1], in tokens), by their lengths.
+
+    Raises:
+        CorruptOutputError: they begin elsewhere.
+    """
     positions = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=positions[1:])
     if (len(lengths) and int(lengths.min()) < 0) or not np.array_equal(
         positions[:-1] * item_bytes, starts
     ):
         raise CorruptOutputError(f"{name}: lengths and positions of its documents do not agree")
-    return positions, item_bytes
+    return positions
 
 
 def index_columns(
@@ -78,7 +89,7 @@ def index_columns(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], int]:
     """Give views: tokens of each document, at which byte it starts; and an id's bytes.
 
-    Header and size alone are checked; whether the numbers agree is for `unpack_index`.
+    Header and size alone are checked; whether the numbers agree is for `checked_positions`.
 
     Raises:
         CorruptOutputError: not an index of this layout.

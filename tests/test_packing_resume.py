@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing import Loader
-from tests.plain_loader import all_rows, made_shards
-from tests.test_packing import CORPORA, SETTINGS
+from tests.plain_loader import LENGTHS, all_rows, made_shards
+from tests.test_packing import SETTINGS, any_fits
+
+CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_size=1, max_size=2)
 
 
 @contextmanager
 def loaders(lengths, settings):
     """Give a function that makes loaders of the same rows."""
-    assume(any(length for source in lengths for shard in source for length in shard))
+    capacity = settings["length"] + 1 if settings["too_long"] == "drop" else 60
+    assume(any_fits(lengths, capacity))
     with tempfile.TemporaryDirectory() as root:
         shards = made_shards(root, lengths)
 
@@ -43,7 +46,11 @@ def test_a_loader_goes_on_from_the_state_of_every_batch(lengths, settings, batch
             again = make(batch_size)
             again.load_state_dict(through_json(state) if number % 2 else state)
             assert again.state_dict() == state
-            assert all_rows(again) == expected[number * batch_size :]
+            rest = expected[number * batch_size :]
+            if number % 10:
+                assert all_rows(again, batches=2) == rest[: 2 * batch_size]
+                continue
+            assert all_rows(again) == rest
             assert again.report() == report
             assert again.state_dict() == whole.state_dict()
 

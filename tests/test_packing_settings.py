@@ -32,7 +32,8 @@ WRONG = [
     ({"packing": "bestfit"}, "packing is 'bestfit'; it is one of 'best-fit', 'windows', 'conv"),
     ({"shuffle": "documents"}, "shuffle is 'documents'; it is one of None, 'document', 'block'"),
     ({"too_long": "cut"}, "too_long is 'cut'; it is one of 'crop', 'drop'"),
-    ({"dtype": np.int16}, "dtype is int16; it is int32 or int64"),
+    ({"dtype": "int16"}, "dtype is 'int16'; it is int32 or int64"),
+    ({"dtype": "ids"}, "dtype is 'ids'; it is int32 or int64"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import resource
 import subprocess
@@ -259,6 +260,29 @@ def test_half_of_the_files_that_a_process_may_open_are_mapped(monkeypatch):
     for limit, expected in ((1024, 512), (10**6, 40_000), (resource.RLIM_INFINITY, 40_000)):
         monkeypatch.setattr("resource.getrlimit", lambda _, limit=limit: (limit, limit))
         assert most_files() == expected
+
+
+@pytest.mark.parametrize("kind", ["out", "inside", "folder", "pipe", "missing"])
+def test_files_that_are_no_files_of_the_output_are_refused(finished, tmp_path, kind):
+    out = copy_of(finished, tmp_path / "out")
+    names = sorted(path.name for path in out.glob("web/train/*.bin"))
+    path = out / "web/train" / names[-1]
+    moved = (tmp_path if kind == "out" else out) / "moved"
+    path.rename(moved)
+    if kind in {"out", "inside"}:
+        path.symlink_to(moved)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    shards = open_shards(str(out), source="web")
+    assert len(shards[0]) > 0
+    if kind == "inside":
+        assert len(list(shards)) == len(shards)
+        return
+    expected = {"out": "is a link out of", "missing": "is missing"}.get(kind, "is not a file")
+    with pytest.raises(CorruptOutputError, match=rf"{path.name} {expected}"):
+        list(shards)
 
 
 def many_shards(root, count):

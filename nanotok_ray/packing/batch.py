@@ -49,6 +49,26 @@ class Segments:
             rows=self.rows[start : stop + 1] - first,
         )
 
+    def reordered(self, order: Numbers) -> "Segments":
+        """Give the rows in another order, (rows,) numbers of rows.
+
+        >>> documents = np.array([4, 5, 6], dtype=np.int64)
+        >>> rows = np.array([0, 2, 3], dtype=np.int64)
+        >>> one = Segments(documents=documents, starts=documents, lengths=documents, rows=rows)
+        >>> one.reordered(np.array([1, 0])).documents.tolist()
+        [6, 4, 5]
+        """
+        counts = np.diff(self.rows)[order]
+        rows = np.zeros_like(self.rows)
+        np.cumsum(counts, out=rows[1:])
+        places = np.arange(rows[-1]) + np.repeat(self.rows[order] - rows[:-1], counts)
+        return Segments(
+            documents=self.documents[places],
+            starts=self.starts[places],
+            lengths=self.lengths[places],
+            rows=rows,
+        )
+
     @classmethod
     def joined(cls, parts: Sequence["Segments"]) -> "Segments":
         """Give the rows of all parts, one after the other.

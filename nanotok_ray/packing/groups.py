@@ -5,11 +5,13 @@ cropped; reads no ids. Does not know where documents come from, nor batches.
 
 best-fit: rows of length + 1 tokens. Each takes the largest candidate that fits what is left of it;
 if none fits, as much of the longest one as does, and the rest of that one stays a candidate. So no
-token is lost, and only the last row of a group may end in padding. All tokens are trained on.
+token is lost, and only one row of a group may end in padding. All tokens are trained on. Rows made
+so begin with large documents and end with the rests of larger ones, and batches of neighbours would
+be unlike each other: the rows of a group are taken in a random order of the seed, shuffled or not.
 
 windows: the documents back to back, cut every `length` tokens, so that every token is an input
 exactly once; rows overlap by the one token that is the last target. Only the last row of a group
-ends in padding. All tokens are trained on.
+may end in padding, and rows stay in order. All tokens are trained on.
 
 conversations: as best-fit, but documents are never cut in two: where none fits, the row ends in
 padding. A document longer than a row is dropped, or its first length + 1 tokens are kept, fewer if
@@ -17,7 +19,7 @@ an image would be cut. Targets are trained on where the mask of their token is 1
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from nanotok_ray.packing.batch import Numbers, Segments
 from nanotok_ray.packing.report import PackingReport
 from nanotok_ray.packing.settings import RowSettings
 from nanotok_ray.reader import Shards
+from nanotok_ray.reader.permutation import Permutation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -36,12 +39,23 @@ class Group:
     report: PackingReport
 
 
-def pack(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
+def pack(shards: Shards, documents: Numbers, settings: RowSettings, *, name: str = "") -> Group:
     """Pack documents, all of which are there from the start.
 
     Documents without a token are left out.
+
+    Args:
+        shards: where they are.
+        documents: their global indices.
+        settings: what decides the rows.
+        name: tells the order of the rows from that of other groups.
     """
-    return _PACKINGS[settings.packing](shards, documents, settings)
+    group = _PACKINGS[settings.packing](shards, documents, settings)
+    if settings.packing == "windows":
+        return group
+    rows = group.segments.num_rows
+    order = Permutation(rows, seed=settings.seed, name=f"rows {name}")(np.arange(rows))
+    return replace(group, segments=group.segments.reordered(order))
 
 
 def _best_fit(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:

@@ -59,7 +59,7 @@ class Loader:
                 on all; conversations keeps documents whole and trains where masks say so.
             shuffle: in which order an epoch takes documents: as they lie, or shuffled each by
                 itself ("document"), or blocks of neighbours ("block"), anew in each epoch.
-            seed: of the shuffle.
+            seed: of the shuffle, and of the order of rows in a group (but of windows).
             block_documents: documents of a block.
             weights: by source, shares of tokens, which need not sum to 1. Other sources are left
                 out. Shares are of the tokens of documents, also of those that are cropped.

@@ -1,4 +1,4 @@
-"""The global stream of rows: packing groups in order, the rows of a group in order.
+"""The global stream of rows: packing groups one after the other, each with its rows.
 
 Takes positions in it; gives the rows from there on. Plans only: reads lengths, never ids. Does not
 know ranks.
@@ -7,7 +7,7 @@ know ranks.
 from dataclasses import dataclass, replace
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing.batch import Segments
+from nanotok_ray.packing.batch import Numbers, Segments
 from nanotok_ray.packing.groups import Group, pack
 from nanotok_ray.packing.mixture import Mixture, Taken
 from nanotok_ray.packing.report import PackingReport
@@ -79,7 +79,7 @@ class RowStream:
         if not row:
             return position
         documents, after = self.mixture.next_group(taken)
-        group = pack(self.shards, documents, self.settings)
+        group = self._pack(documents, taken)
         if row > group.segments.num_rows:
             raise PackingError(
                 f"the state is of row {row} of a packing group that has "
@@ -91,7 +91,7 @@ class RowStream:
         """Give the next rows, fewer at the end, and the position after them.
 
         Raises:
-            PackingError: all documents were taken again and made no row.
+            PackingError: all documents were taken and made no row.
         """
         found: list[Stretch] = []
         while rows:
@@ -111,19 +111,28 @@ class RowStream:
         taken, totals = position.after, position.totals
         while True:
             documents, after = self.mixture.next_group(taken, epochs=self.epochs)
-            group = pack(self.shards, documents, self.settings) if len(documents) else None
+            group = self._pack(documents, taken) if len(documents) else None
             if group is None:
+                if not totals.rows:
+                    raise self._no_rows()
                 return Position(taken=taken, row=0, totals=totals, group=None, after=taken)
             totals += group.report
             if group.segments.num_rows:
                 return Position(taken=taken, row=0, totals=totals, group=group, after=after)
             taken = after
             if self.mixture.is_whole_epoch(position.after, taken):
-                raise PackingError(
-                    "all documents were taken and none made a row: they are longer than "
-                    f"length + 1 = {self.settings.capacity} tokens and dropped, or are empty; "
-                    'use a larger length or too_long="crop"'
-                )
+                raise self._no_rows()
+
+    def _no_rows(self) -> PackingError:
+        return PackingError(
+            "all documents were taken and none made a row: they are longer than "
+            f"length + 1 = {self.settings.capacity} tokens and dropped, or are empty; "
+            'use a larger length or too_long="crop"'
+        )
+
+    def _pack(self, documents: Numbers, taken: Taken) -> Group:
+        name = " ".join(map(str, taken))
+        return pack(self.shards, documents, self.settings, name=name)
 
 
 def _told(taken: Taken) -> str:

@@ -97,8 +97,7 @@ class BatchSettings:
         object.__setattr__(self, "rank", rank)
         if self.epochs is not None:
             object.__setattr__(self, "epochs", _whole("epochs", self.epochs, least=1))
-        if np.dtype(self.dtype) not in DTYPES:
-            raise PackingError(f"dtype is {np.dtype(self.dtype)}; it is int32 or int64")
+        _check_dtype(self.dtype)
 
     @property
     def global_rows(self) -> int:
@@ -110,6 +109,16 @@ def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
     if value not in known:
         told = ", ".join(map(repr, known))
         raise PackingError(f"{name} is {value!r}; it is one of {told}")
+
+
+def _check_dtype(dtype: npt.DTypeLike) -> None:
+    wrong = PackingError(f"dtype is {dtype!r}; it is int32 or int64")
+    try:
+        if np.dtype(dtype) in DTYPES:
+            return
+    except TypeError as error:
+        raise wrong from error
+    raise wrong
 
 
 def _whole(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:

@@ -7,6 +7,7 @@ before a document is asked for.
 import hashlib
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ def open_shards(
         SourceError: no such split or source, or no such cache.
         TransientIOError: a store failed in a way that may pass; all that reads raises it too.
     """
-    files = _files_of(folder)
+    cache = None if cache is None else Path(cache).expanduser().absolute()
+    files = _files_of(folder, cache=cache, cache_bytes=cache_bytes)
     manifest = _manifest(files)
     index = unpack_shards_index(_shards_index(files, manifest))
     names = manifest["sources"]
@@ -86,11 +88,15 @@ def open_shards(
     )
 
 
-def _files_of(folder: str) -> Files:
+def _files_of(
+    folder: str, *, cache: str | os.PathLike[str] | None, cache_bytes: int | None
+) -> Files:
     path = local_path(folder)
-    if path is None:
-        raise SourceError(f"{folder} is not a local folder")
-    return LocalFiles(path)
+    if path is not None:
+        return LocalFiles(path)
+    from nanotok_ray.reader.remote import RemoteFiles  # noqa: PLC0415 - URLs alone need fsspec
+
+    return RemoteFiles.below(folder, cache=cache, cache_bytes=cache_bytes)
 
 
 def _manifest(files: Files) -> dict[str, Any]:

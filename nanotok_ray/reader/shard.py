@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_images import DocumentImages
-from nanotok_ray.document_index import index_columns, unpack_index
+from nanotok_ray.document_index import checked_positions, index_columns
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import SHARDS_INDEX_NAME
 from nanotok_ray.reader.files import Bytes, Files, Stored
@@ -93,7 +93,7 @@ def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
 def stored_files(files: Files, name: str, row: np.void) -> Iterator[tuple[str, Stored]]:
     """Open those files that a shard has; give the suffix of each, and the file."""
     record = row["record_sha256"].tobytes().hex()
-    number = name.rpartition("-")[0].rpartition("-")[2]  # of the shard in its record
+    number = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # in its record
     for suffix, column in SIZES.items():
         if (num_bytes := int(row[column])) or suffix in {".bin", ".idx"}:
             content, at_once = f"{record}-{number}{suffix}", suffix in _AT_ONCE
@@ -107,15 +107,15 @@ def _columns(
     data: Bytes, name: str, row: np.void
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     path = f"{name}.idx"
-    positions, item_bytes = unpack_index(data, name=path)
-    if item_bytes != int(row["item_bytes"]) or len(positions) != int(row["documents"]) + 1:
+    lengths, starts, item_bytes = index_columns(data, name=path)
+    positions = checked_positions(lengths, starts, item_bytes, name=path)
+    if item_bytes != int(row["item_bytes"]) or len(lengths) != int(row["documents"]):
         raise CorruptOutputError(f"{path} does not agree with {SHARDS_INDEX_NAME}")
     tokens = int(row["tokens"])
     if int(positions[-1]) != tokens:
         raise CorruptOutputError(
             f"{name}.bin holds {tokens} tokens, its index says {positions[-1]}"
         )
-    lengths, starts, _ = index_columns(data, name=path)
     return lengths, starts
 
 

@@ -1,0 +1,239 @@
+"""The files of an output on a remote store: blocks of them are fetched and kept on this node.
+
+Takes a URL; gives bytes as `Files` does. Knows nothing of what files hold. The one file here that
+knows storage, and with it fsspec; threads and handles belong to one process and are left behind by
+a fork.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.manifest import SHARDS_INDEX_NAME
+from nanotok_ray.output_shapes import check_size
+from nanotok_ray.reader.block_cache import BlockCache, cache_below
+from nanotok_ray.reader.files import Bytes
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.node_copy import cache_folder
+from nanotok_ray.storage.remote_input import RemoteInput
+
+if TYPE_CHECKING:
+    from nanotok_ray.storage.tree import Entry
+
+BLOCK_BYTES = 4 << 20
+_RECENT = 16
+"""Blocks that stay mapped."""
+_HANDLES = 4
+"""Files that stay open on the store: each handle holds the bytes it fetched last."""
+_READ_AHEAD_BYTES = 256 << 10  # by fsspec, behind what is asked of it: the least that it takes well
+
+
+class RemoteFiles:
+    """The files of a folder on a remote store. May be used by threads, and after a fork."""
+
+    def __init__(self, url: str, cache: Path, *, cache_bytes: int | None) -> None:
+        """Take the URL; and the folder for blocks, and how many bytes to keep there.
+
+        Raises:
+            SourceError: no such store; the folder cannot be written to, or is to hold no block.
+        """
+        if cache_bytes is not None and cache_bytes < BLOCK_BYTES:
+            raise SourceError(
+                f"cache_bytes is {cache_bytes:,}; one block of {BLOCK_BYTES:,} is the least"
+            )
+        self.url = url.rstrip("/")
+        self._cache = cache_below(cache)
+        self._cache_bytes = cache_bytes
+        self._process = self._new_process(None)
+
+    @classmethod
+    def below(
+        cls, url: str, *, cache: str | os.PathLike[str] | None, cache_bytes: int | None
+    ) -> "RemoteFiles":
+        """Make one whose cache is in a folder, None: among the copies of this node."""
+        folder = cache_folder() / "shards" if cache is None else Path(cache)
+        return cls(url, folder, cache_bytes=cache_bytes)
+
+    def read(self, name: str, *, most: int) -> bytes:
+        """Give all bytes of a file; see `Files`."""
+        url = self._here().folder.join(name)
+        with RemoteInput(url, block_bytes=_READ_AHEAD_BYTES) as file:
+            size = file.entry().size or 0
+            check_size(size, most=most, name=url)
+            data = bytearray(size)
+            file.readinto(data)
+        return bytes(data)
+
+    def open(
+        self, name: str, num_bytes: int, *, content: str, at_once: bool = False
+    ) -> "RemoteFile":
+        """Take note of a file; nothing is asked of the store before a part is wanted."""
+        block_bytes = max(num_bytes, 1) if at_once else BLOCK_BYTES
+        return RemoteFile(self, name, num_bytes=num_bytes, content=content, block_bytes=block_bytes)
+
+    def block(self, file: "RemoteFile", number: int) -> Bytes:
+        """Give a block of a file."""
+        return self._here().block(file, number)
+
+    def _here(self) -> "_Process":
+        if self._process.pid != os.getpid():
+            self._process = self._new_process(self._process)
+        return self._process
+
+    def _new_process(self, parent: "_Process | None") -> "_Process":
+        cache = BlockCache(self._cache, most_bytes=self._cache_bytes)
+        return _Process(self.url, cache, parent=parent)
+
+
+class RemoteFile:
+    """A file that is fetched in blocks."""
+
+    whole: Bytes | None = None
+
+    def __init__(
+        self, files: RemoteFiles, name: str, *, num_bytes: int, content: str, block_bytes: int
+    ) -> None:
+        self.name = name
+        self.num_bytes = num_bytes
+        self.content = content
+        self.block_bytes = block_bytes
+        self.entry: Entry | None = None
+        """What the store said of it when it was opened first."""
+        self.last = -2
+        """The block that was asked for last."""
+        self._files = files
+
+    def part(self, start: int, stop: int) -> Bytes:
+        """Give its bytes from `start` up to `stop`: a view of one block, or a copy from several.
+
+        Raises:
+            CorruptOutputError: it is missing, or has another size than shards.idx says.
+            SourceError: it was replaced since it was opened.
+            OSError: the cache cannot be written.
+        """
+        if start >= stop:
+            return np.zeros(0, dtype=np.uint8)
+        size = self.block_bytes
+        numbers = range(start // size, (stop - 1) // size + 1)
+        parts = [
+            self._files.block(self, number)[max(start - number * size, 0) : stop - number * size]
+            for number in numbers
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def bytes_of(self, number: int) -> int:
+        """Give the size of a block: the last one is shorter."""
+        return min(self.block_bytes, self.num_bytes - number * self.block_bytes)
+
+
+class _Process:
+    """What one process has of the files: blocks that are mapped, handles, and one thread."""
+
+    def __init__(self, url: str, cache: BlockCache, *, parent: "_Process | None") -> None:
+        self.pid = os.getpid()
+        self.folder = Folder(url)
+        self._cache = cache
+        self._parent = parent  # its handles are not ours to close
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[str, Bytes] = OrderedDict()
+        self._fetcher = _Fetcher(self.folder)
+        self._ahead = _Fetcher(self.folder)
+        self._thread: threading.Thread | None = None
+
+    def block(self, file: RemoteFile, number: int) -> Bytes:
+        """Give a block; when blocks are asked for one after the other, begin to fetch the next."""
+        name = f"{file.content}.{number}"
+        with self._lock:
+            block = self._recent.get(name)
+            if block is None:
+                block = self._recent[name] = self._find(file, number, name)
+                if len(self._recent) > _RECENT:
+                    self._recent.popitem(last=False)
+            self._recent.move_to_end(name)
+            if number == file.last + 1:
+                self._begin(file, number + 1)
+            file.last = number
+        return block
+
+    def _find(self, file: RemoteFile, number: int, name: str) -> Bytes:
+        block = self._cache.get(name, file.bytes_of(number))
+        if block is None and self._thread is not None and self._thread.name == file.content:
+            self._thread.join()  # it may be this block; and some stores have one position a file
+            block = self._cache.get(name, file.bytes_of(number))
+        if block is None:
+            block = self._cache.put(name, self._fetcher.fetch(file, number))
+        return block
+
+    def _begin(self, file: RemoteFile, number: int) -> None:
+        """Fetch a block in the background, unless another is being fetched so."""
+        if number * file.block_bytes >= file.num_bytes:
+            return
+        if self._thread is not None and self._thread.is_alive():
+            return
+        name = f"{file.content}.{number}"
+        self._thread = threading.Thread(
+            target=self._fetch_ahead, args=(file, number, name), name=file.content, daemon=True
+        )
+        self._thread.start()
+
+    def _fetch_ahead(self, file: RemoteFile, number: int, name: str) -> None:
+        with suppress(Exception):  # who needs the block fetches it again, and is told
+            if self._cache.get(name, file.bytes_of(number)) is None:
+                self._cache.put(name, self._ahead.fetch(file, number))
+
+
+class _Fetcher:
+    """Fetches blocks, for one thread at a time."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._handles: OrderedDict[RemoteFile, RemoteInput] = OrderedDict()
+
+    def fetch(self, file: RemoteFile, number: int) -> bytearray:
+        """Fetch a block of a file that must be the one that was opened first."""
+        handle = self._handles.pop(file, None)
+        if handle is None:
+            handle = self._open(file)
+        data = bytearray(file.bytes_of(number))
+        try:
+            handle.seek(number * file.block_bytes)
+            handle.readinto(data)
+        except BaseException:
+            handle.close()
+            raise
+        self._handles[file] = handle
+        if len(self._handles) > _HANDLES:
+            self._handles.popitem(last=False)[1].close()
+        return data
+
+    def _open(self, file: RemoteFile) -> RemoteInput:
+        url = self._folder.join(file.name)
+        try:
+            handle = RemoteInput(url, block_bytes=_READ_AHEAD_BYTES)
+        except FileNotFoundError as error:
+            raise CorruptOutputError(
+                f"{url} is missing; `nanotok verify {self._folder.url}` says more"
+            ) from error
+        try:
+            _check(file, url, handle.entry())
+        except BaseException:
+            handle.close()
+            raise
+        return handle
+
+
+def _check(file: RemoteFile, url: str, entry: "Entry") -> None:
+    """Refuse a file of another size, or another file than before; remember what it is."""
+    if entry.size != file.num_bytes:
+        raise CorruptOutputError(
+            f"{url} has {entry.size} bytes, {SHARDS_INDEX_NAME} says {file.num_bytes}"
+        )
+    if file.entry not in {None, entry}:
+        raise SourceError(f"{url} was replaced while it was read; open the output again")
+    file.entry = entry
