@@ -10,6 +10,8 @@ from nanotok_ray.errors import PackingError
 from nanotok_ray.packing import Loader
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.reader import open_shards
+from nanotok_ray.tokenizer import Tokenizer
+from tests.finished_output import finished_output
 from tests.made_output import BOS
 from tests.planned_output import files_of, planned_output
 
@@ -250,3 +252,17 @@ def test_another_tokenizer_of_the_same_size_is_refused(folder):
     other.sha256 = "1" * 64
     with pytest.raises(PackingError, match="another sha256"):
         drop_in(folder, tokenizer=other)
+
+
+def test_of_a_job_with_chats_too_the_text_is_taken_with_the_tokenizer_that_made_it(tmp_path):
+    out = finished_output(tmp_path)
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    theirs = TheirTokenizer(bos=tokenizer.get_bos_token_id(), size=tokenizer.get_vocab_size())
+    theirs.enc = tokenizer.to_tiktoken()
+    expected = plain(open_shards(str(out), source="web"), "nanochat", 3)
+    for own in (tokenizer, theirs):
+        assert taken(drop_in(str(out), tokenizer=own), 3) == expected
+    other = Tokenizer.train_from_iterator(["ab " * 9], 350)
+    theirs.enc = other.to_tiktoken()
+    with pytest.raises(PackingError, match="another sha256"):
+        drop_in(str(out), tokenizer=theirs)
