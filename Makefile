@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 LOCK := requirements/lock.txt
 INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
+TORCH := .venv-torch
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
@@ -23,7 +24,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-rust lint types layers format bench peers fuzz wheel lock check clean
+.PHONY: help setup build demo test test-python test-rust test-torch lint types layers format bench peers fuzz wheel lock check clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -48,6 +49,9 @@ test-python: build  ## Run the Python tests: without Ray in two processes, then 
 
 test-rust: $(INSTALLED)  ## Run the Rust tests
 	cargo test $(MANIFEST) --locked --quiet
+
+test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
+	$(TORCH)/bin/python -m pytest tests/test_torch_loader.py tests/test_examples.py
 
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .
@@ -95,7 +99,7 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 
 check: lint types layers test  ## Everything that CI does
 
-clean:  ## Remove what was built; .venv and .venv-peers stay
+clean:  ## Remove what was built; .venv, .venv-peers and .venv-torch stay
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
@@ -107,6 +111,12 @@ $(PEERS)/.installed: tests/peers/requirements.txt tests/peers/requirements-alone
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --requirement tests/peers/requirements.txt
 	$(PEERS)/bin/pip install --quiet --no-deps --requirement tests/peers/requirements-alone.txt
+	touch $@
+
+$(TORCH)/.installed: $(LOCK) pyproject.toml
+	test -x $(TORCH)/bin/python || $(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/pip install --quiet --require-hashes --requirement $(LOCK)
+	$(TORCH)/bin/pip install --quiet "$$(sed -n 's/^torch = \["\(.*\)"\].*/\1/p' pyproject.toml)"
 	touch $@
 
 $(CORE): $(INSTALLED) $(RUST_SOURCES) pyproject.toml

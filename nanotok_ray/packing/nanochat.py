@@ -118,9 +118,10 @@ class NanochatLoader:
             epoch=self._position.epoch - 1,
         )
 
-    def skip_batches(self, batches: int) -> None:
-        """Go on behind so many batches: of their documents only lengths are read."""
-        self._skip(batches * self._batch_size)
+    def skip_batches(self, count: int) -> int:
+        """Go on behind so many batches, of whose documents only lengths are read; give `count`."""
+        self._skip(count * self._batch_size)
+        return count
 
     def state_dict(self) -> dict[str, Any]:
         """Say where the loader is.
