@@ -51,7 +51,7 @@ test-rust: $(INSTALLED)  ## Run the Rust tests
 	cargo test $(MANIFEST) --locked --quiet
 
 test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
-	$(TORCH)/bin/python -m pytest tests/test_torch_loader.py tests/test_examples.py
+	$(TORCH)/bin/python -m pytest tests/test_torch_loader.py tests/test_examples.py tests/test_docs_training.py
 
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .

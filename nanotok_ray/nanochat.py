@@ -97,7 +97,7 @@ def _batches(
 
 
 def _opened(shards: str | Shards | None, split: str) -> Shards:
-    """Open a split: all of its sources, or that one alone which is text among others."""
+    """Open a split, of all sources that are text."""
     if split not in SPLITS:
         raise PackingError(f"split is {split!r}, it must be train or val")
     if isinstance(shards, Shards):
@@ -108,12 +108,9 @@ def _opened(shards: str | Shards | None, split: str) -> Shards:
             f"where are the shards? Set {SHARDS_VARIABLE} to the output folder of the job, or pass "
             "shards="
         )
-    found = open_shards(folder, split=split)
-    kinds = found.manifest["kinds"]
+    kinds = (found := open_shards(folder, split=split)).manifest["kinds"]
     texts = [name for name in found.sources if kinds[name] == "text"]
-    if len(texts) == 1 < len(found.sources):
-        return open_shards(folder, split=split, source=texts[0])
-    return found
+    return open_shards(folder, split=split, source=texts) if texts else found
 
 
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours

@@ -78,7 +78,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help=f"{', '.join(PACKINGS)}, or all (default: all)",
     )
     own.add_argument("--split", choices=SPLITS, default="train")
-    own.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
+    own.add_argument(
+        "--source",
+        type=lambda text: text.split(","),
+        metavar="NAME,...",
+        help="some of the sources (default: all, in order)",
+    )
     _add_settings(own)
     own.add_argument("--json", action="store_true", help="the line of JSON alone, no table")
     own.set_defaults(run=_run_pack)
@@ -158,7 +163,7 @@ def _run_pack(arguments: argparse.Namespace) -> int:
     if not shards.num_tokens:
         raise PackingError(
             f"there is nothing to pack: split {arguments.split} of "
-            f"{arguments.source or arguments.folder} has {len(shards)} documents and no token"
+            f"{_sources(arguments) or arguments.folder} has {len(shards)} documents and no token"
         )
     plans = list(_plans(shards, arguments))
     problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
@@ -237,11 +242,16 @@ def _nanochat_planned(shards: Shards, length: int) -> PackingReport:
 def _told(
     shards: Shards, plans: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
 ) -> Iterator[str]:
-    where = f"split {arguments.split}" + (f" of {arguments.source}" if arguments.source else "")
+    named = _sources(arguments)
+    where = f"split {arguments.split}" + (f" of {named}" if named else "")
     yield f"{arguments.folder}, {where}: {len(shards):,} documents, {shards.num_tokens:,} tokens"
     yield ""
     rows = [_cells(plan) for plan in plans if "problem" not in plan]
     yield from table_lines([_HEAD, *rows], left=(1,))
+
+
+def _sources(arguments: argparse.Namespace) -> str:
+    return ", ".join(arguments.source or [])
 
 
 _HEAD = (
