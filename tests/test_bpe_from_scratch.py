@@ -1,0 +1,116 @@
+"""The page of plain Python that teaches: recorded answers, and beside the core and rustbpe."""
+
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rustbpe
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples import bpe_from_scratch
+from examples.bpe_from_scratch import BasicTokenizer, RegexTokenizer, first_seen, train
+from nanotok_ray import SpanCounts, Tokenizer, learn
+from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.patterns import split as core_split
+
+PAGE = Path(bpe_from_scratch.__file__)
+FIRST_SEEN = json.loads((PAGE.parents[1] / "tests/vectors/first_seen.json").read_text())
+MOST = 40
+
+letters = st.sampled_from("aabbcAéß中𝄞😀 \n\t12'!\u0301\u3000")
+words = st.sampled_from(["the", " the", "it's", "WE'LL", "  ", " that", "2026", "\r\n", "naïve"])
+texts = st.lists(letters | words, max_size=60).map("".join)
+
+
+def spans_of(documents):
+    return [span for text in documents for span in RegexTokenizer.split(text)]
+
+
+@pytest.mark.parametrize("case", FIRST_SEEN, ids=["hello", "everyone", "write"])
+def test_ties_to_the_first_seen_give_the_recorded_answers(case):
+    size = case["vocab_size"] - 256
+    merges = train(BasicTokenizer.split(case["text"]), size, first_seen)
+    assert merges == [tuple(pair) for pair in case["merges"]]
+    assert BasicTokenizer(merges).encode(case["text"]) == case["ids"]
+    assert train(BasicTokenizer.split(case["text"]), size) != merges
+
+
+@given(texts)
+def test_it_cuts_texts_as_the_core_does(text):
+    assert RegexTokenizer.split(text) == [span.encode() for span in core_split(text)]
+
+
+@given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST), texts)
+def test_merges_and_ids_are_those_of_the_core(documents, num_merges, unseen):
+    plain = RegexTokenizer(train(spans_of(documents), num_merges))
+    core = Tokenizer.train_from_iterator(documents, 256 + num_merges, special_tokens=(), threads=1)
+    assert list(plain.new_ids) == core.merges
+    for text in (*documents, unseen):
+        assert plain.encode(text) == core.encode(text)
+        assert plain.decode(plain.encode(text)) == text
+
+
+@given(st.lists(texts, min_size=1, max_size=4), st.integers(0, MOST))
+def test_tokens_are_those_of_rustbpe(documents, num_merges):
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(documents), 256 + num_merges, pattern=SPLIT_PATTERN)
+    plain = RegexTokenizer(train(spans_of(documents), num_merges))
+    assert plain.tokens == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+    assert [plain.encode(text) for text in documents] == [peer.encode(text) for text in documents]
+
+
+@given(texts, st.integers(0, MOST))
+def test_of_a_text_that_is_not_cut_too(text, num_merges):
+    counts = SpanCounts(r"(?s:.+)")
+    counts.update([text])
+    core = learn(counts, 256 + num_merges, special_tokens=(), threads=1).tokenizer
+    plain = BasicTokenizer(train(BasicTokenizer.split(text), num_merges))
+    assert list(plain.new_ids) == core.merges
+    assert plain.encode(text) == core.encode(text)
+
+
+@given(texts, texts, st.sampled_from([BasicTokenizer, RegexTokenizer]))
+def test_any_text_comes_back(learned_from, text, kind):
+    tokenizer = kind(train(kind.split(learned_from), MOST, first_seen))
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_piece_of_a_letter_is_shown_as_unknown():
+    tokenizer = BasicTokenizer([])
+    assert tokenizer.decode(tokenizer.encode("é")[:1]) == "\ufffd"
+
+
+def test_its_examples_hold():
+    found = doctest.testmod(bpe_from_scratch)
+    assert (found.failed, found.attempted > 3) == (0, True)
+
+
+def run(*arguments):
+    command = [sys.executable, str(PAGE), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, encoding="utf-8").stdout
+
+
+def test_it_runs_as_a_program(tmp_path):
+    told = run("low lower lowest", "--vocab-size", "259").splitlines()
+    assert told == [
+        "256 b'lo' = 108 + 111",
+        "257 b'low' = 256 + 119",
+        "258 b' low' = 32 + 257",
+        "16 characters, 16 bytes, 8 tokens: [257, 258, 101, 114, 258, 101, 115, 116]",
+        "decoded again it is the same",
+    ]
+    (tmp_path / "a.txt").write_text("hello everyone")
+    told = run("--file", str(tmp_path / "a.txt"), "--basic", "--first-seen", "--vocab-size", "266")
+    assert "265 b'hello every' = 264 + 121\n" in told
+    assert "4 tokens: [265, 111, 110, 101]\n" in told
+
+
+def test_it_is_a_page_and_knows_nothing_of_the_project():
+    lines = PAGE.read_text().splitlines()
+    imports = [line for line in lines if line.startswith(("import ", "from "))]
+    assert len(lines) <= 150
+    assert not any("nanotok" in line for line in imports)
