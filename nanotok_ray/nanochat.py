@@ -10,15 +10,15 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
-
 from nanotok_ray.errors import PackingError, TokenizerError
 from nanotok_ray.manifest import SPLITS
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.reader import Shards, open_shards
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.torch_loader import Staging, this_rank
+from nanotok_ray.torch_loader import Staging, this_rank  # says what to do without torch
+
+import torch  # isort: skip
 
 SHARDS_VARIABLE = "NANOTOK_SHARDS"
 
@@ -38,7 +38,7 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(  # noqa: PLR0917 
     resume_state_dict: Mapping[str, Any] | None = None,
     buffer_size: int = 1000,
     *,
-    shards: str | Shards | None = None,
+    shards: str | os.PathLike[str] | Shards | None = None,
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
     """Yield the batches that nanochat's function yields, without end.
 
@@ -96,7 +96,7 @@ def _batches(
         yield inputs, targets, batch.state
 
 
-def _opened(shards: str | Shards | None, split: str) -> Shards:
+def _opened(shards: str | os.PathLike[str] | Shards | None, split: str) -> Shards:
     """Open a split, of all sources that are text."""
     if split not in SPLITS:
         raise PackingError(f"split is {split!r}, it must be train or val")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing import Loader, Segments
+from nanotok_ray.packing import Loader, NanochatLoader, Segments
 from tests.plain_loader import made_shards
 
 
@@ -41,6 +41,12 @@ WRONG = [
 def test_a_wrong_setting_is_refused(shards, settings, message):
     with pytest.raises(PackingError, match=re.escape(message)):
         Loader(shards, **{"batch_size": 1, "length": 8, **settings})
+
+
+@pytest.mark.parametrize("loader", [Loader, NanochatLoader])
+def test_a_path_is_no_shards(tmp_path, loader):
+    with pytest.raises(PackingError, match="open them first"):
+        loader(str(tmp_path), batch_size=1, length=8)
 
 
 def test_numbers_of_numpy_are_taken_and_states_stay_plain(shards):

@@ -28,7 +28,7 @@ def test_every_document_comes_back_in_order(out):
     assert len(shards) == 80
     assert [tokenizer.decode(ids) for ids in shards] == [f"<|bos|>{text}" for text in expected]
     assert shards.num_tokens == sum(len(ids) for ids in shards)
-    val = open_shards(str(out), split="val")
+    val = open_shards(out, split="val")
     assert [tokenizer.decode(ids[1:]) for ids in val] == texts(40, seed=2)
 
 

@@ -168,7 +168,7 @@ def _run_pack(arguments: argparse.Namespace) -> int:
     plans = list(_plans(shards, arguments))
     problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
     if not any("rows" in plan for plan in plans):
-        raise PackingError("; ".join(problems))
+        raise PackingError(next(iter(problems)))
     if not arguments.json:
         for line in (*_told(shards, plans, arguments), *problems):
             print(printable(line), file=sys.stderr)
@@ -204,13 +204,15 @@ def _planned(
     shards: Shards, packing: AnyPacking, length: int, arguments: argparse.Namespace
 ) -> PackingReport:
     weights = arguments.weights
+    least = -(-shards.num_tokens // length)
+    rows = min(ROWS_AT_ONCE, least)
     if packing == "nanochat":
         if weights or arguments.shuffle:
             raise PackingError("nanochat has its own order: leave out --weights and --shuffle")
-        return _nanochat_planned(shards, length)
+        return _nanochat_planned(shards, length, sources=arguments.source or shards.sources)
     loader = Loader(
         shards,
-        batch_size=ROWS_AT_ONCE,
+        batch_size=rows,
         length=length,
         packing=packing,
         shuffle=arguments.shuffle,
@@ -220,13 +222,16 @@ def _planned(
         epochs=None if weights else 1,
         too_long=arguments.too_long,
     )
-    most = -(-shards.num_tokens // (length * ROWS_AT_ONCE))
-    loader.skip_batches(most if weights else sys.maxsize)
+    loader.skip_batches(-(-least // rows) if weights else sys.maxsize)
     return loader.report()
 
 
-def _nanochat_planned(shards: Shards, length: int) -> PackingReport:
+def _nanochat_planned(shards: Shards, length: int, *, sources: Sequence[str]) -> PackingReport:
     """Plan until documents of the second epoch are read."""
+    kinds = shards.manifest["kinds"]
+    texts = [name for name in sources if kinds[name] == "text"]
+    if 0 < len(texts) < len(sources):
+        raise PackingError(f"nanochat's loader reads text alone: --source {','.join(texts)}")
     if len(shards) <= BUFFER:
         raise PackingError(
             f"nanochat's loader chooses among {BUFFER:,} documents, and these are {len(shards):,}: "

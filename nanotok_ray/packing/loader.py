@@ -16,7 +16,14 @@ from nanotok_ray.packing.batch import Batch, Segments
 from nanotok_ray.packing.mixture import Mixture
 from nanotok_ray.packing.report import PackingReport
 from nanotok_ray.packing.row_stream import Position, RowStream, Stretch
-from nanotok_ray.packing.rows import Arrays, arrays_for, check_arrays, fill, padding_id
+from nanotok_ray.packing.rows import (
+    Arrays,
+    arrays_for,
+    check_arrays,
+    check_shards,
+    fill,
+    padding_id,
+)
 from nanotok_ray.packing.settings import BatchSettings, Packing, RowSettings, TooLong
 from nanotok_ray.packing.state import StateFrame
 from nanotok_ray.reader import Shards
@@ -75,6 +82,7 @@ class Loader:
         Raises:
             PackingError: a setting is none of what it may be, or there is nothing to pack.
         """
+        check_shards(shards)
         self._dealt = BatchSettings(
             batch_size=batch_size,
             rank=rank,

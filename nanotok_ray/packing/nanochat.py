@@ -18,7 +18,15 @@ from nanotok_ray.packing.batch import Batch, Segments
 from nanotok_ray.packing.rank_batches import Position, RankBatches
 from nanotok_ray.packing.report import PackingReport
 from nanotok_ray.packing.row_groups import RowGroups
-from nanotok_ray.packing.rows import DTYPES, Arrays, arrays_for, check_arrays, fill, padding_id
+from nanotok_ray.packing.rows import (
+    DTYPES,
+    Arrays,
+    arrays_for,
+    check_arrays,
+    check_shards,
+    fill,
+    padding_id,
+)
 from nanotok_ray.reader import Shards
 from nanotok_ray.shape import number
 
@@ -75,6 +83,7 @@ class NanochatLoader:
             "buffer_size": buffer_size,
             "world_size": world_size,
         }
+        check_shards(shards)
         _check(counts, rank=rank, dtype=np.dtype(dtype))
         self._shards = shards
         self._batch_size = batch_size

@@ -23,6 +23,14 @@ def padding_id(shards: Shards) -> int:
     return int(shards.manifest["special_tokens"].get(BOS, 0))
 
 
+def check_shards(shards: object) -> None:
+    """Refuse what is no documents: the path of an output, say."""
+    if not isinstance(shards, Shards):
+        raise PackingError(
+            f"shards is {shards!r:.100}; it is what nanotok_ray.open_shards gives: open them first"
+        )
+
+
 def fill(
     shards: Shards,
     segments: Segments,

@@ -33,7 +33,7 @@ from nanotok_ray.shard_rows import check_rows
 
 
 def open_shards(
-    folder: str,
+    folder: str | os.PathLike[str],
     split: str = "train",
     source: str | Collection[str] | None = None,
     *,
@@ -60,6 +60,7 @@ def open_shards(
         SourceError: no such split or source, or no such cache.
         TransientIOError: a store failed in a way that may pass; all that reads raises it too.
     """
+    folder = os.fspath(folder)
     cache = None if cache is None else Path(cache).expanduser().absolute()
     files = _files_of(folder, cache=cache, cache_bytes=cache_bytes)
     manifest = _manifest(files)

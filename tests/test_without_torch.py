@@ -1,0 +1,15 @@
+"""What needs torch says what to install where there is none."""
+
+import importlib
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["nanotok_ray.nanochat", "nanotok_ray.torch_loader"])
+def test_without_torch_it_is_said_what_to_install(module, monkeypatch):
+    for name in ("nanotok_ray.nanochat", "nanotok_ray.torch_loader"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install nanotok_ray\[torch\]"):
+        importlib.import_module(module)
