@@ -216,7 +216,8 @@ def test_a_state_of_other_documents_is_refused(shards, tmp_path):
     ("state", "told"),
     [
         ({}, "no state of a loader"),
-        ({"pq_idx": "0", "rg_idx": 0}, "no state of a loader"),
+        ([], "list is no state of a loader, which is a dictionary"),
+        ({"pq_idx": "0", "rg_idx": 0}, "pq_idx '0', rg_idx 0, epoch 1: no state of a loader"),
         ({"pq_idx": 0, "rg_idx": -1}, "no state of a loader"),
         ({"pq_idx": 2, "rg_idx": 0}, "row group 0 of file 2; these shards have 2 files"),
         ({"pq_idx": 1, "rg_idx": 2}, "row group 2 of file 1"),
@@ -227,6 +228,19 @@ def test_a_state_of_other_documents_is_refused(shards, tmp_path):
 def test_what_is_no_state_is_refused(shards, state, told):
     with pytest.raises(PackingError, match=told):
         small(shards, state=state)
+
+
+def test_more_rows_than_there_are_tokens_are_refused_instead_of_planned(shards):
+    loader = small(shards)
+    while loader.state_dict()["epoch"] < 3:
+        loader.skip_batches(1)
+    state = loader.state_dict()
+    most = 3 * shards.num_tokens // 11
+    assert state["rows"] <= most
+    with pytest.raises(PackingError, match=rf"of {most + 1} rows in 3 passes, .* at most {most}"):
+        small(shards, state=state | {"rows": most + 1})
+    with pytest.raises(PackingError, match="in 0 passes"):
+        small(shards, state=state | {"start": plain_state(state | {"epoch": 4})})
 
 
 def test_a_rank_without_documents_says_so_instead_of_waiting_for_ever(shards):

@@ -95,6 +95,12 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(CorruptOutputError, match=r"plan\.json is not the one"):
         RowGroups(open_shards(out))
+    path.unlink()
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
+        RowGroups(open_shards(out))
+    path.mkdir()
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
+        RowGroups(open_shards(out))
 
 
 def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
