@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -262,6 +263,26 @@ print(sum(map(len, pieces.ids)), len(shards._open))
     assert tokens == in_pieces == sum(map(len, DOCUMENTS))
     assert texts == TEXTS
     assert kept <= 12
+
+
+def test_threads_may_read_the_same_shards(made):
+    shards = open_shards(str(made))
+    shards._open.most_files = 6
+    documents = np.arange(len(shards))
+
+    def read(seed):
+        order = np.random.default_rng(seed).permutation(documents)
+        return all(shards[n].tolist() == DOCUMENTS[n] for n in order.tolist() * 4)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(read, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    kept = shards._open
+    assert kept._files == sum(shard.num_files for shard in kept._shards.values()) <= 6
 
 
 def test_half_of_the_files_that_a_process_may_open_are_mapped(monkeypatch):
