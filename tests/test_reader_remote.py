@@ -147,6 +147,24 @@ def test_the_next_block_is_fetched_ahead_when_blocks_follow_each_other(made, tmp
     assert blocks() == [0, 1, 2, 3]
 
 
+def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetched):
+    document = list(range(2 * BLOCK // 2))
+    made_output(tmp_path / "made", MadeSource(name="web", shards=[[document]]))
+    upload(tmp_path / "made", url)
+    shards = open_shards(url, cache=tmp_path / "cache")
+    assert shards[0].tolist() == document
+    settled(shards)
+    assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
+
+
+def test_few_files_stay_open_on_the_store(tmp_path, url):
+    made_output(tmp_path / "made", MadeSource(name="web", shards=[[[n]] for n in range(9)]))
+    upload(tmp_path / "made", url)
+    shards = open_shards(url, cache=tmp_path / "cache")
+    assert [ids.tolist() for ids in shards] == [[n] for n in range(9)]
+    assert len(shards.files._here()._fetcher._handles) == remote._HANDLES
+
+
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
     made, tmp_path, monkeypatch
 ):
@@ -340,13 +358,15 @@ def test_after_a_fork_shards_go_on_though_the_parent_was_fetching(made, tmp_path
     queue = multiprocessing.get_context("fork").SimpleQueue()
 
     def read():
-        queue.put([ids.tolist() for ids in shards])
+        own = [ids.tolist() for ids in shards]
+        queue.put((own, shards.files._here()._parent is process))
 
     with process._lock:  # as if another thread of the parent were fetching
         child = multiprocessing.get_context("fork").Process(target=read)
         child.start()
-        found = queue.get()
+        found, keeps_what_is_of_the_parent = queue.get()
         child.join()
+    assert keeps_what_is_of_the_parent
     assert found == [*NUMBERS, *NUMBERS[:3], *NUMBERS[::-1]]
     assert shards[80].tolist() == NUMBERS[2]
     assert shards.files._here() is process

@@ -152,7 +152,7 @@ class NanochatLoader:
         Raises:
             PackingError: It is no state, or one of other documents.
         """
-        if not isinstance(state, Mapping) or "format" not in state:
+        if not _names_format(state):
             self._begin(self._checked(Position.from_dict(state)))
             return
         self._check_state(state)
@@ -306,6 +306,11 @@ def _check(counts: Mapping[str, int], *, rank: int, dtype: np.dtype[Any]) -> Non
         raise PackingError(f"rank is {rank!r}, it must be from 0 to {counts['world_size'] - 1}")
     if dtype not in DTYPES:
         raise PackingError(f"dtype is {dtype}, it must be int32 or int64")
+
+
+def _names_format(state: object) -> bool:
+    """Tell what `state_dict` gives from nanochat's own state, and from what is none."""
+    return isinstance(state, Mapping) and "format" in state
 
 
 def _warn(differing: list[str], state: Mapping[str, Any], own: Mapping[str, int]) -> None:
