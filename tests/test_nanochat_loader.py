@@ -18,6 +18,7 @@ from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.made_output import BOS
+from tests.plain_loader import FEWER
 from tests.plain_nanochat import plain_batches
 from tests.planned_output import files_of, planned_output
 from tests.small_corpus import texts, write_parquet
@@ -125,6 +126,7 @@ def test_batches_are_those_of_the_plain_rule_over_several_epochs(
         assert [as_lists(again.next_batch()) for _ in range(4)] == list(islice(own, 4))
 
 
+@FEWER
 @given(settings=SETTINGS, world_size=st.integers(1, 3), seed=st.integers(0, 999))
 def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
     tmp_path_factory, settings, world_size, seed

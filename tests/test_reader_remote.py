@@ -157,12 +157,14 @@ def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetche
     assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
 
 
-def test_few_files_stay_open_on_the_store(tmp_path, url):
+def test_few_files_stay_open_on_the_store_and_few_blocks_mapped(tmp_path, url):
     made_output(tmp_path / "made", MadeSource(name="web", shards=[[[n]] for n in range(9)]))
     upload(tmp_path / "made", url)
     shards = open_shards(url, cache=tmp_path / "cache")
     assert [ids.tolist() for ids in shards] == [[n] for n in range(9)]
-    assert len(shards.files._here()._fetcher._handles) == remote._HANDLES
+    process = shards.files._here()
+    assert len(process._fetcher._handles) == remote._HANDLES
+    assert len(process._recent) == remote._RECENT
 
 
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(

@@ -112,6 +112,23 @@ def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
         groups.bounds(0)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (list.reverse, "has row groups out of order"),
+        (list.pop, "maps other than 2 documents"),
+        (lambda runs: runs[0].pop("row_group"), "maps row group None of"),
+    ],
+)
+def test_a_record_that_contradicts_plan_or_index_is_refused(tmp_path, monkeypatch, change, told):
+    shards = open_shards(planned_output(tmp_path / "out", {"web": [[[[BOS]], [[BOS]]]]}))
+    record = shards.record(0)
+    change(record["shards"][0]["source_map"])
+    monkeypatch.setattr(type(shards), "record", lambda *_: record)
+    with pytest.raises(CorruptOutputError, match=told):
+        RowGroups(shards).bounds(0)
+
+
 def change_settings(out, **changes):
     path = out / "manifest.json"
     settings = json.loads(path.read_text())["settings"]
