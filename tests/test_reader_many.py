@@ -265,6 +265,29 @@ print(sum(map(len, pieces.ids)), len(shards._open))
     assert kept <= 12
 
 
+def test_a_stretch_ends_with_its_document_at_the_latest(made):
+    shards = open_shards(str(made), source="chats")
+    documents = np.array([1, 0])
+    lengths = shards.lengths(documents)
+    none = np.zeros_like(documents)
+    assert len(shards.pieces(documents, lengths, none).which) == 2
+    with pytest.raises(IndexError, match="a stretch that ends after its document"):
+        shards.pieces(documents, none, lengths + np.array([0, 1]))
+
+
+def test_the_fingerprint_is_that_of_ids_and_sources_too(tmp_path):
+    made = {
+        "one": [MadeSource(name="web", shards=[[[1, 2]]]), MadeSource(name="code", shards=[])],
+        "ids": [MadeSource(name="web", shards=[[[1, 3]]]), MadeSource(name="code", shards=[])],
+        "source": [MadeSource(name="web", shards=[]), MadeSource(name="code", shards=[[[1, 2]]])],
+    }
+    found = set()
+    for name, sources in made.items():
+        made_output(tmp_path / name, *sources)
+        found.add(open_shards(str(tmp_path / name)).fingerprint)
+    assert len(found) == 3
+
+
 def test_threads_may_read_the_same_shards(made):
     shards = open_shards(str(made))
     shards._open.most_files = 6
