@@ -265,6 +265,12 @@ print(sum(map(len, pieces.ids)), len(shards._open))
     assert kept <= 12
 
 
+def test_the_first_and_the_last_of_one_shard_say_nothing_of_those_between(made):
+    documents = np.array([0, len(DOCUMENTS) - 1, 1, len(DOCUMENTS) - 2, 0])
+    found = open_shards(str(made)).lengths(documents)
+    assert found.tolist() == [len(DOCUMENTS[n]) for n in documents.tolist()]
+
+
 def test_a_stretch_ends_with_its_document_at_the_latest(made):
     shards = open_shards(str(made), source="chats")
     documents = np.array([1, 0])
