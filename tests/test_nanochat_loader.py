@@ -138,7 +138,7 @@ def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
         NanochatLoader(shards, rank=rank, world_size=world_size, **settings)
         for rank in range(world_size)
     ]
-    whole = [[loader.next_batch() for loader in loaders] for _ in range(8)]
+    whole = [[loader.next_batch() for loader in loaders] for _ in range(6)]
     for stop, batches in enumerate(whole[:-1], 1):
         state = json.loads(json.dumps(batches[0].state))
         for rank in range(world_size):
