@@ -50,6 +50,17 @@ def numbers_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(map(number, value.values()))
 
 
+def shown(value: object) -> str:
+    """Give a value as an error may show it: a long number or a deep list is not spelled out.
+
+    >>> shown("nanotok"), shown(-1), shown(10**5000), shown([[]])
+    ("'nanotok'", '-1', 'int', 'list')
+    """
+    short = type(value) is int and abs(value) < 1 << 63
+    known = isinstance(value, str | bool | float) or value is None or short
+    return repr(value)[:_SHOWN_CHARS] if known else type(value).__name__
+
+
 def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None:
     """Refuse a value that is not of a shape; `name` is what errors call its file.
 
@@ -81,7 +92,4 @@ def _check_dictionary(value: object, shape: Mapping[str, Shape], *, name: str, a
 
 
 def _wrong(value: object, *, name: str, at: str) -> CorruptOutputError:
-    # A long number or a deep list must not be spelled out to be shown.
-    known = isinstance(value, str | bool | float) or value is None or number(value)
-    shown = repr(value)[:_SHOWN_CHARS] if known else type(value).__name__
-    return CorruptOutputError(f"{name}: {at or 'the whole'} is {shown}, which cannot be")
+    return CorruptOutputError(f"{name}: {at or 'the whole'} is {shown(value)}, which cannot be")

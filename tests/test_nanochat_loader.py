@@ -18,6 +18,7 @@ from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.made_output import BOS
+from tests.plain_loader import FEWER
 from tests.plain_nanochat import plain_batches
 from tests.planned_output import files_of, planned_output
 from tests.small_corpus import texts, write_parquet
@@ -125,6 +126,7 @@ def test_batches_are_those_of_the_plain_rule_over_several_epochs(
         assert [as_lists(again.next_batch()) for _ in range(4)] == list(islice(own, 4))
 
 
+@FEWER
 @given(settings=SETTINGS, world_size=st.integers(1, 3), seed=st.integers(0, 999))
 def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
     tmp_path_factory, settings, world_size, seed
@@ -136,7 +138,7 @@ def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
         NanochatLoader(shards, rank=rank, world_size=world_size, **settings)
         for rank in range(world_size)
     ]
-    whole = [[loader.next_batch() for loader in loaders] for _ in range(8)]
+    whole = [[loader.next_batch() for loader in loaders] for _ in range(6)]
     for stop, batches in enumerate(whole[:-1], 1):
         state = json.loads(json.dumps(batches[0].state))
         for rank in range(world_size):
@@ -172,6 +174,17 @@ def test_a_state_made_after_a_bare_state_leads_on_from_there(shards):
     state = [first.next_batch().state for _ in range(3)][-1]
     assert state["start"] == bare
     assert as_lists(small(shards, state=state).next_batch()) == as_lists(first.next_batch())
+
+
+def test_a_loader_that_was_used_goes_on_as_a_new_one(shards):
+    bare = {"pq_idx": 0, "rg_idx": 2, "epoch": 1}
+    new, used = small(shards, state=bare), small(shards)
+    used.skip_batches(7)
+    used.load_state_dict(bare)
+    for _ in range(5):
+        assert as_lists(used.next_batch()) == as_lists(new.next_batch())
+    assert used.state_dict() == new.state_dict()
+    assert used.report() == new.report()
 
 
 def test_another_batch_size_goes_on_with_the_same_rows(shards):
@@ -216,7 +229,8 @@ def test_a_state_of_other_documents_is_refused(shards, tmp_path):
     ("state", "told"),
     [
         ({}, "no state of a loader"),
-        ({"pq_idx": "0", "rg_idx": 0}, "no state of a loader"),
+        ([], "list is no state of a loader, which is a dictionary"),
+        ({"pq_idx": "0", "rg_idx": 0}, "pq_idx '0', rg_idx 0, epoch 1: no state of a loader"),
         ({"pq_idx": 0, "rg_idx": -1}, "no state of a loader"),
         ({"pq_idx": 2, "rg_idx": 0}, "row group 0 of file 2; these shards have 2 files"),
         ({"pq_idx": 1, "rg_idx": 2}, "row group 2 of file 1"),
@@ -227,6 +241,19 @@ def test_a_state_of_other_documents_is_refused(shards, tmp_path):
 def test_what_is_no_state_is_refused(shards, state, told):
     with pytest.raises(PackingError, match=told):
         small(shards, state=state)
+
+
+def test_more_rows_than_there_are_tokens_are_refused_instead_of_planned(shards):
+    loader = small(shards)
+    while loader.state_dict()["epoch"] < 3:
+        loader.skip_batches(1)
+    state = loader.state_dict()
+    most = 3 * shards.num_tokens // 11
+    assert state["rows"] <= most
+    with pytest.raises(PackingError, match=rf"of {most + 1} rows in 3 passes, .* at most {most}"):
+        small(shards, state=state | {"rows": most + 1})
+    with pytest.raises(PackingError, match="in 0 passes"):
+        small(shards, state=state | {"start": plain_state(state | {"epoch": 4})})
 
 
 def test_a_rank_without_documents_says_so_instead_of_waiting_for_ever(shards):

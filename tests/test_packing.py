@@ -222,6 +222,8 @@ def test_batches_say_their_epoch(tmp_path):
     shards = made_shards(tmp_path, [[[5, 5, 5]]])
     loader = Loader(shards, batch_size=1, length=4, epochs=2)
     assert [batch.epoch for batch in loader] == [0, 0, 0, 1, 1, 1]
+    over_the_end = Loader(shards, batch_size=4, length=4, epochs=2)
+    assert [batch.epoch for batch in over_the_end] == [1, 1]
     weighted = Loader(shards, batch_size=1, length=4, weights={"a": 1})
     assert weighted.next_batch().epoch is None
 

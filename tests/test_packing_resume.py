@@ -222,6 +222,7 @@ ALTERED = [
     ({"streams": {"all": 1}}, "no packing group begins after 1 documents"),
     ({"row": True}, "row of the state is True"),
     ({"row": 50}, "row 50 of a packing group that has 2"),
+    ({"row": 3}, "row 3 of a packing group that has 2"),
     ({"totals": {}}, "totals of the state is not rows"),
 ]
 

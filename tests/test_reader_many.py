@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -262,6 +263,55 @@ print(sum(map(len, pieces.ids)), len(shards._open))
     assert tokens == in_pieces == sum(map(len, DOCUMENTS))
     assert texts == TEXTS
     assert kept <= 12
+
+
+def test_the_first_and_the_last_of_one_shard_say_nothing_of_those_between(made):
+    documents = np.array([0, len(DOCUMENTS) - 1, 1, len(DOCUMENTS) - 2, 0])
+    found = open_shards(str(made)).lengths(documents)
+    assert found.tolist() == [len(DOCUMENTS[n]) for n in documents.tolist()]
+
+
+def test_a_stretch_ends_with_its_document_at_the_latest(made):
+    shards = open_shards(str(made), source="chats")
+    documents = np.array([1, 0])
+    lengths = shards.lengths(documents)
+    none = np.zeros_like(documents)
+    assert len(shards.pieces(documents, lengths, none).which) == 2
+    with pytest.raises(IndexError, match="a stretch that ends after its document"):
+        shards.pieces(documents, none, lengths + np.array([0, 1]))
+
+
+def test_the_fingerprint_is_that_of_ids_and_sources_too(tmp_path):
+    made = {
+        "one": [MadeSource(name="web", shards=[[[1, 2]]]), MadeSource(name="code", shards=[])],
+        "ids": [MadeSource(name="web", shards=[[[1, 3]]]), MadeSource(name="code", shards=[])],
+        "source": [MadeSource(name="web", shards=[]), MadeSource(name="code", shards=[[[1, 2]]])],
+    }
+    found = set()
+    for name, sources in made.items():
+        made_output(tmp_path / name, *sources)
+        found.add(open_shards(str(tmp_path / name)).fingerprint)
+    assert len(found) == 3
+
+
+def test_threads_may_read_the_same_shards(made):
+    shards = open_shards(str(made))
+    shards._open.most_files = 6
+    documents = np.arange(len(shards))
+
+    def read(seed):
+        order = np.random.default_rng(seed).permutation(documents)
+        return all(shards[n].tolist() == DOCUMENTS[n] for n in order.tolist() * 4)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(read, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    kept = shards._open
+    assert kept._files == sum(shard.num_files for shard in kept._shards.values()) <= 6
 
 
 def test_half_of_the_files_that_a_process_may_open_are_mapped(monkeypatch):

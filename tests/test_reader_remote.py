@@ -147,6 +147,26 @@ def test_the_next_block_is_fetched_ahead_when_blocks_follow_each_other(made, tmp
     assert blocks() == [0, 1, 2, 3]
 
 
+def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetched):
+    document = list(range(2 * BLOCK // 2))
+    made_output(tmp_path / "made", MadeSource(name="web", shards=[[document]]))
+    upload(tmp_path / "made", url)
+    shards = open_shards(url, cache=tmp_path / "cache")
+    assert shards[0].tolist() == document
+    settled(shards)
+    assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
+
+
+def test_few_files_stay_open_on_the_store_and_few_blocks_mapped(tmp_path, url):
+    made_output(tmp_path / "made", MadeSource(name="web", shards=[[[n]] for n in range(9)]))
+    upload(tmp_path / "made", url)
+    shards = open_shards(url, cache=tmp_path / "cache")
+    assert [ids.tolist() for ids in shards] == [[n] for n in range(9)]
+    process = shards.files._here()
+    assert len(process._fetcher._handles) == remote._HANDLES
+    assert len(process._recent) == remote._RECENT
+
+
 def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
     made, tmp_path, monkeypatch
 ):
@@ -226,6 +246,27 @@ def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
     cache.put(f"{1:064x}-000.bin.0", bytes(8))
     assert [path.exists() for path in (left, written)] == [False, True]
     assert cache.get(f"{1:064x}-000.bin.0", 8) is not None
+
+
+def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
+    cache = BlockCache(tmp_path, most_bytes=10)
+    others = tmp_path / "00/notes.txt"
+    others.parent.mkdir()
+    others.write_bytes(bytes(20))
+    for number in range(2):
+        cache.put(f"{number:064x}-000.bin.0", bytes(8))
+    assert others.exists()
+    assert len(files_of(tmp_path)) == 2
+
+
+def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
+    def replace(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match="No space left on device; give open_shards another"):
+        BlockCache(tmp_path).put(f"{0:064x}-000.bin.0", bytes(8))
+    assert files_of(tmp_path) == []
 
 
 def test_a_mapped_block_outlives_its_file(tmp_path):
@@ -319,13 +360,15 @@ def test_after_a_fork_shards_go_on_though_the_parent_was_fetching(made, tmp_path
     queue = multiprocessing.get_context("fork").SimpleQueue()
 
     def read():
-        queue.put([ids.tolist() for ids in shards])
+        own = [ids.tolist() for ids in shards]
+        queue.put((own, shards.files._here()._parent is process))
 
     with process._lock:  # as if another thread of the parent were fetching
         child = multiprocessing.get_context("fork").Process(target=read)
         child.start()
-        found = queue.get()
+        found, keeps_what_is_of_the_parent = queue.get()
         child.join()
+    assert keeps_what_is_of_the_parent
     assert found == [*NUMBERS, *NUMBERS[:3], *NUMBERS[::-1]]
     assert shards[80].tolist() == NUMBERS[2]
     assert shards.files._here() is process

@@ -2,6 +2,7 @@
 
 import json
 import random
+from hashlib import sha256
 from itertools import pairwise
 
 import pytest
@@ -95,6 +96,12 @@ def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(CorruptOutputError, match=r"plan\.json is not the one"):
         RowGroups(open_shards(out))
+    path.unlink()
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
+        RowGroups(open_shards(out))
+    path.mkdir()
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
+        RowGroups(open_shards(out))
 
 
 def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
@@ -104,6 +111,24 @@ def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
     groups._numbers = {}
     with pytest.raises(CorruptOutputError, match=r"maps row group 0 of '0\.parquet'"):
         groups.bounds(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (list.reverse, "has row groups out of order"),
+        (list.pop, "maps other than 2 documents"),
+        (lambda runs: runs[0].pop("row_group"), "maps row group None of"),
+        (lambda runs: runs[1].update(row_group=2), "maps row group 2 of"),
+    ],
+)
+def test_a_record_that_contradicts_plan_or_index_is_refused(tmp_path, monkeypatch, change, told):
+    shards = open_shards(planned_output(tmp_path / "out", {"web": [[[[BOS]], [[BOS]]]]}))
+    record = shards.record(0)
+    change(record["shards"][0]["source_map"])
+    monkeypatch.setattr(type(shards), "record", lambda *_: record)
+    with pytest.raises(CorruptOutputError, match=told):
+        RowGroups(shards).bounds(0)
 
 
 def change_settings(out, **changes):
@@ -133,6 +158,18 @@ def test_sources_of_other_kinds_are_refused(tmp_path):
     change_json(tmp_path / "out/manifest.json", "kinds", {"web": "chat"})
     with pytest.raises(PackingError, match="source 'web' is of kind chat"):
         RowGroups(open_shards(out))
+
+
+def test_files_that_are_not_parquet_are_refused(tmp_path):
+    out = tmp_path / "out"
+    planned_output(out, {"web": [[[[BOS]]]]})
+    path = out / "plan.json"
+    sources = json.loads(path.read_text())["sources"]
+    sources[0]["files"][0]["format"] = "jsonl"
+    change_json(path, "sources", sources)
+    change_json(out / "manifest.json", "plan_sha256", sha256(path.read_bytes()).hexdigest())
+    with pytest.raises(PackingError, match="source 'web' has files of jsonl: row groups are"):
+        RowGroups(open_shards(str(out)))
 
 
 def test_a_split_without_documents_is_refused(tmp_path):

@@ -1,7 +1,7 @@
 """Torch tensors of packed batches: any number of workers, exact resuming, nanochat's functions."""
 
 import json
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 import pytest
@@ -91,6 +91,34 @@ def test_workers_change_nothing(shards, packing, workers):
     # The end of the data, too: workers end one after the other.
     if packing != "nanochat":
         assert taken(loader, None) == plain(shards, packing, None)
+
+
+@pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
+def test_ranks_with_workers_share_the_rows_of_an_epoch(shards, packing):
+    whole = plain(shards, packing, None, epochs=1)
+    expected = [row for inputs, _, _ in whole for row in inputs]
+    # Ranks of 2 and 1 workers, then others that go on with other numbers of both.
+    first = [ranks_rows(shards, packing, workers, rank, 2) for rank, workers in enumerate((2, 1))]
+    assert dealt(first) == expected
+    rows, state = first[0][1]
+    assert state == first[1][1][1]
+    rest = [ranks_rows(shards, packing, rank, rank, 3, state=state) for rank in range(3)]
+    assert dealt(rest) == expected[2 * 2 * len(rows) :]
+
+
+def dealt(ranks):
+    """Give the rows of all ranks, batch after batch."""
+    batches = zip_longest(*ranks, fillvalue=([], None))
+    return [row for batch in batches for rows, _ in batch for row in rows]
+
+
+def ranks_rows(shards, packing, workers, rank, world_size, *, state=None):
+    """Give the inputs of each batch of a rank, and the state after it."""
+    own = dataset(shards, packing, epochs=1, rank=rank, world_size=world_size)
+    if state is not None:
+        own.load_state_dict(state)
+    loader = DataLoader(own, batch_size=None, num_workers=workers)
+    return [(inputs.tolist(), dict(state)) for inputs, _, state in loader]
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from nanotok_ray.packing.rows import (
     padding_id,
 )
 from nanotok_ray.reader import Shards
-from nanotok_ray.shape import number
+from nanotok_ray.shape import number, shown
 
 Numbers = npt.NDArray[np.int64]
 
@@ -161,7 +161,7 @@ class NanochatLoader:
         Raises:
             PackingError: It is no state, or one of other documents.
         """
-        if "format" not in state:
+        if not _names_format(state):
             self._begin(self._checked(Position.from_dict(state)))
             return
         self._check_state(state)
@@ -172,7 +172,9 @@ class NanochatLoader:
             self._begin(position)
             return
         start = state["start"]
-        self._begin(None if start is None else self._checked(Position.from_dict(start)))
+        begun = None if start is None else self._checked(Position.from_dict(start))
+        self._check_rows(state["rows"], begun or Position(), position)
+        self._begin(begun)
         self._skip(state["rows"])
 
     def report(self) -> PackingReport:
@@ -252,7 +254,8 @@ class NanochatLoader:
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if state["format"] != STATE_FORMAT:
             raise PackingError(
-                f"the state has format {state['format']!r:.80}, this loader's is {STATE_FORMAT!r}"
+                f"the state has format {shown(state['format'])}, this loader reads "
+                f"{STATE_FORMAT!r}; load it into the kind of loader that gave it"
             )
         missing = self.state_dict().keys() - state.keys()
         if missing or not all(number(state[name]) for name in ("rows", *self._of_rows)):
@@ -261,9 +264,19 @@ class NanochatLoader:
             )
         if state["fingerprint"] != self._fingerprint:
             raise PackingError(
-                f"the state is of other documents (fingerprint {state['fingerprint']!r:.80}, "
+                f"the state is of other documents (fingerprint {shown(state['fingerprint'])}, "
                 f"these shards have {self._fingerprint!r}): open those it was made with, or leave "
                 "out everything but pq_idx, rg_idx and epoch to go on about there"
+            )
+
+    def _check_rows(self, rows: int, start: Position, end: Position) -> None:
+        """Refuse more rows than there are tokens for: their plan would take for ever."""
+        passes = max(0, end.epoch - start.epoch + 1)
+        most = passes * self._shards.num_tokens // (self._of_rows["length"] + 1)
+        if rows > most:
+            raise PackingError(
+                f"the state is of {rows} rows in {passes} passes, of which these documents fill "
+                f"at most {most}: it was altered"
             )
 
 
@@ -302,6 +315,11 @@ def _check(counts: Mapping[str, int], *, rank: int, dtype: np.dtype[Any]) -> Non
         raise PackingError(f"rank is {rank!r}, it must be from 0 to {counts['world_size'] - 1}")
     if dtype not in DTYPES:
         raise PackingError(f"dtype is {dtype}, it must be int32 or int64")
+
+
+def _names_format(state: object) -> bool:
+    """Tell what `state_dict` gives from nanochat's own state, and from what is none."""
+    return isinstance(state, Mapping) and "format" in state
 
 
 def _warn(differing: list[str], state: Mapping[str, Any], own: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing.row_groups import RowGroups
-from nanotok_ray.shape import number
+from nanotok_ray.shape import number, shown
 
 _FIELDS = ("pq_idx", "rg_idx", "epoch")
 
@@ -41,11 +41,13 @@ class Position:
         Raises:
             PackingError: It is none.
         """
+        if not isinstance(values, Mapping):
+            raise PackingError(f"{shown(values)} is no state of a loader, which is a dictionary")
         found = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
         if not all(map(number, found.values())):
+            told = ", ".join(f"{name} {shown(value)}" for name, value in found.items())
             raise PackingError(
-                f"{dict(values)!r:.200} is no state of a loader: pq_idx and rg_idx are needed, "
-                "and whole numbers"
+                f"{told}: no state of a loader; pq_idx and rg_idx are needed, and whole numbers"
             )
         return cls(**{name: int(value) for name, value in found.items() if value is not None})
 

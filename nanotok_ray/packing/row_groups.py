@@ -151,7 +151,7 @@ def _source_map(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 def _plan(shards: Shards) -> dict[str, Any]:
     try:
         data = shards.read_file(PLAN_NAME, most=MAX_PLAN_BYTES)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, IsADirectoryError) as error:
         raise CorruptOutputError(
             f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
         ) from error

@@ -12,6 +12,7 @@ from nanotok_ray.errors import PackingError
 from nanotok_ray.packing.mixture import Taken
 from nanotok_ray.packing.report import PackingReport
 from nanotok_ray.packing.row_stream import Position
+from nanotok_ray.shape import number, shown
 
 STATE_FORMAT = "nanotok-loader 1"
 
@@ -59,7 +60,7 @@ class StateFrame:
         found = state.get("format") if isinstance(state, Mapping) else None
         if found != STATE_FORMAT:
             raise PackingError(
-                f"the state has format {found!r}, this loader reads {STATE_FORMAT!r}; "
+                f"the state has format {shown(found)}, this loader reads {STATE_FORMAT!r}; "
                 "load it into the kind of loader that gave it"
             )
         if state.get("fingerprint") != self.fingerprint:
@@ -74,7 +75,7 @@ class StateFrame:
         other = [name for name in names if settings.get(name) != self.settings.get(name)]
         if other:
             told = "; ".join(
-                f"{name} was {settings.get(name)!r} and is {self.settings.get(name)!r}"
+                f"{name} was {_setting(settings.get(name))} and is {self.settings.get(name)!r}"
                 for name in other
             )
             raise PackingError(
@@ -83,15 +84,22 @@ class StateFrame:
             )
 
 
+def _setting(value: object) -> str:
+    """Give a setting of a state as an error may show it, whatever was loaded."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name!r}: {shown(own)}' for name, own in value.items())}}}"
+    return shown(value)
+
+
 def _counts(
     state: Mapping[str, Any], key: str, names: Sequence[str], *, only: bool = True
 ) -> dict[str, int]:
     """Give whole numbers by name."""
     found = state.get(key)
-    if not isinstance(found, Mapping) or (only and sorted(found) != sorted(names)):
+    if not isinstance(found, Mapping) or (only and set(found) != set(names)):
         raise PackingError(f"{key} of the state is not {', '.join(names)}; it was altered")
     for name in names:
         value = found.get(name)
-        if type(value) is not int or value < 0:
-            raise PackingError(f"{name} of the state is {value!r}, no count; it was altered")
+        if not number(value):
+            raise PackingError(f"{name} of the state is {shown(value)}, no count; it was altered")
     return {name: found[name] for name in names}

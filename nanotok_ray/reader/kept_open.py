@@ -1,10 +1,12 @@
 """Which shards are open: those used last, as many as the system lets a process have files.
 
-Takes shards by place; lets go of those that were not used for longest. Does
-not know what a shard holds.
+Takes shards by place, of any thread; lets go of those that were not used for longest. Does not know
+what a shard holds.
 """
 
+import os
 import resource
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -12,6 +14,12 @@ from nanotok_ray.reader.shard import OpenShard
 
 MOST_FILES = 40_000
 """Files that are mapped at a time, of all shards of one object; Linux maps 65,530 in a process."""
+
+_LOCK = threading.Lock()
+"""Of all objects: a fork takes it too, so that no child is born with it held by another thread."""
+os.register_at_fork(
+    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -24,17 +32,21 @@ class KeptOpen:
 
     def get(self, place: int) -> OpenShard | None:
         """Give a shard that is open."""
-        found = self._shards.get(place)
-        if found is not None:
-            self._shards.move_to_end(place)
+        with _LOCK:
+            found = self._shards.get(place)
+            if found is not None:
+                self._shards.move_to_end(place)
         return found
 
     def add(self, place: int, shard: OpenShard) -> None:
         """Keep a shard that was opened, and let go of others until there is room for it."""
-        self._shards[place] = shard
-        self._files += shard.num_files
-        while self._files > self.most_files and len(self._shards) > 1:
-            self._files -= self._shards.popitem(last=False)[1].num_files
+        with _LOCK:
+            if place in self._shards:  # another thread was faster
+                return
+            self._shards[place] = shard
+            self._files += shard.num_files
+            while self._files > self.most_files and len(self._shards) > 1:
+                self._files -= self._shards.popitem(last=False)[1].num_files
 
     def __len__(self) -> int:
         return len(self._shards)

@@ -43,7 +43,8 @@ def open_shards(
 ) -> Shards:
     """Open the documents of a finished output folder.
 
-    What is opened can be pickled, for processes that read the same, and survives a fork.
+    What is opened can be pickled, for processes that read the same, survives a fork, and may be
+    read by several threads at a time.
 
     Args:
         folder: a local folder, as written by the job, or a URL.
