@@ -2,8 +2,6 @@
 
 import copy
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -200,79 +198,3 @@ def test_the_image_installs_locked_packages_and_our_wheel_alone():
     assert "USER ray" in DOCKERFILE.splitlines()
     copied = re.findall(r"^COPY (\S+) ", DOCKERFILE, re.MULTILINE)
     assert copied == ["requirements/cluster.txt", "dist/nanotok_ray-*.whl"]
-
-
-FAKE_KUBECTL = """#!{python}
-import pathlib, sys
-here = pathlib.Path({folder!r})
-with (here / "said").open("a") as said:
-    said.write(" ".join(sys.argv[1:3]) + "\\n")
-if sys.argv[1] == "get":
-    number = (here / "said").read_text().count("get rayjob") - 1
-    state = [*(here / "states").read_text().split(","), "Failed/asked too often"][number]
-    print(state, end="")
-    sys.exit(state == "no answer")
-"""
-
-MADE = ["create --filename"]
-DELETED = ["delete rayjob"]
-
-
-@pytest.mark.parametrize(
-    ("states", "code", "done"),
-    [
-        (["", "/", "Running/RUNNING", "Complete/SUCCEEDED"], 0, MADE),
-        (["no answer"], 1, []),
-        (["", "Failed/FAILED"], 1, MADE),
-        (["", "Failed/"], 1, MADE),
-        (["", "Complete/STOPPED"], 1, MADE),
-        (["", "ValidationFailed/"], 1, MADE),
-        (["", "Running/RUNNING", ""], 1, MADE),
-        (["", "no answer", "Retrying/FAILED", "Complete/SUCCEEDED"], 0, MADE),
-        (["Complete/SUCCEEDED", "/", "Complete/SUCCEEDED"], 0, DELETED + MADE),
-        (["Failed/FAILED", "/", "Complete/SUCCEEDED"], 0, DELETED + MADE),
-        (["Running/RUNNING", "Running/RUNNING", "Complete/SUCCEEDED"], 0, []),
-        (["Initializing/", "Failed/"], 1, []),
-    ],
-    ids=lambda own: "-".join(own) if isinstance(own, list) else str(own),
-)
-def test_the_pod_of_the_cron_job_makes_one_run_and_tells_how_it_ended(tmp_path, states, code, done):
-    [container] = documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"][
-        "containers"
-    ]
-    kubectl = tmp_path / "kubectl"
-    kubectl.write_text(FAKE_KUBECTL.format(python=sys.executable, folder=str(tmp_path)))
-    kubectl.chmod(0o755)
-    (tmp_path / "states").write_text(",".join(states))
-    ended = subprocess.run(
-        [*container["command"], *container["args"]],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PAUSE": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=50,
-    )
-    assert ended.returncode == code, ended
-    said = (tmp_path / "said").read_text().splitlines()
-    assert [own for own in said if own != "get rayjob"] == done
-    assert said.count("get rayjob") == len(states)
-
-
-def test_the_cron_job_may_do_what_its_script_does_and_no_more():
-    account, role, binding, cron = documents("cronjob")
-    [rule] = role["rules"]
-    assert (rule["apiGroups"], rule["resources"]) == (["ray.io"], ["rayjobs"])
-    assert (
-        {"get", "create", "delete"}
-        <= set(rule["verbs"])
-        <= {"get", "list", "watch", "create", "delete"}
-    )
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["metadata"]["name"]}]
-    pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    assert pod["serviceAccountName"] == account["metadata"]["name"]
-    assert cron["spec"]["concurrencyPolicy"] == "Forbid"
-    [mount] = pod["containers"][0]["volumeMounts"]
-    assert f"{mount['mountPath']}/rayjob.yaml" in pod["containers"][0]["args"][0]
-    [document] = documents("rayjob")
-    assert f"rayjob {document['metadata']['name']} " in pod["containers"][0]["args"][0]
