@@ -96,6 +96,7 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 	$(BIN)/pip install --quiet uv==0.13.8
 	$(LOCKER) --extra dev $(LOCK_FLAGS) --output-file $(LOCK)
 	$(LOCKER) --constraint $(LOCK) --output-file requirements/runtime.txt
+	$(LOCKER) --extra cluster --constraint $(LOCK) --output-file requirements/cluster.txt
 
 check: lint types layers test  ## Everything that CI does
 

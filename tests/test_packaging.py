@@ -73,7 +73,15 @@ def test_a_node_installs_what_was_tested_and_no_development_tools(project):
     assert not {"pytest", "mypy", "ruff"} & runtime.keys()
 
 
-@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt"])
+def test_the_image_has_what_a_node_has_the_stores_and_what_starts_machines(project):
+    cluster = pins("cluster.txt")
+    assert cluster.items() >= pins("runtime.txt").items()
+    extras = project["optional-dependencies"]
+    assert names(extras["cluster"] + extras["gcs"] + extras["s3"]) <= cluster.keys()
+    assert not {"pytest", "mypy", "ruff"} & cluster.keys()
+
+
+@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])
 def test_every_pin_has_a_hash(name):
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", text)

@@ -22,6 +22,7 @@ TooLong = Literal["crop", "drop"]
 MAX_LENGTH = 2**31 - 2
 """Of a row: with one more token it is what int32 can count."""
 MAX_GROUP_DOCUMENTS = 1 << 24
+MAX_SEED = 2**64 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +55,7 @@ class RowSettings:
         _check_choice("too_long", self.too_long, get_args(TooLong))
         limits = {
             "length": (1, MAX_LENGTH),
-            "seed": (0, None),
+            "seed": (0, MAX_SEED),
             "block_documents": (1, None),
             "group_documents": (1, MAX_GROUP_DOCUMENTS),
         }

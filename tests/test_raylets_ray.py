@@ -1,0 +1,18 @@
+"""The node of this machine, as Ray names it: a new Ray may start its raylet otherwise."""
+
+import pytest
+
+from nanotok_ray.cluster.raylets import Raylet, local_raylets
+from nanotok_ray.cluster.session import ray_session
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
+
+
+def test_a_running_node_is_found_without_asking_ray():
+    with ray_session(workers=1):
+        import ray  # noqa: PLC0415 - the session sets its environment before
+
+        context = ray.get_runtime_context()
+        wanted = Raylet(node_id=context.get_node_id(), address=context.gcs_address)
+        assert wanted in local_raylets()
+    assert wanted not in local_raylets()
