@@ -587,6 +587,7 @@ def fill_rows(
     targets: NDArray[np.int32] | NDArray[np.int64],
     *,
     pad: int,
+    num_ids: int = 4294967296,
 ) -> None:
     """Write inputs and targets of rows that are made of segments.
 
@@ -603,8 +604,10 @@ def fill_rows(
         inputs: (r, T), is written; C-contiguous.
         targets: (r, T), is written; of the same type.
         pad: the input where a row has no token.
+        num_ids: how many ids there are: each is below it.
 
     Raises:
         PackingError: The arrays do not fit together, a row is too long, a segment lies outside its
-            array (names it), or an id or `pad` does not fit int32; nothing is written then.
+            array (names it), an id is none of `num_ids`, or an id or `pad` does not fit int32;
+            nothing is written then.
     """

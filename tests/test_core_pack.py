@@ -224,6 +224,18 @@ def test_ids_of_32_bits_are_kept_in_int64_and_refused_in_int32():
     assert narrow.tolist() == [[0, 0]]
 
 
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_ids_that_there_are_not_are_refused(dtype):
+    ids = [np.array([1, 700, 699], dtype), np.array([5], dtype)]
+    inputs, targets = np.zeros((1, 3), np.int64), np.zeros((1, 3), np.int64)
+    columns = int64([1, 0]), int64([0, 0]), int64([1, 3]), int64([0, 2])
+    with pytest.raises(PackingError, match=r"^segment 1 has the id 700: there are ids below 700$"):
+        _core.fill_rows(ids, None, *columns, inputs, targets, pad=0, num_ids=700)
+    assert not inputs.any()
+    _core.fill_rows(ids, None, *columns, inputs, targets, pad=0, num_ids=701)
+    assert (inputs.tolist(), targets.tolist()) == ([[5, 1, 700]], [[1, 700, 699]])
+
+
 def test_views_of_one_array_can_be_filled():
     batch = np.zeros((2, 3, 4), np.int32)
     ids = np.arange(9, dtype=np.uint16)

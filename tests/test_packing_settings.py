@@ -5,8 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from nanotok_ray.errors import PackingError
+from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.packing import Loader, NanochatLoader, Segments
+from nanotok_ray.reader import open_shards
+from tests.made_output import MadeSource, made_output
 from tests.plain_loader import made_shards
 
 
@@ -80,6 +82,17 @@ def test_arrays_that_cannot_take_a_batch_are_refused_and_no_row_is_lost(
     with pytest.raises(PackingError, match=f"into: {message}"):
         loader.next_batch(into=(inputs, targets))
     assert np.array_equal(loader.next_batch().inputs, expected.inputs)
+
+
+@pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
+def test_an_id_that_the_tokenizer_does_not_have_is_refused_and_named(tmp_path, packing):
+    out = made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2, 3]], [[4, 5], [6, 7, 8]]]))
+    path = next(tmp_path.glob("web/train/part-00001-*.bin"))
+    path.write_bytes(path.read_bytes()[:-2] + b"\xff\xff")  # of the right size
+    loader = Loader(open_shards(out.url), batch_size=4, length=8, packing=packing, epochs=1)
+    told = r"^document 1 of web/train/part-00001-\S+ has the id 65535, .* below 60002: .*changed"
+    with pytest.raises(CorruptOutputError, match=told):
+        loader.next_batch()
 
 
 def test_segments_are_cut_and_joined():

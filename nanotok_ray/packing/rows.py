@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.errors import PackingError
+from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.packing.batch import Cells, Segments
 from nanotok_ray.reader import Shards
 
@@ -49,19 +49,39 @@ def fill(
         targets: as `inputs`; -1 where a row has no next token.
         pad: the id for inputs that no token stands in.
         masked: targets whose mask is 0 are -1; documents without masks are trained on whole.
+
+    Raises:
+        CorruptOutputError: an id is none of the tokenizer's; a model has no row for it.
     """
     found = shards.pieces(segments.documents, segments.starts, segments.lengths, masks=masked)
-    _core.fill_rows(
-        found.ids,
-        found.masks,
-        found.which,
-        found.offsets,
-        segments.lengths,
-        segments.rows,
-        inputs,
-        targets,
-        pad=pad,
-    )
+    try:
+        _core.fill_rows(
+            found.ids,
+            found.masks,
+            found.which,
+            found.offsets,
+            segments.lengths,
+            segments.rows,
+            inputs,
+            targets,
+            pad=pad,
+            num_ids=shards.num_ids,
+        )
+    except PackingError:
+        _refuse_unknown(shards, segments)
+        raise
+
+
+def _refuse_unknown(shards: Shards, segments: Segments) -> None:
+    """Name the first document that has an id which the tokenizer does not have, if one has."""
+    for document in segments.documents.tolist():
+        highest = int(shards[document].max(initial=0))
+        if highest >= shards.num_ids:
+            name, number = shards.shard_of(document)
+            raise CorruptOutputError(
+                f"document {number} of {name} has the id {highest}, the tokenizer has ids below "
+                f"{shards.num_ids}: the shard was changed, `nanotok verify` names all that is wrong"
+            ) from None
 
 
 def arrays_for(rows: int, length: int, dtype: npt.DTypeLike) -> Arrays:

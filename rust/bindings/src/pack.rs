@@ -144,7 +144,7 @@ enum RowArray<'py> {
 
 /// Fill inputs and targets with the ids of the segments of each row.
 #[pyfunction]
-#[pyo3(signature = (ids, masks, which, offsets, lengths, rows, inputs, targets, *, pad))]
+#[pyo3(signature = (ids, masks, which, offsets, lengths, rows, inputs, targets, *, pad, num_ids = 1 << 32))]
 #[expect(clippy::too_many_arguments, reason = "columns cross as arrays")]
 pub(crate) fn fill_rows<'py>(
     py: Python<'py>,
@@ -157,6 +157,7 @@ pub(crate) fn fill_rows<'py>(
     inputs: Bound<'py, PyAny>,
     targets: Bound<'py, PyAny>,
     pad: i64,
+    num_ids: u64,
 ) -> PyResult<()> {
     let sources = sources(&ids, masks.as_deref())?;
     let stretches = Stretches {
@@ -169,10 +170,10 @@ pub(crate) fn fill_rows<'py>(
         (RowArray::Narrow(inputs), RowArray::Narrow(targets)) => {
             let small = i32::try_from(pad);
             let pad = small.map_err(|_| bad_rows(format!("pad is {pad}: rows are int32")))?;
-            fill(py, &sources, &stretches, (&inputs, &targets), pad)
+            fill(py, &sources, &stretches, (&inputs, &targets), (pad, num_ids))
         }
         (RowArray::Wide(inputs), RowArray::Wide(targets)) => {
-            fill(py, &sources, &stretches, (&inputs, &targets), pad)
+            fill(py, &sources, &stretches, (&inputs, &targets), (pad, num_ids))
         }
         _ => Err(bad_rows("inputs and targets must be of one type, int32 or int64".to_owned())),
     }
@@ -216,7 +217,7 @@ fn fill<T: Element + Target>(
     sources: &[Source<'_>],
     stretches: &Stretches<'_>,
     (inputs, targets): (&Bound<'_, PyArray2<T>>, &Bound<'_, PyArray2<T>>),
-    pad: T,
+    (pad, num_ids): (T, u64),
 ) -> PyResult<()> {
     if inputs.shape() != targets.shape() {
         let (one, other) = (inputs.shape(), targets.shape());
@@ -229,6 +230,7 @@ fn fill<T: Element + Target>(
         targets: in_order(&mut targets, "targets")?,
         length,
         pad,
+        num_ids,
     };
     py.detach(|| nanotok_pack::fill_rows(sources, stretches, &mut batch))
         .map_err(|error| packing(&error))

@@ -104,7 +104,8 @@ fn check_fill(program: &mut Program, length: usize) {
     let stretches = Stretches { which: &which, offsets: &offsets, lengths: &lengths, rows: &rows };
     let mut inputs = vec![-9_i32; length * (rows.len() - 1)];
     let mut targets = inputs.clone();
-    let mut batch = Batch { inputs: &mut inputs, targets: &mut targets, length, pad: -5 };
+    let num_ids = 1 << 32;
+    let mut batch = Batch { inputs: &mut inputs, targets: &mut targets, length, pad: -5, num_ids };
     if fill_rows(&sources, &stretches, &mut batch).is_err() {
         assert!(inputs.iter().chain(&targets).all(|&value| value == -9));
         return;

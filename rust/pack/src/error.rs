@@ -101,6 +101,15 @@ pub enum Error {
         /// The id.
         id: u32,
     },
+    /// An id is none of those that there are.
+    NoId {
+        /// Number of the segment it is in.
+        segment: usize,
+        /// The id.
+        id: u32,
+        /// Each id is below it.
+        num_ids: u64,
+    },
     /// The mask of an array has not as many entries as the array.
     Mask {
         /// Number of the array.
@@ -162,6 +171,9 @@ impl Error {
                 "segment {segment} has the id {id}: rows of int32 hold up to {}, use int64",
                 i32::MAX
             ),
+            Self::NoId { segment, id, num_ids } => {
+                write!(f, "segment {segment} has the id {id}: there are ids below {num_ids}")
+            }
             Self::Mask { array, entries, elements } => {
                 write!(
                     f,

@@ -46,6 +46,8 @@ pub struct Batch<'a, T> {
     pub length: usize,
     /// The input where a row has no token.
     pub pad: T,
+    /// The ids that there are: each is below it.
+    pub num_ids: u64,
 }
 
 /// Fills rows. A row's tokens are those of its segments, up to one more than it has inputs; the target
@@ -54,7 +56,7 @@ pub struct Batch<'a, T> {
 /// # Errors
 ///
 /// The columns do not fit together, a segment lies outside its array, a row is too long, or an id too
-/// large for `T`. Nothing is written then.
+/// large for `T` or none that there is. Nothing is written then.
 pub fn fill_rows<T: Target>(
     sources: &[Source<'_>],
     stretches: &Stretches<'_>,
@@ -121,8 +123,16 @@ fn check_row<T: Target>(
         if let Some(id) = source.ids.above(T::MOST) {
             return Err(Error::IdTooLarge { segment, id });
         }
+        if let Some(id) = source.ids.above(largest(batch.num_ids)) {
+            return Err(Error::NoId { segment, id, num_ids: batch.num_ids });
+        }
     }
     Ok(())
+}
+
+/// The largest of so many ids.
+fn largest(num_ids: u64) -> u32 {
+    u32::try_from(num_ids.saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
 impl Stretches<'_> {
@@ -178,12 +188,14 @@ impl Ids<'_> {
         }
     }
 
-    /// An id that is larger than `most`, which is 2^16 at least.
+    /// The largest id, if it is larger than `most`.
     fn above(&self, most: u32) -> Option<u32> {
-        match self {
-            Self::Wide(ids) if most < u32::MAX => ids.iter().copied().max().filter(|&id| id > most),
-            _ => None,
-        }
+        let largest = match self {
+            Self::Narrow(ids) if most < u16::MAX.into() => ids.iter().copied().max()?.into(),
+            Self::Wide(ids) if most < u32::MAX => ids.iter().copied().max()?,
+            _ => return None,
+        };
+        (largest > most).then_some(largest)
     }
 }
 
@@ -299,7 +311,7 @@ mod tests {
             rows.push(i64::try_from(which.len()).unwrap());
             let mut inputs = vec![-7_i32; length * (rows.len() - 1)];
             let mut targets = inputs.clone();
-            let mut batch = Batch { inputs: &mut inputs, targets: &mut targets, length, pad };
+            let mut batch = Batch { inputs: &mut inputs, targets: &mut targets, length, pad, num_ids: 1 << 32 };
             let stretches =
                 Stretches { which: &which, offsets: &offsets, lengths: &lengths, rows: &rows };
             fill_rows(&sources, &stretches, &mut batch).unwrap();
@@ -314,6 +326,7 @@ mod tests {
     fn refused<T: Target + PartialEq + std::fmt::Debug>(
         columns: [&[i64]; 4],
         length: usize,
+        num_ids: u64,
     ) -> String {
         let sources = [
             Source { ids: Ids::Narrow(&[1, 2, 3]), mask: None },
@@ -323,7 +336,7 @@ mod tests {
         let mut inputs = [T::from(9); 4];
         let mut targets = inputs;
         let mut batch =
-            Batch { inputs: &mut inputs, targets: &mut targets, length, pad: T::IGNORED };
+            Batch { inputs: &mut inputs, targets: &mut targets, length, pad: T::IGNORED, num_ids };
         let stretches = Stretches { which, offsets, lengths, rows };
         let error = fill_rows(&sources, &stretches, &mut batch).unwrap_err();
         assert_eq!((inputs, targets), ([T::from(9); 4], [T::from(9); 4]));
@@ -371,11 +384,15 @@ mod tests {
                 "length is 0: it must be from 1 to 9223372036854775807",
             ),
         ] {
-            assert_eq!(refused::<i64>(columns, length), message);
+            assert_eq!(refused::<i64>(columns, length, 1 << 32), message);
         }
         let columns = [&[1_i64][..], &[0], &[2], &[0, 0, 1]];
         let message =
             "segment 0 has the id 4294967295: rows of int32 hold up to 2147483647, use int64";
-        assert_eq!(refused::<i32>(columns, 2), message);
+        assert_eq!(refused::<i32>(columns, 2, 1 << 32), message);
+        let message = "segment 0 has the id 4294967295: there are ids below 9";
+        assert_eq!(refused::<i64>(columns, 2, 9), message);
+        let columns = [&[0_i64][..], &[0], &[3], &[0, 0, 1]];
+        assert_eq!(refused::<i32>(columns, 2, 3), "segment 0 has the id 3: there are ids below 3");
     }
 }
