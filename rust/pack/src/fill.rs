@@ -191,8 +191,10 @@ impl Ids<'_> {
     /// The largest id, if it is larger than `most`.
     fn above(&self, most: u32) -> Option<u32> {
         let largest = match self {
-            Self::Narrow(ids) if most < u16::MAX.into() => ids.iter().copied().max()?.into(),
-            Self::Wide(ids) if most < u32::MAX => ids.iter().copied().max()?,
+            Self::Narrow(ids) if most < u16::MAX.into() => {
+                ids.iter().fold(0, |all, &id| all.max(id)).into()
+            }
+            Self::Wide(ids) if most < u32::MAX => ids.iter().fold(0, |all, &id| all.max(id)),
             _ => return None,
         };
         (largest > most).then_some(largest)
