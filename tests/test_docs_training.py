@@ -22,12 +22,20 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | r
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    rows = [[40, 40], [40, 40], [30]]
+    tokenizer = Tokenizer.train_from_iterator(["a tokenizer of these shards"], 270)
+    bos = tokenizer.get_bos_token_id()
+
+    def of_tokenizer(rows):
+        return [one and [bos, *(number % 256 for number in one[1:])] for one in rows]
+
     sources = {
-        name: files_of(rows, seed=seed, most=90) for seed, name in enumerate(("web", "code"))
+        name: [
+            [of_tokenizer(rows) for rows in file]
+            for file in files_of([[40, 40], [40, 40], [30]], seed=seed, most=90)
+        ]
+        for seed, name in enumerate(("web", "code"))
     }
     out = planned_output(tmp_path_factory.mktemp("training") / "out", sources)
-    tokenizer = Tokenizer.train_from_iterator(["a tokenizer of these shards"], 270)
     tokenizer.save(f"{out}/tokenizer")
     made_by = {
         "tokenizer_sha256": tokenizer.sha256,

@@ -220,7 +220,8 @@ def test_blocks_are_removed_when_there_are_more_than_allowed(made, tmp_path, mon
         assert [ids.tolist() for ids in shards] == [*NUMBERS, *NUMBERS[:3], *NUMBERS[::-1]]
     settled(shards)
     assert len(sizes) > 20
-    assert max(sizes) - own <= limit
+    assert max(sizes) - own <= limit + BLOCK  # one that the other thread writes meanwhile
+    assert size_of(tmp_path / "cache") - own <= limit
     assert (tmp_path / "cache/of-others").exists()
 
 
