@@ -587,7 +587,7 @@ def fill_rows(
     targets: NDArray[np.int32] | NDArray[np.int64],
     *,
     pad: int,
-    num_ids: int = 4294967296,
+    num_ids: int = ...,
 ) -> None:
     """Write inputs and targets of rows that are made of segments.
 
@@ -604,7 +604,7 @@ def fill_rows(
         inputs: (r, T), is written; C-contiguous.
         targets: (r, T), is written; of the same type.
         pad: the input where a row has no token.
-        num_ids: how many ids there are: each is below it.
+        num_ids: how many ids there are: each is below it; without, those of 32 bits.
 
     Raises:
         PackingError: The arrays do not fit together, a row is too long, a segment lies outside its
