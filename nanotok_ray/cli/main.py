@@ -24,6 +24,19 @@ from nanotok_ray.termination import Terminated, terminable
 FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
 
+_GROUPS = (
+    plan,
+    learn,
+    counts,
+    export,
+    pack,
+    gc,
+    tokenizer,
+    verify,
+    look,
+)
+"""Modules of the commands beside those that run the job, in the order of `nanotok --help`."""
+
 _WITH_JSON = sum(
     (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, tokenizer)), ()
 )
@@ -97,13 +110,6 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     jobs.add_commands(commands, default_recipe=default_recipe)
-    plan.add_commands(commands)
-    learn.add_commands(commands)
-    counts.add_commands(commands)
-    export.add_commands(commands)
-    pack.add_commands(commands)
-    gc.add_commands(commands)
-    tokenizer.add_commands(commands)
-    verify.add_commands(commands)
-    look.add_commands(commands)
+    for group in _GROUPS:
+        group.add_commands(commands)
     return whole

@@ -136,6 +136,8 @@ class Attempts:
             task=self._tasks[number],
             result=outcome.result,
             seconds=outcome.seconds,
+            began=outcome.began,
+            worker=outcome.worker,
             error=error,
             attempts=account.attempts,
         )

@@ -4,9 +4,12 @@ A slice that raises does not stop the others. Does not know what the slices do, 
 attempts they had.
 """
 
+import os
+import socket
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
@@ -28,10 +31,16 @@ def run_call(steps: Sequence[Step], probes: Sequence[Probe]) -> list[Outcome]:
     """
     for probe in probes:
         see(probe)
-    return [_run(work, argument) for work, argument in steps]
+    worker = f"{socket.gethostname()}/{os.getpid()}"
+    return [_run(work, argument, worker) for work, argument in steps]
 
 
-def _run(work: Callable[[Any], Any], argument: object) -> Outcome:
+def _run(work: Callable[[Any], Any], argument: object, worker: str) -> Outcome:
+    began = time.time()
+    return replace(_outcome(work, argument), began=began, worker=worker)
+
+
+def _outcome(work: Callable[[Any], Any], argument: object) -> Outcome:
     start = time.perf_counter()
     try:
         result = work(argument)

@@ -38,6 +38,8 @@ ROOM_SECONDS = 10.0
 """How long what the cluster has is taken for known."""
 
 GET_SECONDS = 60.0
+OnFailure = Callable[[str, int, Failure], None]
+
 SHOWN_NOTES = 5
 SHOWN_CHARS = 400
 
@@ -47,6 +49,7 @@ def run_tasks(
     *,
     patience: Patience | None = None,
     on_note: Callable[[str], None] | None = None,
+    on_failure: OnFailure = lambda *_: None,
 ) -> Iterator[Ended]:
     """Run tasks on Ray and give each as it ends, exactly once.
 
@@ -55,7 +58,9 @@ def run_tasks(
     Args:
         tasks: what is to be done.
         patience: how often and when what failed is tried again.
-        on_note: told of failures that are not for good, the first few.
+        on_note: told of failures that are not for good, the first few, and of what else a person
+            should know.
+        on_failure: told of every such failure: the first slice's name, how many slices, and why.
 
     Raises:
         SharedFolderError: a node does not see a folder of the tasks.
@@ -65,7 +70,7 @@ def run_tasks(
     attempts = Attempts(known, patience=patience)
     with probes_in({place for task in known for place in task.shared}) as probes:
         flight = _Flight(known, attempts, patience, probes=probes)
-        flight.on_note = on_note or flight.on_note
+        flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
         try:
             while not attempts.is_over:
                 flight.fill()
@@ -100,6 +105,7 @@ class _Flight:
         self._room: tuple[float, Room] | None = None
         self._told = 0
         self.on_note: Callable[[str], None] = lambda _: None
+        self.on_failure: OnFailure = lambda *_: None
 
     @property
     def room(self) -> Room:
@@ -232,6 +238,7 @@ class _Flight:
         passing = [each for each in failures if each.cause is not Cause.ERROR]
         if passing:
             first = passing[0]
+            self.on_failure(self._tasks[call.slices[0]].name, len(passing), first)
             slices = "" if len(passing) == 1 else f", {len(passing)} slices"
             text = first.text.partition("\n")[0][:SHOWN_CHARS]
             self._note(f"{self._name(call)}{slices}: {first.cause.value}: {text}")

@@ -49,7 +49,39 @@ class StageEnded:
     num_bytes: int
 
 
-Event = Note | StageStarted | Advanced | StageEnded
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SliceEnded:
+    """One slice (or group of count files, shard, unit) has ended, well or for good."""
+
+    stage: str
+    name: str
+    began: float
+    """When its last attempt began: seconds since 1970 by the clock of its worker; 0: not known."""
+    seconds: float
+    """What that attempt took in its worker."""
+    num_bytes: int
+    """Bytes of text that it stands for; 0 if it failed."""
+    worker: str
+    """Host and process of that attempt."""
+    attempts: int
+    error: str | None = None
+    """Why it failed for good."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptFailed:
+    """An attempt at some slices failed; they may be tried again."""
+
+    stage: str
+    name: str
+    """Of the first slice."""
+    slices: int
+    cause: str
+    """In words, one of a few."""
+    text: str
+
+
+Event = Note | StageStarted | Advanced | SliceEnded | AttemptFailed | StageEnded
 OnEvent = Callable[[Event], None]
 
 

@@ -7,7 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from nanotok_ray.cluster.engine import Ended, Patience, Task, run_tasks
-from nanotok_ray.cluster.events import Advanced, Note, OnEvent, StageEnded, StageStarted
+from nanotok_ray.cluster.events import (
+    Advanced,
+    AttemptFailed,
+    Note,
+    OnEvent,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
+from nanotok_ray.cluster.outcome import Failure
 from nanotok_ray.errors import SliceError
 
 SHOWN_FAILURES = 5
@@ -46,8 +55,9 @@ def fan_out(
     for done, ended in enumerate(_run(stage, tasks, on_event, deadline), start=1):
         if ended.error is not None:
             failures.append(ended)
-        else:
-            num_bytes += on_result(ended)
+        done_bytes = 0 if ended.error is not None else on_result(ended)
+        num_bytes += done_bytes
+        on_event(_slice_ended(stage, ended, done_bytes))
         on_event(
             Advanced(
                 stage=stage, done=done, todo=len(tasks), num_bytes=num_bytes, failed=len(failures)
@@ -66,9 +76,26 @@ def _run(
     def on_note(text: str) -> None:
         on_event(Note(text=f"{stage}: {text}"))
 
+    def on_failure(name: str, slices: int, failure: Failure) -> None:
+        cause, text = failure.cause.value, failure.text
+        on_event(AttemptFailed(stage=stage, name=name, slices=slices, cause=cause, text=text))
+
     if tasks:
         patience = Patience() if deadline is None else Patience(deadline=deadline)
-        yield from run_tasks(tasks, patience=patience, on_note=on_note)
+        yield from run_tasks(tasks, patience=patience, on_note=on_note, on_failure=on_failure)
+
+
+def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
+    return SliceEnded(
+        stage=stage,
+        name=ended.task.name,
+        began=ended.began,
+        seconds=ended.seconds,
+        num_bytes=num_bytes,
+        worker=ended.worker,
+        attempts=ended.attempts,
+        error=ended.error,
+    )
 
 
 def _told(stage: str, failures: Sequence[Ended], total: int) -> str:

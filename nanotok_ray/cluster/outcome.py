@@ -30,8 +30,12 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one attempt at one slice gave, in which time."""
+    """What one attempt at one slice gave, where and when."""
 
     result: Any = None
     seconds: float = 0.0
     failure: Failure | None = None
+    began: float = 0.0
+    """Seconds since 1970, by the clock of its worker; 0 where no worker told."""
+    worker: str = ""
+    """Host and process: `node-7/1234`."""

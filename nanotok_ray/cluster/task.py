@@ -55,6 +55,10 @@ class Ended:
     result: Any = None
     seconds: float = 0.0
     """Time of the attempt that succeeded, in its worker."""
+    began: float = 0.0
+    """When that attempt began, in seconds since 1970 by the clock of its worker; 0: not known."""
+    worker: str = ""
+    """Host and process of that attempt: `node-7/1234`."""
     error: str | None = None
     attempts: int = 1
     """How often it was given to a worker."""
