@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 
-from nanotok_ray.cli.arguments import add_overrides, add_resplit, positive
+from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.recipe import load_recipe
 
@@ -46,6 +46,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
     add_overrides(own)
     add_resplit(own)
+    add_relearn(own)
     own.add_argument(
         "--workers",
         type=positive,
@@ -76,7 +77,11 @@ def _run_plan(arguments: argparse.Namespace) -> int:
 
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
     foreseen = plan_job(
-        recipe, resplit=arguments.resplit, workers=arguments.workers, rate=arguments.rate
+        recipe,
+        resplit=arguments.resplit,
+        relearn=arguments.relearn,
+        workers=arguments.workers,
+        rate=arguments.rate,
     )
     print(foreseen.text(), file=sys.stderr)
     print_json(foreseen.values)
