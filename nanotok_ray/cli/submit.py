@@ -173,6 +173,8 @@ def _shipped(arguments: argparse.Namespace) -> "Shipped":
 
     if arguments.submission_id is not None:
         check_id(arguments.submission_id)
+    if arguments.job == "tokenize" and (arguments.also is not None or arguments.relearn):
+        raise RecipeError("--job tokenize learns nothing: leave out --also and --relearn")
     named = (("--relearn", arguments.relearn), ("--resplit", arguments.resplit))
     return ship(
         arguments.recipe,

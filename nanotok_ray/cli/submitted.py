@@ -40,7 +40,6 @@ class Submitted:
             return self._leave("interrupted", INTERRUPTED)
         except Terminated:
             return self._leave("terminated", TERMINATED)
-        self.lines.flush()
         if followed.given_up is not None or followed.state is None:
             return self._give_up(followed)
         return self._end(followed.state, log.text)
@@ -82,6 +81,8 @@ class Submitted:
             values["error"] = ending.told
             for line in log.last or state.message.splitlines():
                 self.lines.tell(f"  | {line}")
+        else:
+            self.lines.flush()
         self.lines.tell(f"nanotok: {ending.told}")
         self._print(ending.status, state, values)
         return ending.exit_code

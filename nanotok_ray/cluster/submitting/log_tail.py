@@ -6,6 +6,7 @@ the status alone. Knows the client's `tail_job_logs` and nothing else of Ray.
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Self
@@ -18,8 +19,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 SILENCE = 600.0
 """Seconds after which a stream that says nothing counts as broken off."""
 
-LAST_SECONDS = 10.0
-"""How long to wait for the last lines of a job that has ended."""
+LAST_SECONDS = 3.0
+"""How long to wait for the last lines of a job that has ended, before its log is fetched whole."""
+
+CLOSE_SECONDS = 5.0
+"""How long to wait for the thread to end."""
 
 Stream = Callable[[], AsyncIterator[str]]
 """Gives the text of the log from its first character on, until the job ends."""
@@ -52,7 +56,7 @@ class LogTail:
         if self._task is not None and self._thread.is_alive():
             with suppress(RuntimeError):  # it ended just now, and closed its loop
                 self._loop.call_soon_threadsafe(self._task.cancel)
-            self._thread.join(timeout=LAST_SECONDS)
+            self._thread.join(timeout=CLOSE_SECONDS)
 
     def take(self) -> list[str]:
         """Give the lines that came since the last call."""
@@ -61,8 +65,12 @@ class LogTail:
     def finish(self) -> None:
         """Wait a moment for the last lines of a job that has ended, else fetch them."""
         self._has_ended.set()
-        self._thread.join(timeout=LAST_SECONDS)
-        if self._thread.is_alive() or self.text.summary is None:
+        deadline = time.monotonic() + LAST_SECONDS
+        while self.text.summary is None and self._thread.is_alive():
+            if time.monotonic() >= deadline:
+                break
+            self._thread.join(timeout=0.05)
+        if self.text.summary is None:
             with suppress(Exception):
                 whole = self._whole()
                 self._close()

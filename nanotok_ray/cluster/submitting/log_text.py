@@ -56,6 +56,7 @@ class LogText:
             self._unended.append(rest)
 
     def _add_line(self, line: str) -> None:
+        line = line.expandtabs()
         self._waiting.append(line)
         self._last.append(line)
         self._summary = _summary(line) or self._summary

@@ -4,6 +4,7 @@ Takes the address of a dashboard; gives `model.Jobs`. Does not know when to try 
 where it is needed: it imports Ray.
 """
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,13 @@ ANSWER_SECONDS = 60.0
 
 _DIGEST = "nanotok_submission"
 _ADDRESS = "RAY_API_SERVER_ADDRESS"
+_TALKATIVE = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+"""Loggers of Ray's client, whose lines would stand in the middle of a job's."""
+
 _NOT_FOUND = "status code 404"
 
 
@@ -98,6 +106,8 @@ class RayJobs:
             OSError: and many other kinds of errors, as Ray and `requests` have them.
         """
         if self._client is None:
+            for name in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.WARNING)
             with _environment(self.address):
                 self._client = _Client(self.address)
         return self._client
@@ -116,7 +126,7 @@ class RayJobs:
             raise UnreachableError(told) from error
 
 
-class _Client(JobSubmissionClient):  # type: ignore[misc] - Ray has no types here
+class _Client(JobSubmissionClient):  # type: ignore[misc]  # untyped
     """Ray's client with a limit of time for each answer."""
 
     def _do_request(self, method: str, endpoint: str, **options: object) -> object:
@@ -158,5 +168,5 @@ def _access_told(address: str, error: AuthenticationError) -> str:
 
 def _last(error: Exception) -> str:
     """Give the last line of a message: Ray's have a whole traceback in them."""
-    lines = [line for line in str(error).strip().split("\n") if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    return lines[-1].rstrip(".") if lines else type(error).__name__

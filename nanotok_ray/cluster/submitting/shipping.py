@@ -68,7 +68,8 @@ def ship(
         RecipeError: the recipe is wrong, or names a relative path or a variable that the job
             does not get.
     """
-    data, tables = _read(path, overrides)
+    own = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
+    data, tables = _read(path, [*overrides, *own])
     recipe = _checked(path, tables, variables)
     _check_paths(path, tables, variables)
     name = f"{_slug(path)}.toml"
