@@ -206,8 +206,7 @@ def test_a_dry_run_contacts_nothing_and_says_all(recipe, capsys):
     assert tomllib.loads(recipe.read_text()) == tomllib.loads(RECIPE)
 
 
-def test_nobody_at_the_address_is_code_5_and_a_line_of_json(recipe, capsys, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+def test_nobody_at_the_address_is_code_5_and_a_line_of_json(recipe, capsys):
     options = ("--address", "http://127.0.0.1:9", "--patience", "0")
     assert main(["submit", str(recipe), *options]) == 5
     out, err = capsys.readouterr()

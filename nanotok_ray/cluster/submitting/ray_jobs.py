@@ -29,6 +29,9 @@ _TALKATIVE = (
 )
 """Loggers of Ray's client, whose lines would stand in the middle of a job's."""
 
+_TROUBLE = (OSError, RuntimeError, ValueError, TypeError, LookupError)
+"""What Ray's client makes of a lost connection, an error of the server, any other answer."""
+
 _NOT_FOUND = "status code 404"
 
 
@@ -121,7 +124,7 @@ class RayJobs:
             raise
         except AuthenticationError as error:
             raise RefusedError(_access_told(self.address, error)) from error
-        except (OSError, RuntimeError, ValueError) as error:  # requests' errors are OSErrors
+        except _TROUBLE as error:
             told = f"no answer from the job server at {self.address}: {_last(error)}"
             raise UnreachableError(told) from error
 

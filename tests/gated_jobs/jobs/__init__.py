@@ -1,0 +1,1 @@
+"""Jobs that stand still, in place of those of the project: for PYTHONPATH of a submitted job."""
