@@ -1,4 +1,4 @@
-"""Ray's own client and the whole command with a job server that misbehaves, without Ray's cluster."""
+"""Ray's own client and the whole command with a job server that misbehaves; no cluster."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server):
     jobs = RayJobs(server.address)
     jobs.state("web")
     server.script = [None, None, 400]  # the package is looked for and sent before
-    with pytest.raises(RefusedError, match="refuses the job: .* trouble"):
+    with pytest.raises(RefusedError, match=r"refuses the job: .* trouble"):
         jobs.submit("web", SUBMISSION)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from nanotok_ray.reader import open_shards
 from tests.gated_driver import num_done
+from tests.gated_prepare import write_jobs
 from tests.ray_head import BIN, started_head, write_demo
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -101,7 +102,7 @@ def test_a_job_that_failed_has_its_own_code_and_an_id_runs_once(head, demo):
 
 
 def test_ctrl_c_leaves_the_job_and_a_stopped_job_is_no_success(head, demo):
-    gated = f"PYTHONPATH={ROOT / 'tests/gated_jobs'}:{ROOT}"
+    gated = f"PYTHONPATH={write_jobs(demo / 'gated')}"
     arguments = ("--env", gated, "--set", "limits.slice_bytes=64KiB")
     process = following(head, demo, *arguments)
     while not num_done(demo / "out", demo / "out/work"):
