@@ -74,7 +74,7 @@ def job_server():
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             fault = server.script.pop(0) if server.script else None
             if fault == "hang":
-                server.is_done.wait(20)
+                server.is_done.wait()
             if fault in {"close", "hang"}:
                 return None
             status, answer = server.answer(self.command, self.path, body)

@@ -158,7 +158,7 @@ def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):
     code, told, err = submit("--no-wait")
     assert (code, told["status"]) == (0, "submitted")
     assert "trying again" in err
-    assert f"already submitted; following {told['submission_id']}" in err
+    assert f"submitted {told['submission_id']} to" in err
     assert [each["submission_id"] for each in server.submitted] == [told["submission_id"]]
 
 

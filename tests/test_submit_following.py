@@ -144,6 +144,8 @@ class FakeServer:
     faults: list
     jobs: dict = field(default_factory=dict)
     started: list = field(default_factory=list)
+    begins_as: str = "PENDING"
+    """What a job is as soon as it was started: it may have failed before anybody asks."""
 
     def _fault(self):
         return self.faults.pop(0) if self.faults else None
@@ -170,7 +172,7 @@ class FakeServer:
     def _start(self, submission_id):
         if submission_id in self.jobs:
             return False
-        self.jobs[submission_id] = JobState(status="PENDING", digest=SUBMISSION.digest)
+        self.jobs[submission_id] = JobState(status=self.begins_as)
         self.started.append(submission_id)
         return True
 
@@ -193,11 +195,18 @@ IDS = st.sampled_from(["web", "web-2", "web-3", "web-9", "web-x", "other", "web-
 FAULTS = st.lists(st.sampled_from(["before", "after", None]), max_size=12)
 
 
-@given(FAULTS, st.dictionaries(IDS, STATES), st.sampled_from([None, "web-9", "today"]))
-@example(["after", "after", None], {}, None)
-@example([None, "after", None], {}, None)
-def test_one_command_starts_one_job_at_most_and_follows_one_that_runs(faults, jobs, chosen_id):
-    server = FakeServer(faults, dict(jobs))
+@given(
+    FAULTS,
+    st.dictionaries(IDS, STATES),
+    st.sampled_from([None, "web-9", "today"]),
+    st.sampled_from(["PENDING", "FAILED"]),
+)
+@example(["after", "after", None], {}, None, "PENDING")
+@example([None, "after", None], {}, None, "FAILED")
+def test_one_command_starts_one_job_at_most_and_follows_one_that_runs(
+    faults, jobs, chosen_id, begins_as
+):
+    server = FakeServer(list(faults), dict(jobs), begins_as=begins_as)
     started, told = start(server, chosen_id=chosen_id)
     own = started.submission_id
     own_ids = {"web", "web-2", "web-3", "web-9"}

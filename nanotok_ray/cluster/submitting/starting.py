@@ -86,6 +86,8 @@ class Starter:
 
     def _start(self) -> Started:
         submission_id, state = self._next()
+        if state is not None and self._asked_for is not None:  # its answer got lost
+            return Started(submission_id=submission_id, was_there=None)
         if state is not None:
             return Started(submission_id=submission_id, was_there=state)
         self._asked_for = submission_id
