@@ -75,6 +75,7 @@ def test_whatever_goes_wrong_with_an_answer_is_one_kind_of_error(server, fault, 
             RayJobs(server.address).states()
         assert not isinstance(raised.value, RefusedError)
         assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 400
 
 
 def test_a_wrong_token_and_a_bad_request_are_refused(server):

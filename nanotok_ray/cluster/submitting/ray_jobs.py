@@ -6,6 +6,7 @@ where it is needed: it imports Ray.
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ _TALKATIVE = (
 _TROUBLE = (OSError, RuntimeError, ValueError, TypeError, LookupError)
 """What Ray's client makes of a lost connection, an error of the server, any other answer."""
 
+_ERRNO = re.compile(r"\[Errno \d+\] ([\w ]+)")
+_MOST_TOLD = 300  # characters of an error of others
 _NOT_FOUND = "status code 404"
 
 
@@ -170,6 +173,15 @@ def _access_told(address: str, error: AuthenticationError) -> str:
 
 
 def _last(error: Exception) -> str:
-    """Give the last line of a message: Ray's have a whole traceback in them."""
+    r"""Give the last line of a message, or the words of the system in it.
+
+    >>> _last(RuntimeError("Traceback (most recent call last):\n  ...\nValueError: no."))
+    'ValueError: no'
+    >>> _last(OSError("HTTPConnectionPool(...): Failed('[Errno 111] Connection refused')"))
+    'Connection refused'
+    """
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
-    return lines[-1].rstrip(".") if lines else type(error).__name__
+    of_system = _ERRNO.search(lines[-1]) if lines else None
+    if of_system is not None:
+        return of_system[1]
+    return lines[-1].rstrip(".")[:_MOST_TOLD] if lines else type(error).__name__
