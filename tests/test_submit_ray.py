@@ -15,7 +15,7 @@ from tests.gated_driver import num_done
 from tests.gated_prepare import write_jobs
 from tests.ray_head import BIN, started_head, write_demo
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "jobs/recipes/demo.toml"
