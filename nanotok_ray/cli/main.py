@@ -4,7 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, export, gc, jobs, learn, look, pack, plan, tokenizer, verify
+from nanotok_ray.cli import (
+    counts,
+    export,
+    gc,
+    jobs,
+    learn,
+    look,
+    pack,
+    plan,
+    submit,
+    tokenizer,
+    verify,
+)
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -15,6 +27,7 @@ from nanotok_ray.errors import (
     SharedFolderError,
     SliceError,
     TransientIOError,
+    UnreachableError,
     VerificationError,
 )
 from nanotok_ray.printable import printable
@@ -25,6 +38,7 @@ FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
 
 _GROUPS = (
+    submit,
     plan,
     learn,
     counts,
@@ -38,7 +52,7 @@ _GROUPS = (
 """Modules of the commands beside those that run the job, in the order of `nanotok --help`."""
 
 _WITH_JSON = sum(
-    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, tokenizer)), ()
+    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, submit, tokenizer)), ()
 )
 """The last line of their stdout is JSON, however they end."""
 
@@ -49,8 +63,9 @@ exit codes:
   2  the recipe, an input or an argument is wrong
   3  more documents were quarantined than the recipe allows
   4  the output is unfinished or not what it should be
-  5  slices failed for good, or storage or the disk did
+  5  slices failed for good, or storage, the disk or a job server did
   6  another run has this output
+  7  the submitted job was stopped
   130  interrupted (Ctrl-C): the same command goes on from there
   143  terminated (SIGTERM): the same command goes on from there
 """
@@ -95,7 +110,7 @@ def exit_code(error: NanotokError) -> int:
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
         ((OutputInUseError, LeaseLostError), IN_USE),
-        ((SliceError, SharedFolderError, TransientIOError), INFRASTRUCTURE),
+        ((SliceError, SharedFolderError, TransientIOError, UnreachableError), INFRASTRUCTURE),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
 
