@@ -4,7 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, export, gc, jobs, learn, look, pack, plan, tokenizer, verify
+from nanotok_ray.cli import (
+    counts,
+    doctor,
+    export,
+    gc,
+    jobs,
+    learn,
+    look,
+    pack,
+    plan,
+    tokenizer,
+    verify,
+)
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -25,7 +37,7 @@ FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
 
 _WITH_JSON = sum(
-    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, tokenizer)), ()
+    (own.COMMANDS for own in (jobs, learn, plan, counts, doctor, export, gc, pack, tokenizer)), ()
 )
 """The last line of their stdout is JSON, however they end."""
 
@@ -106,4 +118,5 @@ def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
     tokenizer.add_commands(commands)
     verify.add_commands(commands)
     look.add_commands(commands)
+    doctor.add_commands(commands)
     return whole
