@@ -11,13 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from nanotok_ray.doctor.clock import clock_finding
 from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.locations import is_local
 from nanotok_ray.storage import Folder, find_files
 from nanotok_ray.storage.store_options import extra_for
-
-MOST_SECONDS_APART = 60.0
 
 SLOW_SECONDS = 1.0
 
@@ -157,7 +156,7 @@ class _Probe:
             return Finding(
                 name=name,
                 status="fail" if promised else "warn",
-                found=f"{where}: a name that is taken is written over: two jobs could hold one lease",
+                found=f"{where}: a name that is taken is written over: two jobs may hold a lease",
                 advice="never start two jobs on one output there, or use a store that knows "
                 "If-None-Match",
             )
@@ -165,7 +164,8 @@ class _Probe:
             return Finding(
                 name=name,
                 status="fail",
-                found=f"{where}: an upload takes a name that is taken: a late attempt could replace a shard",
+                found=f"{where}: an upload takes a name that is taken, so a late one may replace a "
+                "shard",
                 advice="update the store, or use one that knows If-None-Match for uploads",
             )
         return Finding(name=name, status="ok", found=f"{where}: a name that is taken is refused")
@@ -179,27 +179,6 @@ class _Probe:
                 return True
             raise
         return False
-
-
-def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: float) -> Finding:
-    """Compare the time of a file with the local clock around its writing (seconds since 1970)."""
-    name = "clock"
-    if mtime_ns is None:
-        return Finding(name=name, status="ok", found=f"{where}: the store tells no time of a file")
-    written = mtime_ns / 1e9
-    apart = before - written if written < before else max(0.0, written - after)
-    side = "ahead of" if written < before else "behind"
-    if apart > MOST_SECONDS_APART:
-        return Finding(
-            name=name,
-            status="warn",
-            found=f"{where}: this machine is {apart:,.0f} s {side} the store: credentials and tokens may "
-            "count as expired, and times in journals mislead (leases compare no clocks)",
-            advice="synchronise clocks (chrony, systemd-timesyncd)",
-        )
-    return Finding(
-        name=name, status="ok", found=f"{where}: within {max(1.0, apart):.0f} s of the store"
-    )
 
 
 def _missing_folders(folder: Folder) -> list[Path]:
