@@ -2,15 +2,12 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.doctor.finding import Finding, worst
+from nanotok_ray.doctor.secrets import hidden
 from nanotok_ray.printable import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nanotok_ray.doctor import Finding
 
 COMMANDS = ("doctor",)
 FAILED = 5
@@ -56,9 +53,6 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_doctor(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.doctor import Finding, hidden  # noqa: PLC0415 - knows stores: slow to import
-    from nanotok_ray.doctor.finding import worst  # noqa: PLC0415 - as above
-
     findings: list[Finding] = []
     for each in _findings(arguments):
         finding = Finding(
@@ -91,8 +85,8 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
 _KINDS = ("ok", "warn", "fail")
 
 
-def _findings(arguments: argparse.Namespace) -> "Iterator[Finding]":
-    from nanotok_ray.doctor import examine  # noqa: PLC0415 - as above
+def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
+    from nanotok_ray.doctor.examination import examine  # noqa: PLC0415 - knows stores: slow
 
     yield from examine(arguments.places, address=arguments.address)
     if arguments.address is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from nanotok_ray.cluster.node_check import SHOWN_NODES, Node, ask
-from nanotok_ray.doctor import Finding
+from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.doctor.software import core_build, ray_version
 
 CONNECT_SECONDS = 5.0
@@ -39,6 +39,11 @@ _NO_SERVER = (
     "`ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
 )
 _NO_CLUSTER = "see that the head runs, and give HOST:6379 as seen from here, or auto on one of it"
+
+_NOT_JOINED = (
+    "something listens there: see that it is the head's own port (6379), and that the token is "
+    "the cluster's, as a wrong one looks like this"
+)
 
 
 def check_reachable(address: str, *, advice: str) -> Finding | None:
@@ -113,8 +118,7 @@ def _check_cluster(address: str) -> Iterator[Finding]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises errors of all kinds here
         found = f"cannot join {address}: {type(error).__name__}: {error}"
-        advice = f"{_advice(error) if 'auth' in str(error).lower() else _NO_CLUSTER}"
-        yield Finding(name="cluster", status="fail", found=found, advice=advice)
+        yield Finding(name="cluster", status="fail", found=found, advice=_NOT_JOINED)
         return
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]

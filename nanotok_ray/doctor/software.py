@@ -12,7 +12,6 @@ from pathlib import Path
 
 import nanotok_ray
 from nanotok_ray.doctor.finding import Finding
-from nanotok_ray.storage.store_options import extra_for
 
 OLDEST_RAY = (2, 59)
 """As pyproject.toml asks for; tests compare."""
@@ -37,6 +36,16 @@ def check_software() -> Iterator[Finding]:
     yield check_python()
     yield check_core()
     yield check_ray()
+
+
+def versions() -> str:
+    """Say in a line what is installed; Ray is not imported."""
+    try:
+        build = core_build()
+    except ImportError:
+        build = "missing"
+    own, ray = nanotok_ray.__version__, ray_version() or "missing"
+    return f"nanotok_ray {own}, core {build}, Ray {ray}, Python {platform.python_version()}"
 
 
 def check_python() -> Finding:
@@ -110,6 +119,8 @@ def check_ray() -> Finding:
 
 def check_packages(urls: Iterable[str]) -> Iterator[Finding]:
     """Check that the packages are there which these URLs need."""
+    from nanotok_ray.storage.store_options import extra_for  # noqa: PLC0415 - imports fsspec
+
     extras = dict.fromkeys(filter(None, map(extra_for, urls)))
     for extra in extras:
         package = PACKAGES[extra]
