@@ -77,7 +77,7 @@ def test_another_beginning_is_refused(place):
     data[place] += 1
     with pytest.raises(
         CorruptOutputError,
-        match=r"does not begin as images of 1 documents do|has format .version \d+.",
+        match=r"does not begin as|has format .version ",
     ):
         opened(bytes(data), documents=1)
 

@@ -1,6 +1,7 @@
 """The entry point: arguments to a command, its errors to an exit code."""
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Collection, Sequence
@@ -26,6 +27,17 @@ from nanotok_ray.termination import Terminated, terminable
 
 FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
+
+_RIGHTS = "choose another place, or give this user the right to it"
+_PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
+_ROOM = "free some room there, or choose another place; the same command goes on from there"
+_STEPS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _PLACE),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _ROOM),
+    errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
+}
+"""What to do about an error of the operating system, by its number."""
 
 EXIT_CODES = """\
 exit codes:
@@ -66,8 +78,19 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     except BrokenPipeError:
         return FAILED
     except OSError as error:  # a full disk, a folder that may not be written: no place in our code
-        _tell(arguments, "failed", f"error: {error}")
+        _tell(arguments, "failed", f"error: {told_os_error(error)}")
         return INFRASTRUCTURE
+
+
+def told_os_error(error: OSError) -> str:
+    """Say what the operating system refused, of which file, and what to do.
+
+    >>> told_os_error(PermissionError(13, "Permission denied", "/data/out"))
+    '/data/out: Permission denied; choose another place, or give this user the right to it'
+    """
+    step = _STEPS.get(error.errno or 0)
+    told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{told}; {step}" if step and error.filename else told
 
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
