@@ -22,6 +22,7 @@ __all__ = [
     "SpanCounts",
     "SpanTable",
     "Splitter",
+    "__build__",
     "best_fit_rows",
     "count_occurrences",
     "cpu_level",
