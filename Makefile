@@ -12,6 +12,8 @@ LOCK := requirements/lock.txt
 INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
 TORCH := .venv-torch
+ZIG := .venv-zig
+MANYLINUX ?= manylinux_2_28
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
@@ -88,9 +90,11 @@ peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a real
 fuzz:  ## Fuzz the core on nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
-wheel: $(INSTALLED)  ## Build the wheel into dist/
+wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.11 and later, old glibc too) and the source distribution into dist/
 	rm -rf dist
-	$(BIN)/maturin build --release --locked --out dist
+	PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
+	$(BIN)/maturin sdist --out dist
+	$(ZIG)/bin/auditwheel show dist/*.whl
 
 lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
 	$(BIN)/pip install --quiet uv==0.13.8
@@ -100,7 +104,7 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 
 check: lint types layers test  ## Everything that CI does
 
-clean:  ## Remove what was built; .venv, .venv-peers and .venv-torch stay
+clean:  ## Remove what was built; .venv, .venv-peers, .venv-torch and .venv-zig stay
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
@@ -112,6 +116,11 @@ $(PEERS)/.installed: tests/peers/requirements.txt tests/peers/requirements-alone
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --requirement tests/peers/requirements.txt
 	$(PEERS)/bin/pip install --quiet --no-deps --requirement tests/peers/requirements-alone.txt
+	touch $@
+
+$(ZIG)/.installed: Makefile
+	test -x $(ZIG)/bin/python || $(PYTHON) -m venv $(ZIG)
+	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2
 	touch $@
 
 $(TORCH)/.installed: $(LOCK) pyproject.toml

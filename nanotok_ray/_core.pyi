@@ -22,6 +22,7 @@ __all__ = [
     "SpanCounts",
     "SpanTable",
     "Splitter",
+    "__build__",
     "best_fit_rows",
     "count_occurrences",
     "cpu_level",
@@ -45,6 +46,9 @@ _Segments: TypeAlias = tuple[
 ]
 """Of segments in the order of rows, [s] each: document, first token in it, tokens; and [r + 1]:
 those of row i are from entry i to entry i + 1."""
+
+__build__: str
+"""Version of the core, how and for what it was built, as "0.1.0 release x86_64-linux"."""
 
 UNICODE_VERSION: str
 """Version of the Unicode tables behind every pattern, as "16.0.0"."""

@@ -41,7 +41,10 @@ def read_parquet(url: str, *, span_column: str, count_column: str) -> Iterator[P
         except (OSError, pa.ArrowException) as error:
             if not is_damage(error):
                 raise
-            raise SourceError(f"{url} is not a readable parquet file: {error}") from error
+            raise SourceError(
+                f"{url} is not a readable parquet file: {str(error).rstrip('.')}; "
+                "write it anew, or leave it out of the paths"
+            ) from error
 
 
 def _check_columns(parquet: pq.ParquetFile, *wanted: str, url: str) -> None:

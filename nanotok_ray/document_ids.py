@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.format_versions import other_format
 
 _MAGIC = b"NANOTOKD"
 _VERSION = 1
@@ -54,6 +55,10 @@ class DocumentIds:
                 f"{name} has {len(data)} bytes, ids of {documents} documents take {start} and more"
             )
         magic, version, zero, count = _HEADER.unpack(data[: _HEADER.size].tobytes())
+        if magic == _MAGIC and version != _VERSION:
+            raise CorruptOutputError(
+                other_format(name, f"version {version}", f"version {_VERSION}")
+            )
         if (magic, version, zero, count) != (_MAGIC, _VERSION, 0, documents):
             raise CorruptOutputError(f"{name} does not begin as ids of {documents} documents do")
         self._offsets = data[_HEADER.size : start].view("<i8")

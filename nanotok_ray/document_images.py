@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.format_versions import other_format
 
 Images = npt.NDArray[np.int64]
 """Of a batch of documents, (m, 3): the document's place in the batch, start, end; in order."""
@@ -93,6 +94,10 @@ class DocumentImages:
                 "more"
             )
         magic, version, zero, count = _HEADER.unpack(data[: _HEADER.size].tobytes())
+        if magic == _MAGIC and version != _VERSION:
+            raise CorruptOutputError(
+                other_format(name, f"version {version}", f"version {_VERSION}")
+            )
         if (magic, version, zero, count) != (_MAGIC, _VERSION, 0, documents):
             raise CorruptOutputError(f"{name} does not begin as images of {documents} documents do")
         self._ends: npt.NDArray[np.int64] = data[_HEADER.size : start].view("<i8")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.format_versions import other_format
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _VERSION = 1
@@ -100,7 +101,9 @@ def index_columns(
         )
     magic, version, code, count, ends = _HEADER.unpack(data[: _HEADER.size].tobytes())
     sizes = {own: size for size, own in _TYPE_CODES.items()}
-    if magic != _MAGIC or version != _VERSION or code not in sizes or ends != count + 1:
+    if magic == _MAGIC and version != _VERSION:
+        raise CorruptOutputError(other_format(name, f"version {version}", f"version {_VERSION}"))
+    if magic != _MAGIC or code not in sizes or ends != count + 1:
         raise CorruptOutputError(f"{name} does not begin as a document index does")
     expected = index_bytes(count)
     if len(data) != expected:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.format_versions import other_format
 
 MANIFEST_NAME = "manifest.json"
 SHARDS_INDEX_NAME = "shards.idx"
@@ -97,9 +98,7 @@ def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]
         raise CorruptOutputError(f"{name} is not JSON: {error}") from error
     found = values.get("format") if isinstance(values, dict) else None
     if found != expected_format:
-        raise CorruptOutputError(
-            f"{name} has format {found!r}, this version reads {expected_format!r}"
-        )
+        raise CorruptOutputError(other_format(name, found, expected_format))
     return dict(values)
 
 
@@ -181,9 +180,11 @@ def unpack_shards_index(data: bytes) -> ShardsIndex:
             f"{SHARDS_INDEX_NAME} has {len(data)} bytes, its header alone has 32"
         )
     header = np.frombuffer(data, dtype=_HEADER, count=1)[0]
-    if bytes(header["magic"]) != _MAGIC or int(header["version"]) != _INDEX_VERSION:
+    if bytes(header["magic"]) != _MAGIC:
+        raise CorruptOutputError(f"{SHARDS_INDEX_NAME} does not begin with {_MAGIC.decode()}")
+    if (version := int(header["version"])) != _INDEX_VERSION:
         raise CorruptOutputError(
-            f"{SHARDS_INDEX_NAME} does not begin as version {_INDEX_VERSION} does"
+            other_format(SHARDS_INDEX_NAME, f"version {version}", f"version {_INDEX_VERSION}")
         )
     num_rows, string_bytes = int(header["rows"]), int(header["string_bytes"])
     end = _HEADER.itemsize + num_rows * ROW.itemsize

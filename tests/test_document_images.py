@@ -75,7 +75,10 @@ def test_the_layout_is_the_one_that_is_documented():
 def test_another_beginning_is_refused(place):
     data = bytearray(with_images([0, 1], (1, 4, 0)))
     data[place] += 1
-    with pytest.raises(CorruptOutputError, match="does not begin as images of 1 documents do"):
+    with pytest.raises(
+        CorruptOutputError,
+        match=r"does not begin as|has format .version ",
+    ):
         opened(bytes(data), documents=1)
 
 

@@ -81,6 +81,57 @@ def test_the_image_has_what_a_node_has_the_stores_and_what_starts_machines(proje
     assert not {"pytest", "mypy", "ruff"} & cluster.keys()
 
 
+NOT_LOCKED = {"azure", "bench", "torch"}
+"""Extras that no test here installs; the lock says nothing of them."""
+
+LOCKED = {"dev", "hf", "http", "plots", "report", "s3", "test"}
+
+
+def expanded(extras, name):
+    """Give the packages that an extra brings, also by way of other extras."""
+    found = set()
+    for requirement in extras[name]:
+        inner = re.fullmatch(r"nanotok_ray\[(.+)\]", requirement)
+        if inner is None:
+            found |= names([requirement])
+        else:
+            found |= {each for part in inner[1].split(",") for each in expanded(extras, part)}
+    return found
+
+
+def test_every_extra_resolves_to_packages_of_the_lock_where_it_should(project):
+    extras = project["optional-dependencies"]
+    together = {"all-stores", "cluster", "gcs"}
+    assert set(extras) == NOT_LOCKED | LOCKED | together
+    for name in LOCKED:
+        assert expanded(extras, name) <= pins("lock.txt").keys(), name
+    for name in ("cluster", "gcs", "s3"):
+        assert expanded(extras, name) <= pins("cluster.txt").keys(), name
+    for name in NOT_LOCKED:
+        assert not expanded(extras, name) & pins("lock.txt").keys(), name
+    assert expanded(extras, "all-stores") == {
+        package
+        for name in ("azure", "gcs", "hf", "http", "s3")
+        for package in expanded(extras, name)
+    }
+    assert expanded(extras, "report") == {"matplotlib"}
+
+
+def test_every_extra_that_the_docs_name_is_there(project):
+    texts = [
+        path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    ]
+    texts += [path.read_text() for path in sorted((ROOT / "nanotok_ray").rglob("*.py"))]
+    named = {
+        extra
+        for text in texts
+        for inner in re.findall(r"nanotok_ray\[([a-z0-9,-]+)\]", text)
+        for extra in inner.split(",")
+    }
+    assert named
+    assert named <= project["optional-dependencies"].keys()
+
+
 @pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])
 def test_every_pin_has_a_hash(name):
     text = (ROOT / "requirements" / name).read_text()
@@ -125,7 +176,7 @@ def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
     command = [maturin, "build", "--release", "--locked", "--quiet", "--out", tmp_path]
     subprocess.run(command, cwd=ROOT, check=True)
     (wheel,) = tmp_path.iterdir()
-    assert "-cp311-abi3-" in wheel.name
+    assert re.search(r"-cp311-abi3-manylinux_\d+_\d+_[a-z0-9_]+\.whl$", wheel.name)
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     kept = [path for package in ("nanotok_ray", "jobs") for path in (ROOT / package).rglob("*.*")]
     source = {path.relative_to(ROOT).as_posix() for path in kept if path.suffix in SHIPPED}

@@ -11,7 +11,8 @@ def add_overrides(own: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         dest="overrides",
-        help="override a key, e.g. limits.slice_bytes=64MiB or source.NAME.split=train; repeatable",
+        help="override a key, e.g. limits.slice_bytes=64MiB or source.NAME.split=train; repeatable "
+        "(default: the recipe as it is)",
     )
 
 

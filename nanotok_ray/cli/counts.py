@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.cli.arguments import add_overrides
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.errors import SourceError
 from nanotok_ray.kept_counts import (
     COUNTS_FOLDER,

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+from textwrap import fill
 from typing import Any
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError
 from nanotok_ray.export import LAYOUTS, told_options
@@ -14,7 +15,16 @@ from nanotok_ray.storage import Folder
 
 COMMANDS = ("export",)
 
-_LAYOUTS = "\n".join(f"  {name + ':':<11}{own.reader}" for name, own in LAYOUTS.items())
+_LAYOUTS = "\n".join(
+    fill(
+        own.reader,
+        width=100,
+        initial_indent=f"  {name + ':':<11}",
+        subsequent_indent=" " * 13,
+        break_on_hyphens=False,
+    )
+    for name, own in LAYOUTS.items()
+)
 
 _EXPORT = f"""\
 Write a finished output in the layouts of other trainers.

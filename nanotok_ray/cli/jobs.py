@@ -4,13 +4,14 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nanotok_ray.cli import train_files
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.tokenizer import Tokenizer, copy_span_table
@@ -77,7 +78,8 @@ def add_commands(
             own.add_argument(
                 "--also",
                 metavar="IDS,...",
-                help="write tokenizers of these smaller sizes too, cut from the learned one",
+                help="write tokenizers of these smaller sizes too, cut from the learned one "
+                "(default: tokenizer.also of the recipe, which is none)",
             )
         if name == "train":
             _add_nanochat(own)
@@ -116,21 +118,25 @@ def _add_nanochat(own: argparse.ArgumentParser) -> None:
         "--vocab-size",
         "--vocab_size",
         type=int,
-        help="ids of the tokenizer, special tokens included",
+        help="ids of the tokenizer, special tokens included "
+        "(default: the recipe's; needed without one)",
     )
     own.add_argument(
         "--max-chars",
         "--max_chars",
         type=int,
-        help="count up to the document that passes this many code points",
+        help="count up to the document that passes this many code points (default: the recipe's)",
     )
     own.add_argument(
-        "--doc-cap", "--doc_cap", type=int, help="count this many code points of a document"
+        "--doc-cap",
+        "--doc_cap",
+        type=int,
+        help="count this many code points of a document (default: the recipe's)",
     )
     own.add_argument(
         "--to-nanochat",
         action="store_true",
-        help="also write the files to $NANOCHAT_BASE_DIR/tokenizer (default ~/.cache/nanochat)",
+        help="also write the files to $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset)",
     )
 
 
@@ -213,8 +219,3 @@ def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
     Tokenizer.load(learned, span_table=False).save(folder)
     copy_span_table(learned, folder)
     print(f"wrote       {folder}", file=sys.stderr)
-
-
-def print_json(values: Mapping[str, Any]) -> None:
-    """Print one JSON document on one line of stdout."""
-    print(json.dumps(values, sort_keys=True), flush=True)

@@ -5,7 +5,7 @@ import sys
 import time
 
 from nanotok_ray.cli.goal import add_limits, check, goal_of, sizes
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.learned import summary, values, with_smaller
 from nanotok_ray.cli.merge_progress import shown_merges
 from nanotok_ray.errors import TokenizerError
@@ -53,7 +53,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _add_goal(own)
     own.add_argument(
-        "--pattern", metavar="NAME|REGEX", help="what cut the texts into spans (see above)"
+        "--pattern",
+        metavar="NAME|REGEX",
+        help="what cut the texts into spans (see above; default: what count files say)",
     )
     own.add_argument(
         "--span-column", metavar="NAME", default="span", help="of parquet files (default: span)"
@@ -77,7 +79,7 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
         type=sizes,
         default=[],
         metavar="IDS,...",
-        help="write tokenizers of these smaller sizes too, to DIR-IDS",
+        help="write tokenizers of these smaller sizes too, to DIR-IDS (default: none)",
     )
     own.add_argument(
         "--output", required=True, metavar="DIR", help="folder or URL of the tokenizer"

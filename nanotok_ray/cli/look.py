@@ -45,13 +45,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         dest="documents",
         help="number of a document, or 0-9; repeatable (default: 0)",
     )
-    inspect.add_argument("--split", choices=SPLITS, default="train")
+    inspect.add_argument(
+        "--split", choices=SPLITS, default="train", help="the split (default: train)"
+    )
     inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
     inspect.add_argument("--ids", action="store_true", help="show the id of each token")
     shown = inspect.add_mutually_exclusive_group()
     shown.add_argument("--text", action="store_true", help="show the decoded text alone")
     shown.add_argument(
-        "--html", metavar="FILE", help="write a page that needs no network; - stdout"
+        "--html",
+        metavar="FILE",
+        help="write a page that needs no network; - is stdout (default: none)",
     )
     inspect.add_argument(
         "--open", action="store_true", help="show the page in a browser (as a temporary file)"
@@ -65,7 +69,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
-        help="auto: if stdout is a terminal",
+        help="auto, if stdout is a terminal (default: auto)",
     )
     add_file_arguments(inspect)
     inspect.set_defaults(run=_run_inspect)

@@ -43,18 +43,32 @@ _Line = tuple[int, bytes]
 def add_file_arguments(own: argparse.ArgumentParser) -> None:
     """Add the arguments that name a file instead of an output, and say how it is read."""
     group = own.add_argument_group("lines of a file instead of DIR, before a job")
-    group.add_argument("--file", metavar="FILE", help="JSON lines, also .gz and .zst")
-    group.add_argument("--tokenizer", metavar="FOLDER", help="a tokenizer's folder")
-    group.add_argument("--kind", choices=[*DIALECTS], default="chat", help="(default: chat)")
-    group.add_argument("--dialect", metavar="NAME", help="(default: seen from the first line)")
+    group.add_argument("--file", metavar="FILE", help="JSON lines, also .gz, .zst (default: none)")
+    group.add_argument(
+        "--tokenizer", metavar="FOLDER", help="a tokenizer's folder; needed with --file"
+    )
+    group.add_argument(
+        "--kind", choices=[*DIALECTS], default="chat", help="what a line is (default: chat)"
+    )
+    group.add_argument(
+        "--dialect",
+        metavar="NAME",
+        help="how a line is laid out (default: seen from the first line)",
+    )
     group.add_argument(
         "--image-tokens",
         type=positive,
         metavar="N",
-        help="of images whose document does not say",
+        help="tokens of images whose document does not say (default: none)",
     )
-    group.add_argument("--grounding", action="store_true", help="as in a recipe")
-    group.add_argument("--no-train-prompt", action="store_true", help="train_prompt = false")
+    group.add_argument(
+        "--grounding",
+        action="store_true",
+        help="as `grounding = true` of a recipe",
+    )
+    group.add_argument(
+        "--no-train-prompt", action="store_true", help="as `train_prompt = false` of a recipe"
+    )
 
 
 def lines_at(arguments: argparse.Namespace) -> LookedAt:

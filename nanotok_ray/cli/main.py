@@ -1,22 +1,14 @@
 """The entry point: arguments to a command, its errors to an exit code."""
 
 import argparse
+import errno
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from nanotok_ray.cli import (
-    counts,
-    export,
-    gc,
-    jobs,
-    learn,
-    look,
-    pack,
-    plan,
-    submit,
-    tokenizer,
-    verify,
-)
+from nanotok_ray.cli.command_parser import CommandParser
+from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.overview import COMMANDS, overview
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -37,24 +29,16 @@ from nanotok_ray.termination import Terminated, terminable
 FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
 
-_GROUPS = (
-    submit,
-    plan,
-    learn,
-    counts,
-    export,
-    pack,
-    gc,
-    tokenizer,
-    verify,
-    look,
-)
-"""Modules of the commands beside those that run the job, in the order of `nanotok --help`."""
-
-_WITH_JSON = sum(
-    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, submit, tokenizer)), ()
-)
-"""The last line of their stdout is JSON, however they end."""
+_RIGHTS = "choose another place, or give this user the right to it"
+_PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
+_ROOM = "free some room there, or choose another place; the same command goes on from there"
+_STEPS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _PLACE),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _ROOM),
+    errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
+}
+"""What to do about an error of the operating system, by its number."""
 
 EXIT_CODES = """\
 exit codes:
@@ -78,7 +62,9 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
         argv: arguments without the program's name; None: those of the process.
         default_recipe: the recipe of a job that may be called without one.
     """
-    arguments = parser(default_recipe=default_recipe).parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    whole = parser(default_recipe=default_recipe, only=words[:1])
+    arguments = whole.parse_args(words)
     try:
         with terminable():
             return int(arguments.run(arguments))
@@ -94,14 +80,25 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     except BrokenPipeError:
         return FAILED
     except OSError as error:  # a full disk, a folder that may not be written: no place in our code
-        _tell(arguments, "failed", f"error: {error}")
+        _tell(arguments, "failed", f"error: {told_os_error(error)}")
         return INFRASTRUCTURE
+
+
+def told_os_error(error: OSError) -> str:
+    """Say what the operating system refused, of which file, and what to do.
+
+    >>> told_os_error(PermissionError(13, "Permission denied", "/data/out"))
+    '/data/out: Permission denied; choose another place, or give this user the right to it'
+    """
+    step = _STEPS.get(error.errno or 0)
+    told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{told}; {step}" if step and error.filename else told
 
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
     print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr)
-    if arguments.command in _WITH_JSON:
-        jobs.print_json({"status": status, "error": message.removeprefix("error: ")})
+    if COMMANDS[arguments.command].has_json:
+        print_json({"status": status, "error": message.removeprefix("error: ")})
 
 
 def exit_code(error: NanotokError) -> int:
@@ -115,16 +112,47 @@ def exit_code(error: NanotokError) -> int:
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
 
 
-def parser(*, default_recipe: str | None = None) -> argparse.ArgumentParser:
-    """Build the parser of all commands."""
-    whole = argparse.ArgumentParser(
+def parser(
+    *, default_recipe: str | None = None, only: Collection[str] | None = None
+) -> argparse.ArgumentParser:
+    """Build the parser of all commands.
+
+    Args:
+        default_recipe: the recipe of a job that may be called without one.
+        only: the commands whose modules are imported; of others there is but the name. None: all.
+    """
+    whole = CommandParser(
         prog="nanotok",
-        description="Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.",
+        usage="nanotok [-h] [--version] COMMAND ...",
+        description=overview(),
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    jobs.add_commands(commands, default_recipe=default_recipe)
-    for group in _GROUPS:
-        group.add_commands(commands)
+    whole.add_argument(
+        "--version", action=_Version, help="show versions of nanotok_ray, its core and Ray"
+    )
+    commands = whole.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog="nanotok", help=argparse.SUPPRESS
+    )
+    wanted = {each.module for name, each in COMMANDS.items() if only is None or name in only}
+    for module in sorted(wanted):
+        own = importlib.import_module(f"nanotok_ray.cli.{module}")
+        of_jobs = {"default_recipe": default_recipe} if module == "jobs" else {}
+        own.add_commands(commands, **of_jobs)
+    for name, each in COMMANDS.items():
+        if each.module not in wanted:
+            commands.add_parser(name, help=each.summary)
     return whole
+
+
+class _Version(argparse.Action):
+    """Prints versions and ends; Ray is not imported."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from nanotok_ray.doctor.software import versions  # noqa: PLC0415 - where it is needed
+
+        print(versions())
+        parser.exit()

@@ -38,13 +38,14 @@ _NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
 def add_corpus_flags(own: argparse.ArgumentParser, *, with_labels: bool = False) -> None:
     """Add how files are read, and how much of them."""
-    own.add_argument("--kind", choices=KINDS, default="text", help="(default: text)")
+    own.add_argument("--kind", choices=KINDS, default="text", help="what a line is (default: text)")
     add_file_flags(own)
     if with_labels:
         own.add_argument(
             "--by",
             metavar="COLUMN",
-            help="parquet column or JSON field that tells documents apart, as their language",
+            help="parquet column or JSON field that tells documents apart, as their language "
+            "(default: by source alone)",
         )
     own.add_argument(
         "--max-bytes",

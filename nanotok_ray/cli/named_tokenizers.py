@@ -31,7 +31,8 @@ def add_pattern(own: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--pattern",
         metavar="NAME|REGEX",
-        help="split pattern of tokenizers that are .tiktoken files, which do not say it",
+        help="split pattern of tokenizers that are .tiktoken files, which do not say it "
+        "(default: none)",
     )
 
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, Literal
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.text_table import table_lines
 from nanotok_ray.errors import PackingError
 from nanotok_ray.manifest import SPLITS
@@ -77,7 +77,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="NAME,...",
         help=f"{', '.join(PACKINGS)}, or all (default: all)",
     )
-    own.add_argument("--split", choices=SPLITS, default="train")
+    own.add_argument("--split", choices=SPLITS, default="train", help="the split (default: train)")
     own.add_argument(
         "--source",
         type=lambda text: text.split(","),
@@ -107,7 +107,7 @@ def _add_settings(own: argparse.ArgumentParser) -> None:
         "--weights",
         type=_weights,
         metavar="NAME=W,...",
-        help="shares of the tokens by source, as web=0.7,code=0.3",
+        help="shares of the tokens by source, as web=0.7,code=0.3 (default: all tokens once)",
     )
     own.add_argument(
         "--too-long",

@@ -5,7 +5,7 @@ import math
 import sys
 
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.recipe import load_recipe
 
 COMMANDS = ("plan",)

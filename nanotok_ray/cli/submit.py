@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
 from nanotok_ray.errors import RecipeError
 

@@ -5,7 +5,7 @@ Takes the job's id and the job server; prints. Does not know how the job was sta
 
 from dataclasses import dataclass
 
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
 from nanotok_ray.cluster.submitting.ending import ending_of
 from nanotok_ray.cluster.submitting.following import Followed, Follower

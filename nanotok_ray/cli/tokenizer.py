@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, warm
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.special_tokens import PRESETS
@@ -59,9 +59,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     own = _parser(actions, "extend", _EXTEND)
     own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
     own.add_argument(
-        "--tokens", nargs="+", metavar="NAME", default=[], help="names of special tokens, in order"
+        "--tokens",
+        nargs="+",
+        metavar="NAME",
+        default=[],
+        help="names of special tokens, in order (default: those of --preset)",
     )
-    own.add_argument("--preset", choices=tuple(PRESETS), help="names that belong together")
+    own.add_argument(
+        "--preset", choices=tuple(PRESETS), help="names that belong together (default: none)"
+    )
     own.add_argument(
         "--output", required=True, metavar="OUTPUT", help="folder, *.json or *.txt; path or URL"
     )

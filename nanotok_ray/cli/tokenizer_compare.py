@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.measured_corpora import (
     FILES_TOLD,
     add_corpus_flags,

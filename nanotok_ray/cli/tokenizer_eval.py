@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.measured_corpora import max_bytes_of
 from nanotok_ray.cli.named_tokenizers import (
     NAMES_TOLD,
@@ -66,10 +66,12 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         nargs="+",
         action="extend",
         default=[],
-        help="other tokenizers",
+        help="other tokenizers (default: none)",
     )
     own.add_argument(
-        "--output-folder", metavar="DIR", help="a finished output: its train and val texts too"
+        "--output-folder",
+        metavar="DIR",
+        help="a finished output, whose train and val texts are taken too (default: none)",
     )
     own.add_argument(
         "--max-bytes",

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.measured_corpora import (
     FILES_TOLD,
     add_corpus_flags,
@@ -69,13 +69,22 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "corpus",
         metavar="CORPUS",
         nargs="*",
-        help="files, folders, globs of texts; right after TOKENIZER",
+        help="files, folders, globs of texts",
     )
     own.add_argument(
-        "--id", type=int, action="append", default=[], metavar="N", help="show this id; repeatable"
+        "--id",
+        type=int,
+        action="append",
+        default=[],
+        metavar="N",
+        help="show this id; repeatable (default: none)",
     )
     own.add_argument(
-        "--token", action="append", default=[], metavar="TEXT", help="show this token; repeatable"
+        "--token",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="show this token; repeatable (default: none)",
     )
     own.add_argument(
         "--most", type=positive, default=MOST, metavar="N", help=f"of a list (default: {MOST})"

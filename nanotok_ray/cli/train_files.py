@@ -82,7 +82,9 @@ def add_arguments(own: argparse.ArgumentParser) -> None:
     """Add the flags of learning from files; all are None where they are not given."""
     group = own.add_argument_group("without a recipe")
     group.add_argument(
-        "--output", metavar="OUTPUT", help="folder, *.tiktoken, *.json or *.txt; path or URL"
+        "--output",
+        metavar="OUTPUT",
+        help="folder, *.tiktoken, *.json or *.txt; path or URL (default: none)",
     )
     group.add_argument(
         "--pattern",

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
-from nanotok_ray.cli.jobs import print_json
+from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.errors import CountsError, TokenizerError
 from nanotok_ray.evaluation import PUBLISHED

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 def add_plot(own: argparse.ArgumentParser, *, what: str) -> None:
     """Add --plot."""
     endings = ", ".join(SUFFIXES)
-    own.add_argument("--plot", metavar="FILE", help=f"draw {what} to a file that ends in {endings}")
+    own.add_argument(
+        "--plot",
+        metavar="FILE",
+        help=f"draw {what} to a file that ends in {endings} (default: no picture)",
+    )
 
 
 def check_plot_of(arguments: argparse.Namespace) -> None:

@@ -4,8 +4,8 @@ A node that joins later is asked when a worker of it runs its first call (`call.
 """
 
 import time
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 from nanotok_ray.cluster.probes import WHAT_TO_DO, Probe, answer, probes_in, problem_with, remove
 from nanotok_ray.cluster.task import SharedFolder
@@ -17,6 +17,8 @@ ANSWER_SECONDS = 60.0
 SHOWN_NODES = 5
 
 Node = dict[str, Any]
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 def check_nodes(shared: Collection[SharedFolder]) -> None:
@@ -27,7 +29,7 @@ def check_nodes(shared: Collection[SharedFolder]) -> None:
     Raises:
         SharedFolderError: naming folder and nodes.
     """
-    nodes = _nodes()
+    nodes = nodes_beside_this()
     if not nodes or not shared:
         return
     with probes_in(shared) as probes:
@@ -43,7 +45,7 @@ def check_nodes(shared: Collection[SharedFolder]) -> None:
         raise SharedFolderError("\n".join(filter(None, wrong)))
 
 
-def _nodes() -> list[Node]:
+def nodes_beside_this() -> list[Node]:
     """Give the nodes that run slices; none if there is but this one."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
@@ -56,20 +58,30 @@ def _nodes() -> list[Node]:
 
 def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
     """Give what each node says of each probe; nodes that say nothing in time are left out."""
+    told = ask(nodes, answer, probes, name="check that folders are shared")
+    return [(node, own) for node, own in told if not isinstance(own, Exception)]
+
+
+def ask(
+    nodes: Sequence[Node], work: Callable[[A, str], R], argument: A, *, name: str
+) -> list[tuple[Node, R | Exception]]:
+    """Call `work(argument, id of the node)` on each node; give the result or Ray's error.
+
+    Nodes that have not answered after ANSWER_SECONDS are left out.
+    """
     import ray  # noqa: PLC0415 - see above
     from ray.exceptions import RayError  # noqa: PLC0415 - see above
     from ray.util.scheduling_strategies import (  # noqa: PLC0415 - see above
         NodeAffinitySchedulingStrategy,
     )
 
-    remote = ray.remote(num_cpus=0, max_retries=0)(answer)
+    remote = ray.remote(num_cpus=0, max_retries=0)(work)
     asked = {}
     for node in nodes:
         own = node["NodeID"]
         pin = NodeAffinitySchedulingStrategy(node_id=own, soft=False)
-        name = "check that folders are shared"
-        asked[remote.options(name=name, scheduling_strategy=pin).remote(probes, own)] = node
-    told: list[tuple[Node, Sequence[str | None]]] = []
+        asked[remote.options(name=name, scheduling_strategy=pin).remote(argument, own)] = node
+    told: list[tuple[Node, R | Exception]] = []
     end = time.monotonic() + ANSWER_SECONDS
     try:
         while asked and (left := end - time.monotonic()) > 0:
@@ -78,8 +90,8 @@ def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Seq
                 node = asked.pop(reference)
                 try:
                     told.append((node, ray.get(reference)))
-                except RayError:  # it went away, or its workers die: not what is asked here
-                    continue
+                except RayError as error:  # it went away, its workers die, or it has other code
+                    told.append((node, error))
     finally:
         for reference in asked:
             ray.cancel(reference)

@@ -12,6 +12,7 @@ from typing import Any
 from nanotok_ray.cluster.existing import freeze
 from nanotok_ray.cluster.grouping import num_calls
 from nanotok_ray.cluster.job import SUMMARY_NAME
+from nanotok_ray.cluster.layouts import layouts_of
 from nanotok_ray.cluster.outlook import Outlook, outlook
 from nanotok_ray.manifest import PLAN_NAME
 from nanotok_ray.patterns import resolve_pattern
@@ -45,6 +46,7 @@ def plan_job(
         NanotokError: what the job itself would raise before it starts; nothing is frozen then.
     """
     out = Folder(recipe.output.path)
+    layouts_of(recipe)  # refuses what no job could write
     foreseen = outlook(recipe, command="prepare", resplit=resplit, relearn=relearn)
     last = _last_run(out)
     rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)

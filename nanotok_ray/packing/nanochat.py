@@ -257,7 +257,7 @@ class NanochatLoader:
         if state["format"] != STATE_FORMAT:
             raise PackingError(
                 f"the state has format {shown(state['format'])}, this loader reads "
-                f"{STATE_FORMAT!r}; load it into the kind of loader that gave it"
+                f"{STATE_FORMAT!r}; load it into the kind of loader, and the version, that gave it"
             )
         missing = self.state_dict().keys() - state.keys()
         if missing or not all(number(state[name]) for name in ("rows", *self._of_rows)):

@@ -61,7 +61,7 @@ class StateFrame:
         if found != STATE_FORMAT:
             raise PackingError(
                 f"the state has format {shown(found)}, this loader reads {STATE_FORMAT!r}; "
-                "load it into the kind of loader that gave it"
+                "load it into the kind of loader, and the version, that gave it"
             )
         if state.get("fingerprint") != self.fingerprint:
             raise PackingError(

@@ -65,7 +65,7 @@ def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recip
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{name} is not TOML: {error}") from error
+        raise RecipeError(f"{name} is not TOML: {error}; mend that line") from error
     try:
         for override in overrides:
             apply_override(tables, override)

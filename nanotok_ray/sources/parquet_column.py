@@ -92,7 +92,10 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
     except (OSError, pa.ArrowException) as error:
         if not is_damage(error):
             raise
-        raise SourceError(f"{url} is not a readable parquet file: {error}") from error
+        raise SourceError(
+            f"{url} is not a readable parquet file: {str(error).rstrip('.')}; "
+            "write it anew, or leave it out of the paths"
+        ) from error
     return parquet
 
 

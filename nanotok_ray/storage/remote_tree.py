@@ -38,7 +38,10 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
         hint = f"; pip install 'nanotok_ray[{extra}]'" if extra else ""
         raise SourceError(f"cannot open {url}: {error}{hint}") from error
     except ValueError as error:
-        raise SourceError(f"cannot open {url}: {error}") from error
+        raise SourceError(
+            f"cannot open {url}: {error}; use a path, or a URL as s3://, gs://, az://, https:// or "
+            "hf:// (docs/storage.md)"
+        ) from error
     if "s3" in file_system.protocol:
         file_system.retries = 1  # else s3fs repeats all that its client has tried, up to 25 times
     return file_system, path

@@ -24,6 +24,7 @@ import hashlib
 import json
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.format_versions import other_format
 from nanotok_ray.tokenizer.model import IN_ORDER, Model
 
 FIRST_LINE = "nanotok-tokenizer 1"
@@ -61,7 +62,9 @@ def from_readable(data: bytes, *, name: str) -> Model:
         TokenizerError: They are not; the message names the file and the line.
     """
     lines = _Lines(data, name=name)
-    first_line = lines.expect(FIRST_LINE, FIRST_LINE_WITH_BYTES)
+    first_line = lines.next()
+    if first_line not in {FIRST_LINE, FIRST_LINE_WITH_BYTES}:
+        raise TokenizerError(other_format(name, first_line, FIRST_LINE_WITH_BYTES))
     unicode_version = lines.value_of("unicode")
     pattern = lines.text(lines.value_of("pattern"))
     byte_order = IN_ORDER
@@ -107,13 +110,6 @@ class _Lines:
             return self._lines[self._position - 1].decode("ascii")
         except UnicodeDecodeError as error:
             raise self._error("not ASCII") from error
-
-    def expect(self, *lines: str) -> str:
-        """Read a line that must be one of these."""
-        found = self.next()
-        if found not in lines:
-            raise self._error(f"expected {' or '.join(map(repr, lines))}, found {found[:80]!r}")
-        return found
 
     def value_of(self, key: str) -> str:
         """Read a line of the form `key value`."""

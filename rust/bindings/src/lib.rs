@@ -48,6 +48,9 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
+        module.add("__build__", format!("{} {profile} {arch}-{os}", env!("CARGO_PKG_VERSION")))?;
         module.add("UNICODE_VERSION", nanotok_bpe::UNICODE_VERSION)
     }
 }

@@ -1,0 +1,180 @@
+"""Checks of a cluster or of a job server, for the doctor. Starts no job, changes nothing.
+
+A cluster is joined as a driver joins it, and each node is asked for its core; a job server is asked
+for its version and its jobs, which it tells only to those with the right token.
+"""
+
+import hashlib
+import logging
+import os
+import platform
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from nanotok_ray.cluster.node_check import SHOWN_NODES, Node, ask
+from nanotok_ray.doctor.finding import Finding
+from nanotok_ray.doctor.software import core_build, ray_version
+
+CONNECT_SECONDS = 5.0
+"""Ray itself tries for minutes to reach what is not there."""
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def check_address(address: str) -> Iterator[Finding]:
+    """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on one of it)."""
+    is_server = address.startswith(("http://", "https://"))
+    if address != "auto":
+        finding = check_reachable(address, advice=_NO_SERVER if is_server else _NO_CLUSTER)
+        if finding is not None:
+            yield finding
+            return
+    yield from _check_job_server(address) if is_server else _check_cluster(address)
+
+
+_NO_SERVER = (
+    "see that the head runs and its dashboard port (8265) can be reached from here: "
+    "`ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
+)
+_NO_CLUSTER = "see that the head runs, and give HOST:6379 as seen from here, or auto on one of it"
+
+_NOT_JOINED = (
+    "something listens there: see that it is the head's own port (6379), and that the token is "
+    "the cluster's, as a wrong one looks like this"
+)
+
+
+def check_reachable(address: str, *, advice: str) -> Finding | None:
+    """Open a connection, give what keeps it from being opened, None if nothing does."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        host, port = None, None
+    if host is None or port is None:
+        found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
+        return Finding(name="address", status="fail", found=found, advice=advice)
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        found = f"{host}:{port} cannot be reached: {error}"
+        return Finding(name="address", status="fail", found=found, advice=advice)
+    return None
+
+
+def _check_job_server(address: str) -> Iterator[Finding]:
+    from ray.job_submission import JobSubmissionClient  # noqa: PLC0415 - slow to import
+
+    name = "job server"
+    try:
+        client = JobSubmissionClient(address)
+        jobs = client.list_jobs()
+        theirs = _version_of(client)
+    except Exception as error:  # Ray raises errors of all kinds, of authentication too
+        yield Finding(name=name, status="fail", found=f"{address}: {error}", advice=_advice(error))
+        return
+    yield Finding(name=name, status="ok", found=f"{address} answers, with {len(jobs)} jobs")
+    yield versions_finding("job server's Ray", theirs)
+
+
+def _version_of(client: object) -> str | None:
+    """Give Ray's version on the head, None if the server does not tell."""
+    try:
+        answer = client._do_request("GET", "/api/version")  # type: ignore[attr-defined]  # noqa: SLF001 - Ray has no public call that tells Ray's version
+        version = answer.json().get("ray_version")
+    except (AttributeError, ValueError):
+        return None
+    return None if version is None else str(version)
+
+
+def versions_finding(name: str, theirs: str | None) -> Finding:
+    """Compare Ray's version there with the one here."""
+    own = ray_version()
+    if theirs is None:
+        return Finding(name=name, status="ok", found="is not told")
+    if theirs != own:
+        return Finding(
+            name=name,
+            status="warn",
+            found=f"{theirs} there, {own} here",
+            advice="install one version everywhere: a driver joins a cluster of its own alone",
+        )
+    return Finding(name=name, status="ok", found=f"{theirs}, as here")
+
+
+def _advice(error: Exception) -> str:
+    told = str(error).lower()
+    if "token" in told or "401" in told or "403" in told or "auth" in told:
+        return "export RAY_AUTH_MODE=token and give the cluster's token (see Ray token above)"
+    return "see that it is Ray's dashboard (8265), with ray[default] installed there"
+
+
+def _check_cluster(address: str) -> Iterator[Finding]:
+    import ray  # noqa: PLC0415 - slow to import
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # Ray raises errors of all kinds here
+        found = f"cannot join {address}: {type(error).__name__}: {error}"
+        yield Finding(name="cluster", status="fail", found=found, advice=_NOT_JOINED)
+        return
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        yield nodes_finding(nodes)
+        working = [node for node in nodes if node["Resources"].get("CPU", 0) >= 1]
+        own = core_identity()
+        yield cores_finding(own, ask(working, core_identity, (), name="doctor"), asked=len(working))
+    finally:
+        ray.shutdown()
+
+
+def nodes_finding(nodes: Sequence[Node]) -> Finding:
+    """Tell how many nodes and CPUs there are: without a CPU no task ever starts."""
+    cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
+    found = f"{len(nodes)} nodes, {cpus:,} CPUs"
+    if not cpus:
+        return Finding(
+            name="cluster",
+            status="warn",
+            found=found,
+            advice="tasks wait until the autoscaler starts workers: see its max_workers",
+        )
+    return Finding(name="cluster", status="ok", found=found)
+
+
+def core_identity(*_: object) -> str:
+    """Say which core and Python this process has, the same on all nodes of a sound cluster."""
+    from nanotok_ray import _core  # noqa: PLC0415 - a missing one is the answer, not an end
+
+    digest = hashlib.sha256(Path(_core.__file__ or os.devnull).read_bytes()).hexdigest()
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"core {core_build()} {digest[:12]}, Python {python}"
+
+
+def cores_finding(own: str, told: Sequence[tuple[Node, str | Exception]], *, asked: int) -> Finding:
+    """Compare what the nodes have with what is here."""
+    name = "cores of nodes"
+    wrong = [
+        f"{node['NodeManagerAddress']}: {_told(answer)}" for node, answer in told if answer != own
+    ]
+    silent = asked - len(told)
+    if silent:
+        wrong.append(f"{silent} nodes did not answer in time")
+    if wrong:
+        more = f" and {len(wrong) - SHOWN_NODES} more" if len(wrong) > SHOWN_NODES else ""
+        return Finding(
+            name=name,
+            status="fail",
+            found=f"here {own}; {len(wrong)} differ: {'; '.join(wrong[:SHOWN_NODES])}{more}",
+            advice="use one image on all nodes, or install one wheel on each",
+        )
+    return Finding(name=name, status="ok", found=f"{own}, on all {asked} that run tasks")
+
+
+def _told(answer: str | Exception) -> str:
+    if isinstance(answer, str):
+        return answer
+    lines = [line.strip() for line in str(answer).splitlines() if line.strip()]
+    return lines[-1][:200] if lines else type(answer).__name__

@@ -1,0 +1,37 @@
+"""What one check found. Knows no check."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What one check found, and what to do about it.
+
+    >>> Finding(name="disk", status="warn", found="/data: 2.0 GB free", advice="free some").line()
+    'warn  disk              /data: 2.0 GB free; free some'
+    """
+
+    name: str
+    status: Status
+    """`warn`: a job runs, perhaps not well; `fail`: it does not run, or not safely."""
+    found: str
+    advice: str = ""
+    """What to do; empty if there is nothing to do."""
+
+    def line(self) -> str:
+        """Give the line for people."""
+        told = f"{self.found}; {self.advice}" if self.advice else self.found
+        return f"{self.status:<4}  {self.name:<16}  {told}"
+
+
+def worst(findings: "list[Finding]") -> Status:
+    """Give the worst status of some findings.
+
+    >>> worst([]), worst([Finding(name="a", status="warn", found="")])
+    ('ok', 'warn')
+    """
+    found = {each.status for each in findings}
+    return "fail" if "fail" in found else "warn" if "warn" in found else "ok"

@@ -1,0 +1,53 @@
+"""Checks of a recipe: its folders, its sources, its tokenizer. Nothing is counted."""
+
+from collections.abc import Iterator
+
+from nanotok_ray.doctor.finding import Finding
+from nanotok_ray.errors import NanotokError
+from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
+
+
+def opened_recipe(path: str) -> tuple[Finding, Recipe | None]:
+    """Read a recipe; None if it is wrong."""
+    name = "recipe"
+    try:
+        recipe = load_recipe(path)
+    except NanotokError as error:
+        advice = "mend it; docs/recipes.md tells every key"
+        return Finding(name=name, status="fail", found=str(error), advice=advice), None
+    told = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
+    return Finding(name=name, status="ok", found=told), recipe
+
+
+def check_inputs(recipe: Recipe) -> Iterator[Finding]:
+    """Open every input of a recipe, as `nanotok plan` does."""
+    for source in recipe.sources:
+        yield _check_source(source)
+    if recipe.tokenizer.path is not None:
+        yield _check_tokenizer(recipe.tokenizer.path)
+
+
+def _check_source(source: SourceRecipe) -> Finding:
+    from nanotok_ray.sources import resolve  # noqa: PLC0415 - slow to import
+
+    name = f"source {source.name}"
+    try:
+        files = resolve(source).files
+    except (NanotokError, OSError) as error:
+        advice = "mend its paths or format in the recipe, or its credentials here"
+        return Finding(name=name, status="fail", found=str(error), advice=advice)
+    num_bytes = sum(file.size for file in files)
+    found = f"{len(files):,} files can be opened, {num_bytes / 1e6:,.1f} MB"
+    return Finding(name=name, status="ok", found=found)
+
+
+def _check_tokenizer(path: str) -> Finding:
+    from nanotok_ray.tokenizer import open_tokenizer  # noqa: PLC0415 - slow to import
+
+    name = "tokenizer"
+    try:
+        tokenizer = open_tokenizer(path)
+    except (NanotokError, OSError) as error:
+        advice = "mend tokenizer.path in the recipe"
+        return Finding(name=name, status="fail", found=str(error), advice=advice)
+    return Finding(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")

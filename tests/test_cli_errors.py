@@ -1,0 +1,117 @@
+"""The mistakes that people make: what they are told, and the exit code."""
+
+import errno
+import os
+from contextlib import nullcontext
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli.main import told_os_error
+from nanotok_ray.cluster.exporting import export
+from nanotok_ray.errors import ExportError
+from nanotok_ray.export import parse_layout
+from tests.finished_output import run_here
+from tests.made_output import BOS, MadeSource, made_output
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/in/*.parquet"]
+[output]
+path = "{root}/out"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        pq.write_table(pa.table({"text": ["a b", "c"]}), tmp_path / f"in/{number}.parquet")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and then nothing of the kind")
+    return path
+
+
+def told(capsys, *arguments):
+    code = main(list(arguments))
+    return code, capsys.readouterr().err.splitlines()[-1].replace("nanotok: error: ", "")
+
+
+@pytest.mark.parametrize(
+    ("override", "refused"),
+    [
+        ("tokenizer.vocab_sise=300", (2, ["'vocab_sise'", "did you mean 'vocab_size'"])),
+        ("tokenizer.vocab_size=100", (2, ["= 100", "256 bytes and 9 special tokens", "265"])),
+        ("source.web.split=trian", (2, ["'trian'", "'last-file'"])),
+        ("source.web.column=body", (2, ["no column 'body'", "'text'", "set column"])),
+        ("source.web.paths={root}/gone/*", (2, ["{root}/gone/*", "check the path"])),
+        ("source.web.paths=s4://bucket/a", (2, ["s4://bucket/a", "s3://", "docs/storage.md"])),
+        ("source.web.paths={root}/broken.parquet", (2, ["broken.parquet", "write it anew"])),
+        ("output.layouts=llmx", (2, ["output.layouts", "'llmx'", "there are llmc"])),
+        ("output.path={root}/file/out", (5, ["Not a directory", "check the path"])),
+        ("limits.slice_bytes=12XB", (2, ["'12XB'", "256MiB"])),
+        ("tokenizer.path={root}/absent", (2, ["{root}/absent", "learn one"])),
+        ("foo", (2, ["'foo'", "TABLE.KEY=VALUE", "output.path=/data/out"])),
+    ],
+)
+def test_a_wrong_setting_names_the_value_and_the_next_step(
+    recipe, tmp_path, capsys, override, refused
+):
+    override = override.format(root=tmp_path)
+    code, parts = refused
+    found = told(capsys, "plan", str(recipe), "--set", override)
+    assert found[0] == code, found
+    for part in parts:
+        assert part.format(root=tmp_path) in found[1]
+    assert not (tmp_path / "out" / "plan.json").exists()
+
+
+def test_a_recipe_that_is_not_there_or_no_toml(tmp_path, capsys):
+    code, line = told(capsys, "prepare", str(tmp_path / "absent.toml"))
+    assert (code, "absent.toml" in line, "give the path of a local TOML file" in line) == (
+        2,
+        True,
+        True,
+    )
+    (tmp_path / "bad.toml").write_text("a = [\n1 2\n")
+    code, line = told(capsys, "plan", str(tmp_path / "bad.toml"))
+    assert (code, "at line 2" in line, "mend that line" in line) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "step"),
+    [
+        (errno.ENOSPC, "free some room"),
+        (errno.EDQUOT, "free some room"),
+        (errno.EACCES, "give this user the right"),
+        (errno.EROFS, "choose another place"),
+        (errno.EMFILE, "ulimit -n"),
+    ],
+)
+def test_what_the_system_refuses_comes_with_what_to_do(number, step):
+    line = told_os_error(OSError(number, os.strerror(number), "/data/out/a"))
+    assert line.startswith(f"/data/out/a: {os.strerror(number)}; ")
+    assert step in line
+
+
+def test_an_error_that_says_all_itself_stays_as_it_is():
+    assert told_os_error(OSError("plain")) == "plain"
+    assert told_os_error(OSError(5, "odd", "/a")) == "/a: odd"
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_a_layout_that_cannot_hold_a_document_is_one_error_on_ray_and_in_threads(
+    tmp_path, monkeypatch, workers
+):
+    monkeypatch.setattr("nanotok_ray.cluster.exporting.ray_session", lambda **_: nullcontext())
+    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
+    made = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 1], [BOS, 5, BOS]]]))
+    with pytest.raises(ExportError, match=r"holds <\|bos\|> again at token 2"):
+        export(made, parse_layout("llmc"), workers=workers)
+    assert not made.exists("export/llmc/export.json")

@@ -1,0 +1,50 @@
+"""What importing costs, told by the modules that come with it: seconds differ between machines."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"adlfs", "fsspec", "gcsfs", "matplotlib", "numpy", "pyarrow", "ray", "s3fs", "tiktoken"}
+
+
+def imported(code):
+    """Give which heavy modules a fresh process has imported after some code."""
+    tail = f"\nimport sys; print(sorted({HEAVY} & sys.modules.keys()), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code + tail], capture_output=True, text=True, check=True
+    )
+    return set(eval(done.stderr.splitlines()[-1]))
+
+
+def command(*words):
+    return (
+        "from nanotok_ray.cli import main\n"
+        f"try:\n    main({list(words)!r})\nexcept SystemExit:\n    pass"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import nanotok_ray; assert nanotok_ray.__version__; dir(nanotok_ray)",
+        "import nanotok_ray.cli",
+        command("--help"),
+        command("--version"),
+        command("doctor", "--help"),
+    ],
+)
+def test_nothing_heavy_is_imported(code):
+    assert imported(code) - ({"numpy"} if "--version" in code else set()) == set()
+
+
+def test_a_reader_of_shards_needs_numpy_alone():
+    assert imported("from nanotok_ray import open_shards") == {"numpy"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["prepare", "train", "tokenize", "plan", "verify", "inspect", "pack", "export", "learn", "gc"],
+)
+def test_the_help_of_no_command_imports_ray(name):
+    assert "ray" not in imported(command(name, "--help"))
