@@ -66,7 +66,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="what to run (default: prepare)",
     )
     add_overrides(own)
-    own.add_argument("--also", metavar="IDS,...", help="as `nanotok prepare` takes it")
+    own.add_argument(
+        "--also",
+        metavar="IDS,...",
+        help="tokenizers of smaller sizes (default: those of the recipe)",
+    )
     add_relearn(own)
     add_resplit(own)
     _add_environment(own)
