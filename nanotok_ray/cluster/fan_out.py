@@ -95,6 +95,7 @@ def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
         worker=ended.worker,
         attempts=ended.attempts,
         error=ended.error,
+        estimate=ended.task.num_bytes,
     )
 
 
