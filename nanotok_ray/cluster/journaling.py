@@ -246,7 +246,7 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
         return {}
     found = [values.get(name, {}) for name in ("earlier_stages", "stages")]
     rows = [row for own in found if isinstance(own, dict) for row in own.items()]
-    return {name: own for name, own in rows if isinstance(own, dict) and _TIMES <= own.keys()}
+    return {name: own for name, own in rows if isinstance(own, dict) and own.keys() >= _TIMES}
 
 
 def _status(error: BaseException) -> tuple[str, str]:
