@@ -47,12 +47,16 @@ class CountSettings:
     """Code points left for this slice under max_chars: counting ends after the document that
     passes it; None: no limit."""
 
-    def key(self, each: Slice) -> str:
-        """Give the key of the count file of a slice."""
+    def to_dict(self) -> dict[str, Any]:
+        """Give all that a count file depends on besides its slice."""
         own = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
         if not self.grounding:  # as of sources that cannot have any
             del own["grounding"]
-        return key_of({"slice": each.key, "counting": own})
+        return own
+
+    def key(self, each: Slice) -> str:
+        """Give the key of the count file of a slice."""
+        return key_of({"slice": each.key, "counting": self.to_dict()})
 
 
 def count_slice(

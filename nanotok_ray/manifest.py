@@ -27,6 +27,7 @@ RECORDS = "records/tokenize/"
 """Where the records of shards lie in the output folder."""
 
 MANIFEST_FORMAT = "nanotok-manifest 1"
+PLAN_FORMAT = "nanotok-plan 1"
 RECORD_FORMAT = "nanotok-record 1"
 SPLITS = ("train", "val")
 

@@ -55,6 +55,7 @@ def summarise(
     tokenizer: Tokenizer,
     stages: Mapping[str, tuple[float, int]],
     learned: Record | None = None,
+    of_other_inputs: bool = False,
     manifest: Mapping[str, Any] | None = None,
     verification: Verification | None = None,
     exports: Sequence[Mapping[str, Any]] = (),
@@ -67,6 +68,7 @@ def summarise(
         tokenizer: the one in use.
         stages: per stage that ran, seconds and bytes.
         learned: the learn record, if the job is to learn the tokenizer.
+        of_other_inputs: it was learned before inputs were added, changed or removed.
         manifest: of a tokenized corpus; None after training alone.
         verification: of what was just written.
         exports: what export.json says of each, and its folder.
@@ -84,6 +86,7 @@ def summarise(
         values["learned"] = {
             "merges": len(tokenizer.model.merges),
             "end": why_stopped(learned.values["report"]),
+            "of_other_inputs": of_other_inputs,
             "also": learned.values["also"],
             "differs_from_rustbpe": learned.values["report"]["differs_from_rustbpe"],
             "skipped_slices": learned.values["report"]["skipped_slices"],
@@ -105,6 +108,8 @@ def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     other = learned["differs_from_rustbpe"]
     told = f"; not those of rustbpe, because of {', '.join(other)}" if other else ""
     yield f"learned     {learned['merges']:,} merges: {learned['end']}{told}"
+    if learned["of_other_inputs"]:
+        yield "kept        learned before inputs were added, changed or removed (--relearn)"
     if learned["skipped_slices"]:
         yield f"left out    {len(learned['skipped_slices']):,} slices that could not be counted"
     yield from (f"also        {size:,} ids" for size in learned["also"])

@@ -99,7 +99,9 @@ def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_pa
     assert "not frozen" in told
     assert contents(out) == before
     assert main(["verify", str(out)]) == 0
-    assert values["count"]["todo"] == 1
+    assert (values["count"]["todo"], values["learn"]["todo"]) == (0, 0)
+    anew = planned(capsys, path, "--relearn")[0]
+    assert (anew["count"]["todo"], anew["learn"]["todo"]) == (1, 1)
     assert main(["prepare", path]) == 0
     assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
 

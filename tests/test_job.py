@@ -1,6 +1,7 @@
 """Whole jobs in one process: done once, done again, interrupted, changed."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_the_manifest_goes_before_anything_changes(corpus, tmp_path, monkeypatch
 def test_new_files_alone_are_counted_and_another_size_counts_nothing(corpus, tmp_path):
     _, first = run(recipe(corpus, tmp_path / "out"))
     write_parquet(corpus / "text/shard_00000b.parquet", texts(3, seed=8))
-    _, second = run(recipe(corpus, tmp_path / "out"))
+    _, second = run(recipe(corpus, tmp_path / "out"), partial(prepare, relearn=True))
     assert second["count"] == (1, first["count"][0])
     _, third = run(recipe(corpus, tmp_path / "out", "tokenizer.vocab_size=300"))
     assert third["count"] == (0, first["count"][0] + 1)
@@ -296,15 +297,15 @@ def test_an_outlook_says_what_is_to_do_and_writes_nothing(corpus, tmp_path):
 
 
 def test_what_changed_is_said_before_it_is_done(corpus, tmp_path):
-    def notes(job):
+    def notes(job, **how):
         events = []
-        prepare(job, on_event=events.append)
+        prepare(job, on_event=events.append, **how)
         return [event.text for event in events if isinstance(event, Note)]
 
     prepare(recipe(corpus, tmp_path / "out"))
     assert notes(recipe(corpus, tmp_path / "out")) == []
     write_parquet(corpus / "text/shard_00009.parquet", texts(5, seed=9))
-    told = notes(recipe(corpus, tmp_path / "out"))
+    told = notes(recipe(corpus, tmp_path / "out"), relearn=True)
     assert told[0] == "changed web: 1 added (shard_00009.parquet)"
     assert "1 new" in told[1]
     assert [line for line in told if "the tokenizer is" in line]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.packing import row_groups
 from nanotok_ray.packing.row_groups import RowGroups
-from nanotok_ray.plan.text import PLAN_FORMAT
 from nanotok_ray.reader import open_shards
 from tests.finished_output import change_json
 from tests.made_output import BOS
@@ -176,7 +175,3 @@ def test_a_split_without_documents_is_refused(tmp_path):
     out = planned_output(tmp_path / "out", {"web": [[[[BOS]]]]})
     with pytest.raises(PackingError, match="no document"):
         RowGroups(open_shards(out, split="val"))
-
-
-def test_the_format_of_plans_is_the_one_that_is_written():
-    assert row_groups._PLAN_FORMAT == PLAN_FORMAT

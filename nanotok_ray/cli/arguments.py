@@ -24,6 +24,16 @@ def add_resplit(own: argparse.ArgumentParser) -> None:
     )
 
 
+def add_relearn(own: argparse.ArgumentParser) -> None:
+    """Add --relearn."""
+    own.add_argument(
+        "--relearn",
+        action="store_true",
+        help="learn the tokenizer from the inputs that there are now; without it, one that was "
+        "learned by the same rules stays when inputs are added",
+    )
+
+
 def positive(text: str) -> int:
     """Read a number from 1 on, as argparse wants it.
 

@@ -5,11 +5,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nanotok_ray.cli import train_files
-from nanotok_ray.cli.arguments import add_overrides, add_resplit, positive
+from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.tokenizer import Tokenizer, copy_span_table
@@ -24,7 +25,9 @@ Learn a tokenizer from every train document, tokenize the corpus, verify.
   nanotok prepare recipe.toml --also 8192,16384     (writes OUT/tokenizer-8192 ... too)
   nanotok prepare recipe.toml --dry-run
 
-Without RAY_ADDRESS a local Ray is started. The same command again goes on where it stopped.
+Without RAY_ADDRESS a local Ray is started. The same command again goes on where it stopped, and
+takes in what was added since: the tokenizer and the splits stay as they are, unless --relearn and
+--resplit ask for others, so that all that was made stays too.
 """
 
 _TRAIN = f"""\
@@ -68,6 +71,8 @@ def add_commands(
         else:
             own.add_argument("recipe", metavar="RECIPE", help=_RECIPE)
         _add_common(own)
+        if name == "prepare":
+            add_relearn(own)
         if name != "tokenize":
             own.add_argument(
                 "--also",
@@ -133,7 +138,7 @@ def _run_prepare(arguments: argparse.Namespace) -> int:
     from nanotok_ray.cluster.job import prepare  # noqa: PLC0415 - Ray, where it is needed
 
     _override_also(arguments)
-    return _run_job(arguments, prepare)
+    return _run_job(arguments, partial(prepare, relearn=arguments.relearn))
 
 
 def _run_tokenize(arguments: argparse.Namespace) -> int:
@@ -188,7 +193,12 @@ def _run_job(
 def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
     from nanotok_ray.cluster.outlook import outlook  # noqa: PLC0415 - as above
 
-    foreseen = outlook(recipe, command=arguments.command, resplit=arguments.resplit)
+    foreseen = outlook(
+        recipe,
+        command=arguments.command,
+        resplit=arguments.resplit,
+        relearn=getattr(arguments, "relearn", False),
+    )
     print(foreseen.text(), file=sys.stderr)
     print_json(foreseen.values)
     return 0

@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 
-from nanotok_ray.cli.arguments import add_overrides, add_resplit, positive
+from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
 from nanotok_ray.cli.jobs import print_json
 from nanotok_ray.recipe import load_recipe
 
@@ -25,9 +25,10 @@ measured with. Starts no Ray.
 Written is OUT/plan.json alone: which files there are, which of them are val, and how they are cut
 into slices. A file that is added later is train, even if it sorts last. A second `plan` compares
 with the frozen one and names the files that were added, removed or changed: slices with added or
-changed files are counted and tokenized, all others are left alone. A finished output keeps its plan
-until a job changes it (give --resplit to that job too); under a run that is at work none is frozen.
-`nanotok prepare --dry-run` says what there is to do and freezes nothing.
+changed files are tokenized, all others are left alone. The tokenizer stays, unless --relearn is
+given or the recipe learns by other rules: then they are counted too. A finished output keeps its
+plan until a job changes it (give --resplit and --relearn to that job too); under a run that is at
+work none is frozen. `nanotok prepare --dry-run` says what there is to do and freezes nothing.
 
 The time is an estimate: text by the rate of one CPU, of --rate, of the last run of this output, or
 measured here with the first texts; no less than the largest slice takes. Learning is one process
@@ -46,6 +47,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
     add_overrides(own)
     add_resplit(own)
+    add_relearn(own)
     own.add_argument(
         "--workers",
         type=positive,
@@ -76,7 +78,11 @@ def _run_plan(arguments: argparse.Namespace) -> int:
 
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
     foreseen = plan_job(
-        recipe, resplit=arguments.resplit, workers=arguments.workers, rate=arguments.rate
+        recipe,
+        resplit=arguments.resplit,
+        relearn=arguments.relearn,
+        workers=arguments.workers,
+        rate=arguments.rate,
     )
     print(foreseen.text(), file=sys.stderr)
     print_json(foreseen.values)

@@ -20,7 +20,7 @@ from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
-from nanotok_ray.cluster.train import finished_tokenizer
+from nanotok_ray.cluster.train import finished_tokenizer, standing_tokenizer
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.errors import (
     IncompleteOutputError,
@@ -49,16 +49,22 @@ def prepare(
     *,
     workers: int | None = None,
     resplit: bool = False,
+    relearn: bool = False,
     on_event: OnEvent = ignore,
 ) -> Summary:
     """Learn the tokenizer if need be, then tokenize the corpus.
+
+    A tokenizer that was learned by the same rules stays when inputs are added, changed or removed,
+    so that the shards of all other inputs stay too; with `relearn` it is learned from what there is
+    now.
 
     Raises:
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
     check_special_tokens(recipe)
     layouts_of(recipe)
-    start = Start("prepare", workers=workers, resplit=resplit, watch=StageTimes(on_event))
+    watch = StageTimes(on_event)
+    start = Start("prepare", workers=workers, resplit=resplit, relearn=relearn, watch=watch)
     return _run(recipe, start, _prepare)
 
 
@@ -67,7 +73,7 @@ def _prepare(job: "_Job") -> Summary:
     if recipe.tokenizer.path is not None:
         return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
     training = training_of(recipe, job.plan)
-    tokenizer = finished_tokenizer(training, job.out)
+    training, tokenizer = standing_tokenizer(training, job.out, relearn=job.start.relearn)
     if tokenizer is not None:
         job.complete(training, tokenizer)
         return job.tokenize(tokenizer)
@@ -200,6 +206,7 @@ class _Job(Run):
             self.out.url,
             tokenizer=tokenizer,
             learned=self.learned,
+            of_other_inputs=self.is_of_other_inputs,
             stages=self.watch.stages,
             manifest=None if output is None else output.manifest,
             verification=check,

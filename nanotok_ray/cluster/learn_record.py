@@ -5,6 +5,7 @@ listed too, and are cut from it if they are gone. Does not know how anything is 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nanotok_ray.cluster.training import Training
@@ -37,6 +38,23 @@ def finished_learning(training: Training, out: Folder) -> Record | None:
     return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
 
 
+def kept_training(training: Training, out: Folder) -> Training:
+    """Give what stands of a tokenizer that was learned by the same rules, whatever has come since.
+
+    So a corpus may grow without a new tokenizer, under which every shard would be made again. One
+    from which slices were left out is not kept: they are to be tried again.
+    """
+    try:
+        record = learn_record(out)
+    except CorruptOutputError:
+        record = None
+    if record is None or record.values.get("rules") != training.rules_key:
+        return training
+    if record.values["report"]["skipped_slices"]:
+        return training
+    return replace(training, kept_key=record.values["key"])
+
+
 def recorded_sizes(out: Folder) -> list[int]:
     """Give the sizes of the smaller tokenizers that a former run wrote."""
     try:
@@ -64,6 +82,7 @@ def write_learn_record(
         "format": RECORD_FORMAT,
         "stage": "learn",
         "key": _key(training, report["skipped_slices"]),
+        "rules": training.rules_key,
         "tokenizer_sha256": tokenizer.sha256,
         "special_tokens": {
             "learned": list(training.recipe.tokenizer.learned_special_tokens),

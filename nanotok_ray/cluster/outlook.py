@@ -12,11 +12,12 @@ from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
 from nanotok_ray.cluster.max_chars import next_round
 from nanotok_ray.cluster.outlook_text import outlook_text
+from nanotok_ray.cluster.run import KEPT_TOKENIZER
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.smaller import missing_sizes
 from nanotok_ray.cluster.stages import CountWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
-from nanotok_ray.cluster.train import finished_tokenizer
+from nanotok_ray.cluster.train import standing_tokenizer
 from nanotok_ray.cluster.training import Training, training_of
 from nanotok_ray.output import Record
 from nanotok_ray.plan import Plan, Slice, overview
@@ -41,7 +42,9 @@ class Outlook:
         return outlook_text(self.values)
 
 
-def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
+def outlook(
+    recipe: Recipe, *, command: str, resplit: bool = False, relearn: bool = False
+) -> Outlook:
     """Say what `prepare`, `train` or `tokenize` would do with a recipe.
 
     Raises:
@@ -61,8 +64,11 @@ def outlook(recipe: Recipe, *, command: str, resplit: bool = False) -> Outlook:
     todo: dict[str, Sequence[Slice]] = {}
     tokenizer = existing_tokenizer(recipe, out)
     if command != "tokenize" and recipe.tokenizer.path is None:
-        training = training_of(recipe, plan)
-        tokenizer = finished_tokenizer(training, out)
+        training, tokenizer = standing_tokenizer(
+            training_of(recipe, plan), out, relearn=relearn or command == "train"
+        )
+        if training.is_of_other_inputs:
+            values["notes"].append(KEPT_TOKENIZER)
         works = [training.work(each) for each in training.slices]
         known = finished_counts(works)
         todo["count"] = [] if tokenizer is not None else _uncounted(training, works, known)

@@ -26,6 +26,7 @@ def plan_job(
     recipe: Recipe,
     *,
     resplit: bool = False,
+    relearn: bool = False,
     workers: int | None = None,
     rate: float | None = None,
 ) -> Outlook:
@@ -34,6 +35,7 @@ def plan_job(
     Args:
         recipe: the recipe.
         resplit: assign train and val anew instead of keeping what an earlier plan froze.
+        relearn: learn the tokenizer from what there is now, whether or not it was learned before.
         workers: CPUs to estimate for; None: those of this machine.
         rate: text that one CPU counts or tokenizes, in MB/s; None: as in the last run of this
             output (unless `workers` is given: how many CPUs it had is not known), else measured.
@@ -42,7 +44,7 @@ def plan_job(
         NanotokError: what the job itself would raise before it starts; nothing is frozen then.
     """
     out = Folder(recipe.output.path)
-    foreseen = outlook(recipe, command="prepare", resplit=resplit)
+    foreseen = outlook(recipe, command="prepare", resplit=resplit, relearn=relearn)
     last = {"stages": stages_of_last_run(out)}
     rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers

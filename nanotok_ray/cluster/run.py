@@ -29,6 +29,11 @@ from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
 
+KEPT_TOKENIZER = (
+    "the tokenizer stays as it was learned, before inputs were added, changed or removed; "
+    "--relearn learns it from those of now, and then every shard is written again"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -38,6 +43,7 @@ class Start:
     workers: int | None
     resplit: bool
     watch: StageTimes
+    relearn: bool = False
     told: set[str] = field(default_factory=set)
 
     def tell(self, note: str) -> None:
@@ -62,6 +68,8 @@ class Run:
     start: Start
     learned: Record | None = None
     """The learn record, if this job is to learn the tokenizer."""
+    is_of_other_inputs: bool = False
+    """Whether that was learned before inputs were added, changed or removed."""
     has_changed: bool = False
     """Whether anything was written."""
 
@@ -120,6 +128,9 @@ class Run:
         """
         for text in notes_on_sizes(training, tokenizer, self.out):
             self.start.tell(text)
+        self.is_of_other_inputs = training.is_of_other_inputs
+        if self.is_of_other_inputs:
+            self.start.tell(KEPT_TOKENIZER)
         if lacks_extension(training, tokenizer, self.out):
             with self.changing(on_ray=False):
                 self.begin_changes()

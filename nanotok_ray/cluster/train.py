@@ -7,7 +7,7 @@ from nanotok_ray.cluster.counting import CountedSlices, count
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.extension import with_extension
 from nanotok_ray.cluster.fan_out import told_failure
-from nanotok_ray.cluster.learn_record import finished_learning
+from nanotok_ray.cluster.learn_record import finished_learning, kept_training
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.merging import merge_first
@@ -34,6 +34,22 @@ def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
         return None
     return with_extension(tokenizer, record, training.recipe.tokenizer.extend)
+
+
+def standing_tokenizer(
+    training: Training, out: Folder, *, relearn: bool
+) -> tuple[Training, Tokenizer | None]:
+    """Give the tokenizer that the output has and that is to be used, and the training it is of.
+
+    Unless it is to be learned again, one that was learned by the same rules stays, whatever inputs
+    have come since. If there is none to use, the training is what is to be learned.
+    """
+    if not relearn:
+        kept = kept_training(training, out)
+        tokenizer = finished_tokenizer(kept, out)
+        if tokenizer is not None:
+            return kept, tokenizer
+    return training, finished_tokenizer(training, out)
 
 
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:

@@ -4,6 +4,7 @@ Does not know what was done already, nor how any of it is done.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nanotok_ray import _core
 from nanotok_ray.cluster.stages import CountWork
@@ -26,24 +27,47 @@ class Training:
     slices: tuple[Slice, ...]
     settings: CountSettings
     """Of sources whose texts hold no special tokens."""
+    kept_key: str | None = None
+    """The key of a tokenizer that was learned by these rules from other inputs, and is to stay;
+    None: what is to be learned is learned from these."""
 
     @property
     def key(self) -> str:
         """Everything that is learned depends on; special tokens added to it are not among that."""
+        return self._own_key if self.kept_key is None else self.kept_key
+
+    @property
+    def is_of_other_inputs(self) -> bool:
+        """Whether what is kept was learned before inputs were added, changed or removed."""
+        return self.key != self._own_key
+
+    @property
+    def rules_key(self) -> str:
+        """Everything that is learned depends on but the inputs themselves."""
+        read = {
+            (each.source, each.kind, each.column, each.share): self.settings_of(each).to_dict()
+            for each in self.slices
+        }
+        return key_of({**self._rules, "read": [[*how, own] for how, own in sorted(read.items())]})
+
+    @property
+    def _own_key(self) -> str:
+        counts = [self.settings_of(each).key(each) for each in self.slices]
+        return key_of({**self._rules, "counts": counts})
+
+    @property
+    def _rules(self) -> dict[str, Any]:
         own = self.recipe.tokenizer
-        return key_of(
-            {
-                "format": LEARN_FORMAT,
-                "counts": [self.settings_of(each).key(each) for each in self.slices],
-                "max_chars": self.recipe.limits.max_chars,
-                "vocab_size": own.vocab_size,
-                "special_tokens": list(own.learned_special_tokens),
-                "min_pair_count": own.min_pair_count,
-                "max_token_bytes": own.max_token_bytes,
-                "min_count": own.min_count,
-                "weights": {each.name: each.weight for each in counted_sources(self.recipe)},
-            }
-        )
+        return {
+            "format": LEARN_FORMAT,
+            "max_chars": self.recipe.limits.max_chars,
+            "vocab_size": own.vocab_size,
+            "special_tokens": list(own.learned_special_tokens),
+            "min_pair_count": own.min_pair_count,
+            "max_token_bytes": own.max_token_bytes,
+            "min_count": own.min_count,
+            "weights": {each.name: each.weight for each in counted_sources(self.recipe)},
+        }
 
     def settings_of(self, each: Slice) -> CountSettings:
         """Give how a slice is counted: the texts that will be encoded, special tokens cut out."""

@@ -23,7 +23,7 @@ class Totals:
 
     tokens: int
     num_bytes: int
-    """Of all tokens but those of images; special tokens count with their names."""
+    """Of the text: images and special tokens have none."""
     trained: int | None
     """Tokens that are trained on; None where there is no mask."""
     images: int
@@ -31,7 +31,7 @@ class Totals:
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes per token, images left out."""
+        """Bytes of text per token, special tokens among them, images not."""
         return self.num_bytes / max(self.tokens - self.image_tokens, 1)
 
     @property
@@ -50,7 +50,7 @@ def totals_of(document: Document, spelling: Spelling) -> Totals:
     for item in items_of(document, spelling):
         if isinstance(item, Image):
             image_tokens += item.count
-        else:
+        elif not item.is_special:
             num_bytes += len(item.data)
     return Totals(
         tokens=len(document.ids),

@@ -61,32 +61,25 @@ def pack(shards: Shards, documents: Numbers, settings: RowSettings, *, name: str
 def _best_fit(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
     lengths = shards.lengths(documents)
     packed = _core.best_fit_rows(lengths, settings.capacity, keep_rest=True)
-    return Group(
-        segments=_segments(documents, packed),
-        report=_report(
-            documents,
-            rows=len(packed[3]) - 1,
-            cells=settings.capacity,
-            tokens=int(lengths.sum()),
-            cut_documents=int((np.bincount(packed[0]) > 1).sum()),
-        ),
+    return _group(
+        documents,
+        packed,
+        cells=settings.capacity,
+        tokens=int(lengths.sum()),
+        cut_documents=int((np.bincount(packed[0]) > 1).sum()),
     )
 
 
 def _windows(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
     lengths = shards.lengths(documents)
-    packed = _core.window_rows(lengths, settings.length)
     ends = np.cumsum(lengths)
     is_cut = (ends - lengths) // settings.length != (ends - 1) // settings.length
-    return Group(
-        segments=_segments(documents, packed),
-        report=_report(
-            documents,
-            rows=len(packed[3]) - 1,
-            cells=settings.length,
-            tokens=int(lengths.sum()),
-            cut_documents=int((is_cut & (lengths > 0)).sum()),
-        ),
+    return _group(
+        documents,
+        _core.window_rows(lengths, settings.length),
+        cells=settings.length,
+        tokens=int(lengths.sum()),
+        cut_documents=int((is_cut & (lengths > 0)).sum()),
     )
 
 
@@ -96,19 +89,15 @@ def _conversations(shards: Shards, documents: Numbers, settings: RowSettings) ->
     for place in np.flatnonzero(lengths > settings.capacity).tolist():
         is_kept = settings.too_long == "crop"
         kept[place] = _cropped(shards, int(documents[place]), settings.capacity) if is_kept else 0
-    packed = _core.best_fit_rows(kept, settings.capacity, keep_rest=False)
     is_cut = (kept > 0) & (kept < lengths)
-    return Group(
-        segments=_segments(documents, packed),
-        report=_report(
-            documents,
-            rows=len(packed[3]) - 1,
-            cells=settings.capacity,
-            tokens=int(kept.sum()),
-            cropped_tokens=int((lengths - kept)[is_cut].sum()),
-            cut_documents=int(is_cut.sum()),
-            dropped_documents=int(((kept == 0) & (lengths > 0)).sum()),
-        ),
+    return _group(
+        documents,
+        _core.best_fit_rows(kept, settings.capacity, keep_rest=False),
+        cells=settings.capacity,
+        tokens=int(kept.sum()),
+        cropped_tokens=int((lengths - kept)[is_cut].sum()),
+        cut_documents=int(is_cut.sum()),
+        dropped_documents=int(((kept == 0) & (lengths > 0)).sum()),
     )
 
 
@@ -128,35 +117,33 @@ def _cropped(shards: Shards, document: int, capacity: int) -> int:
     return int(images[is_cut, 0][0]) if is_cut.any() else capacity
 
 
-def _segments(
-    documents: Numbers, packed: tuple[np.ndarray, np.ndarray, np.ndarray, Numbers]
-) -> Segments:
-    places, starts, lengths, rows = packed
-    return Segments(
-        documents=documents[places],
-        starts=starts.astype(np.int64),
-        lengths=lengths.astype(np.int64),
-        rows=rows,
-    )
-
-
-def _report(
+def _group(
     documents: Numbers,
+    packed: tuple[np.ndarray, np.ndarray, np.ndarray, Numbers],
     *,
-    rows: int,
     cells: int,
     tokens: int,
     cut_documents: int,
     cropped_tokens: int = 0,
     dropped_documents: int = 0,
-) -> PackingReport:
-    return PackingReport(
+) -> Group:
+    """Give what the core packed: of each segment its document's place, start and length; rows."""
+    places, starts, lengths, rows = packed
+    num_rows = len(rows) - 1
+    segments = Segments(
+        documents=documents[places],
+        starts=starts.astype(np.int64),
+        lengths=lengths.astype(np.int64),
         rows=rows,
+    )
+    report = PackingReport(
+        rows=num_rows,
         tokens=tokens,
-        padding=rows * cells - tokens,
+        padding=num_rows * cells - tokens,
         cropped_tokens=cropped_tokens,
         documents=len(documents),
         cut_documents=cut_documents,
         dropped_documents=dropped_documents,
         groups=1,
     )
+    return Group(segments=segments, report=report)

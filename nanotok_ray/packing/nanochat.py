@@ -19,7 +19,6 @@ from nanotok_ray.packing.rank_batches import Position, RankBatches
 from nanotok_ray.packing.report import PackingReport
 from nanotok_ray.packing.row_groups import RowGroups
 from nanotok_ray.packing.rows import (
-    DTYPES,
     Arrays,
     arrays_for,
     check_arrays,
@@ -27,6 +26,7 @@ from nanotok_ray.packing.rows import (
     fill,
     padding_id,
 )
+from nanotok_ray.packing.settings import check_dtype, whole
 from nanotok_ray.reader import Shards
 from nanotok_ray.shape import number, shown
 
@@ -84,7 +84,9 @@ class NanochatLoader:
             "world_size": world_size,
         }
         check_shards(shards)
-        _check(counts, rank=rank, dtype=np.dtype(dtype))
+        counts = {name: whole(name, value, least=1) for name, value in counts.items()}
+        whole("rank", rank, least=0, most=counts["world_size"] - 1)
+        check_dtype(dtype)
         self._shards = shards
         self._batch_size = batch_size
         self._dtype = np.dtype(dtype)
@@ -305,16 +307,6 @@ class _Numbering:
         runs = np.searchsorted(firsts[0], numbers, side="right") - 1
         shifts: Numbers = firsts[1] - firsts[0]
         return numbers + shifts[runs]
-
-
-def _check(counts: Mapping[str, int], *, rank: int, dtype: np.dtype[Any]) -> None:
-    for name, value in counts.items():
-        if not number(value) or value < 1:
-            raise PackingError(f"{name} is {value!r}, it must be 1 or more")
-    if not number(rank) or rank >= counts["world_size"]:
-        raise PackingError(f"rank is {rank!r}, it must be from 0 to {counts['world_size'] - 1}")
-    if dtype not in DTYPES:
-        raise PackingError(f"dtype is {dtype}, it must be int32 or int64")
 
 
 def _names_format(state: object) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, SPLITS, from_json
+from nanotok_ray.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
 from nanotok_ray.output_shapes import MAX_PLAN_BYTES
 from nanotok_ray.reader import Shards
 from nanotok_ray.shape import Shape, check_shape, number, text
@@ -24,7 +24,6 @@ from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 Numbers = npt.NDArray[np.int64]
 
-_PLAN_FORMAT = "nanotok-plan 1"
 _PLAN: Shape = {
     "sources": [
         {
@@ -63,7 +62,6 @@ class RowGroups:
         """
         self._shards = shards
         documents = shards.index.rows["documents"][shards.rows].astype(np.int64)
-        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(documents)])
         self._places = np.flatnonzero(documents).tolist()
         self.files = _files(shards, _plan(shards))
         self._numbers = {(file.source, file.path): at for at, file in enumerate(self.files)}
@@ -91,7 +89,7 @@ class RowGroups:
         """Give first document, row group and number of documents of each run of a file."""
         while at < len(self._places):
             self._reached = at
-            document = int(self._starts[self._places[at]])
+            document = int(self._shards.starts[self._places[at]])
             for own, group, rows in self._map(at):
                 if own > file:
                     return
@@ -124,7 +122,7 @@ class RowGroups:
             (self._number(source, entry, name), entry["row_group"], entry["rows"])
             for entry in _source_map(shards.record(place), name)
         ]
-        documents = int(self._starts[place + 1] - self._starts[place])
+        documents = int(shards.starts[place + 1] - shards.starts[place])
         if sum(rows for _, _, rows in runs) != documents:
             raise CorruptOutputError(f"the record of {name} maps other than {documents} documents")
         if runs != sorted(runs, key=lambda run: run[:2]):
@@ -157,7 +155,7 @@ def _plan(shards: Shards) -> dict[str, Any]:
         ) from error
     if sha256(data).hexdigest() != shards.manifest["plan_sha256"]:
         raise CorruptOutputError(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
-    values = from_json(data, name=PLAN_NAME, expected_format=_PLAN_FORMAT)
+    values = from_json(data, name=PLAN_NAME, expected_format=PLAN_FORMAT)
     check_shape(values, _PLAN, name=PLAN_NAME)
     return values
 

@@ -60,7 +60,7 @@ class RowSettings:
             "group_documents": (1, MAX_GROUP_DOCUMENTS),
         }
         for name, (least, most) in limits.items():
-            value = _whole(name, getattr(self, name), least=least, most=most)
+            value = whole(name, getattr(self, name), least=least, most=most)
             object.__setattr__(self, name, value)
         if self.weights is not None:
             object.__setattr__(self, "weights", _checked_weights(self.weights))
@@ -93,12 +93,12 @@ class BatchSettings:
             PackingError: one is none of what it may be.
         """
         for name in ("batch_size", "world_size"):
-            object.__setattr__(self, name, _whole(name, getattr(self, name), least=1))
-        rank = _whole("rank", self.rank, least=0, most=self.world_size - 1)
+            object.__setattr__(self, name, whole(name, getattr(self, name), least=1))
+        rank = whole("rank", self.rank, least=0, most=self.world_size - 1)
         object.__setattr__(self, "rank", rank)
         if self.epochs is not None:
-            object.__setattr__(self, "epochs", _whole("epochs", self.epochs, least=1))
-        _check_dtype(self.dtype)
+            object.__setattr__(self, "epochs", whole("epochs", self.epochs, least=1))
+        check_dtype(self.dtype)
 
     @property
     def global_rows(self) -> int:
@@ -112,7 +112,12 @@ def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
         raise PackingError(f"{name} is {value!r}; it is one of {told}")
 
 
-def _check_dtype(dtype: npt.DTypeLike) -> None:
+def check_dtype(dtype: npt.DTypeLike) -> None:
+    """Refuse a type that ids cannot have in a batch.
+
+    Raises:
+        PackingError: it is neither int32 nor int64.
+    """
     wrong = PackingError(f"dtype is {dtype!r}; it is int32 or int64")
     try:
         if np.dtype(dtype) in DTYPES:
@@ -122,7 +127,7 @@ def _check_dtype(dtype: npt.DTypeLike) -> None:
     raise wrong
 
 
-def _whole(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
+def whole(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
     """Give a whole number within limits as an int."""
     limits = f"of {least} or more" if most is None else f"from {least} to {most}"
     wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")

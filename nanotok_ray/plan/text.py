@@ -5,12 +5,10 @@ Holds nothing that depends on when or where the plan was made, so equal inputs g
 
 from typing import Any
 
-from nanotok_ray.manifest import PLAN_NAME, from_json, to_json
+from nanotok_ray.manifest import PLAN_FORMAT, PLAN_NAME, from_json, to_json
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.shape import check_plan
 from nanotok_ray.sources import RowGroup, SourceFile
-
-PLAN_FORMAT = "nanotok-plan 1"
 
 _FILE_FIELDS = ("path", "url", "size", "etag", "mtime_ns", "footer_sha256", "format", "compression")
 

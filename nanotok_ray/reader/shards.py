@@ -43,7 +43,9 @@ class Shards:
     """Opens the same shards anew, in another process; can be pickled."""
     check_files: bool = False
     """Whether all bytes of a shard are compared with its record when it is opened first."""
-    _starts: Numbers = field(init=False)
+    starts: Numbers = field(init=False)
+    """Global index of the first document of each shard, and the end: int64, one more than there
+    are shards."""
     _start_list: list[int] = field(init=False)
     _checked: npt.NDArray[np.bool_] = field(init=False)
     _open: KeptOpen = field(init=False)
@@ -51,8 +53,8 @@ class Shards:
     def __post_init__(self) -> None:
         """Find the first global index of each shard."""
         counts = self.index.rows["documents"][self.rows].astype(np.int64)
-        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        self._start_list = self._starts.tolist()
+        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        self._start_list = self.starts.tolist()
         self._checked = np.zeros(len(self.rows), dtype=bool)
         self._open = KeptOpen(most_files=most_files())
 
@@ -252,16 +254,16 @@ class Shards:
         if int(documents.min()) < 0 or int(documents.max()) >= len(self):
             wrong = documents[(documents < 0) | (documents >= len(self))][0]
             raise IndexError(f"document {wrong} of {len(self)}")
-        places = np.searchsorted(self._starts, documents, side="right") - 1
+        places = np.searchsorted(self.starts, documents, side="right") - 1
         if places[0] == places[-1] and (places == places[0]).all():
-            yield int(places[0]), slice(None), documents - self._starts[places[0]]
+            yield int(places[0]), slice(None), documents - self.starts[places[0]]
             return
         order = np.argsort(places, kind="stable")
         sorted_places = places[order]
         cuts = np.flatnonzero(np.diff(sorted_places)) + 1
         for chosen in np.split(order, cuts):
             place = int(places[chosen[0]])
-            yield place, chosen, documents[chosen] - self._starts[place]
+            yield place, chosen, documents[chosen] - self.starts[place]
 
     def _place(self, document: int) -> tuple[int, int]:
         count = len(self)
