@@ -4,7 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, export, gc, jobs, learn, look, pack, plan, tokenizer, verify
+from nanotok_ray.cli import (
+    counts,
+    export,
+    gc,
+    jobs,
+    learn,
+    look,
+    pack,
+    plan,
+    status,
+    tokenizer,
+    verify,
+)
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -26,6 +38,7 @@ IN_USE, INTERRUPTED = 6, 130
 
 _GROUPS = (
     plan,
+    status,
     learn,
     counts,
     export,
@@ -38,7 +51,7 @@ _GROUPS = (
 """Modules of the commands beside those that run the job, in the order of `nanotok --help`."""
 
 _WITH_JSON = sum(
-    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, tokenizer)), ()
+    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, status, tokenizer)), ()
 )
 """The last line of their stdout is JSON, however they end."""
 
