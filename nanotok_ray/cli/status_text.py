@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from nanotok_ray.cli.progress import UNITS
+from nanotok_ray.cli.stage_progress import UNITS
 from nanotok_ray.cluster.outlook_text import duration
 
 _NEXT = {

@@ -76,11 +76,15 @@ class Journaling:
 
     def __call__(self, event: Event) -> None:
         """Write an event down."""
-        if self.recipe is None or (isinstance(event, Advanced) and event.stage in self._sliced):
+        if self.recipe is None or (isinstance(event, Advanced) and self._has_slices(event)):
             return
         row = self._row(event)
         if row is not None:
             self._add(row)
+
+    def _has_slices(self, event: Advanced) -> bool:
+        """Tell whether the rows of slices say what the event does."""
+        return event.running > 0 or event.stage in self._sliced
 
     def leased(self, run: int) -> None:
         """Begin the journal, as the run has its first lease; or say what it has since, as Ray."""

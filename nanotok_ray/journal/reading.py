@@ -158,13 +158,12 @@ class _Reading:
             again = (each.at for each in self._stages[number + 1 :] if each.name == stage.name)
             until = next(again, math.inf)
             own = [each for each in by_stage[stage.name] if stage.at <= each.at < until]
-            whole = replace(stage, progress=tuple(self._points[number]))
             if not own:
-                yield whole
+                yield replace(stage, progress=tuple(self._points[number]))
                 continue
             failed = sum(each.error is not None for each in own)
             done_bytes = sum(each.num_bytes for each in own)
-            yield replace(whole, done=len(own), failed=failed, done_bytes=done_bytes)
+            yield replace(stage, done=len(own), failed=failed, done_bytes=done_bytes)
 
 
 def _row(kind: type[_Row], own: dict[str, Any]) -> _Row:
