@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from nanotok_ray.cluster.events import Event, OnEvent, StageEnded, ignore
 from nanotok_ray.cluster.journaling import Journaling
+from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.recipe import Recipe
 
 
@@ -21,6 +22,7 @@ class StageTimes:
     check: OnEvent = ignore
     """Raises where the run must not go on; asked last, just before it does."""
     journaling: Journaling = field(default_factory=Journaling)
+    metrics: Metrics = field(default_factory=Metrics)
 
     def __call__(self, event: Event) -> None:
         """Pass one event on."""
@@ -28,6 +30,7 @@ class StageTimes:
             seconds, size = self.stages.get(event.stage, (0.0, 0))
             self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
         self.journaling(event)
+        self.metrics(event)
         self.on_event(event)
         self.check(event)
 
