@@ -42,12 +42,12 @@ class Metric:
 SLICES_TODO = Metric(
     name="nanotok_slices_todo",
     kind="Gauge",
-    text="Slices to do in this run, those that are done by now included.",
+    text="Slices (count files, merges) to do in this run, those that are done by now included.",
 )
 SLICES_DONE = Metric(
     name="nanotok_slices_done",
     kind="Gauge",
-    text="Slices that have ended in this run, well or for good.",
+    text="Slices (count files, merges) that have ended in this run, well or for good.",
 )
 SLICES_FAILED = Metric(
     name="nanotok_slices_failed",
@@ -57,7 +57,7 @@ SLICES_FAILED = Metric(
 NUM_BYTES = Metric(
     name="nanotok_bytes",
     kind="Counter",
-    text="Bytes of text that were counted, merged or tokenized.",
+    text="Bytes of text that were counted or tokenized; of count files where those are summed.",
 )
 SECONDS = Metric(
     name="nanotok_slice_seconds",
