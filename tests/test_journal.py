@@ -249,6 +249,8 @@ def test_many_rows_are_written_before_their_time(out, monkeypatch):
 def test_segments_come_less_often_in_a_long_run(out):
     times = iter([0.0, 60.0, 7200.0, 72_000.0])
     journal = Journal(out, 1, now=lambda: next(times))
+    assert journal._pause() == 5.0
+    journal._segment = 2
     assert [journal._pause() for _ in range(3)] == [30.0, 30.0, 300.0]
 
 

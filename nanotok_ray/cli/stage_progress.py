@@ -57,7 +57,8 @@ class StageProgress:
         parts = []
         seconds, left = now - self.since, self.left(now)
         if self.last is not None and self.last.running and self.done < self.last.todo:
-            parts.append(f"{self.last.running:,} tasks running")
+            tasks = "task" if self.last.running == 1 else "tasks"
+            parts.append(f"{self.last.running:,} {tasks} running")
         if self.last is not None and self.last.num_bytes and seconds > 0:
             parts.append(f"{self.last.num_bytes / 1e6 / seconds:,.1f} MB/s")
         if left is not None:

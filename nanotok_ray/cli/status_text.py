@@ -54,7 +54,8 @@ def _reason(own: Mapping[str, Any]) -> str:
 def _run(own: Mapping[str, Any]) -> str:
     number = "" if own["run"] is None else f"number {own['run']}, "
     job = f", Ray job {own['ray_job']}" if own["ray_job"] else ""
-    cpus = f", {own['cpus']} CPUs of {own['nodes']} nodes" if own["cpus"] else ""
+    nodes = "1 node" if own["nodes"] == 1 else f"{own['nodes']} nodes"
+    cpus = f", {own['cpus']} CPUs of {nodes}" if own["cpus"] else ""
     who = f"host {own['host'] or '?'}, process {own['pid'] or '?'}{job}"
     return f"{number}{own['command']} on {who}{cpus}, since {own['started'] or '?'}"
 
@@ -69,9 +70,10 @@ def _stage(own: Mapping[str, Any]) -> str:
     parts = [f"{own['done']:,} of {own['todo']:,} {UNITS.get(own['name'], 'slices')}"]
     if own["kept"]:
         parts[0] += f" ({own['kept']:,} more done before)"
-    if own["bytes"]:
+    is_text = own["name"] not in UNITS
+    if own["bytes"] and is_text:
         parts.append(f"{own['bytes'] / 1e6:,.1f} MB")
-    if own["megabytes_per_second"]:
+    if own["megabytes_per_second"] and is_text:
         parts.append(f"{own['megabytes_per_second']:,.1f} MB/s")
     if own["failed"]:
         parts.append(f"{own['failed']:,} failed")

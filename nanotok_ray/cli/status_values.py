@@ -91,7 +91,7 @@ def _stages(journal: RunJournal, *, now: float, is_running: bool) -> Iterator[di
             "state": "done" if has_ended else "running" if goes_on else "stopped",
             "todo": stage.todo,
             "kept": stage.kept,
-            "done": stage.todo if stage.seconds is not None else stage.done,
+            "done": stage.done if stage.seconds is None else stage.done or stage.todo,
             "failed": stage.failed,
             "bytes": stage.done_bytes,
             "seconds": None if seconds is None else round(seconds, 1),

@@ -1,6 +1,6 @@
 """A journal as it grows: rows are taken at once, and written in segments by a thread of its own.
 
-The first segment is written at once, further ones now and then, the last when it is closed. Storage
+The first segment is written at once, a second soon, further ones now and then, the last when it is closed. Storage
 that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
 up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs are removed. Does
 not know what the rows say.
@@ -20,6 +20,9 @@ from nanotok_ray.storage import Folder
 SEGMENT_SECONDS = 30.0
 """Between segments, in the first two hours; later a `SEGMENTS`th of the time so far, so that the
 journal of a run of days is hundreds of segments and not ten thousands."""
+
+SECOND_SECONDS = 5.0
+"""After the first segment, so that it is soon seen what there is to do."""
 
 SEGMENTS = 240
 SEGMENT_BYTES = 10_000_000
@@ -123,6 +126,8 @@ class Journal:
         return self._is_closing or (self._held >= SEGMENT_BYTES and self._problem is None)
 
     def _pause(self) -> float:
+        if self._segment <= 1:
+            return SECOND_SECONDS
         return max(SEGMENT_SECONDS, (self._now() - self._began) / SEGMENTS)
 
     def _write(self) -> None:
