@@ -1,9 +1,9 @@
 """A journal as it grows: rows are taken at once, and written in segments by a thread of its own.
 
-The first segment is written at once, a second soon, further ones now and then, the last when it is closed. Storage
-that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
-up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs are removed. Does
-not know what the rows say.
+The first segment is written at once, the second soon, further ones now and then, the last when it
+is closed. Storage that refuses or hangs never fails the caller nor lets it wait: rows are kept for
+the next segment, up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs
+are removed. Does not know what the rows say.
 """
 
 import json
