@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from nanotok_ray.cli import progress as progresses
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cli.stage_progress import StageProgress
+from nanotok_ray.cluster import fan_out as fan_outs
+from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import (
     Advanced,
     AttemptFailed,
@@ -121,6 +123,26 @@ def test_the_thread_looks_by_itself(now, monkeypatch):
         while " of " not in stream.getvalue():
             threading.Event().wait(0.001)
     assert "count: 0 of 96 slices, 1 min 20 s so far" in stream.getvalue()
+
+
+def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
+    times = [1000.0]
+    monkeypatch.setattr(fan_outs.time, "monotonic", lambda: times[-1])
+
+    def run_tasks(tasks, *, on_look, **_):
+        for _ in range(30):
+            on_look(2)
+            times.append(times[-1] + 0.1)
+        for task in tasks:
+            yield Ended(task=task, result=5)
+
+    monkeypatch.setattr(fan_outs, "run_tasks", run_tasks)
+    tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
+    events = []
+    fan_outs.fan_out("count", tasks, kept=0, on_event=events.append)
+    told = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
+    assert told == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
+    assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]
 
 
 def test_nothing_is_said_between_stages(now):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from nanotok_ray.errors import NanotokError
 from nanotok_ray.journal.names import runs_in, segment_name
 from nanotok_ray.storage import Folder
 
@@ -156,12 +155,12 @@ class Journal:
 
     def _remove_namesakes(self) -> None:
         """Remove segments of this number: it was given before, if leases were removed by hand."""
-        with suppress(OSError, NanotokError):
+        with suppress(Exception):  # as in _attempt
             for segment in runs_in(self._out).get(self.run, []):
                 self._out.remove(segment_name(self.run, segment))
 
     def _remove_old_ones(self) -> None:
-        with suppress(OSError, NanotokError):
+        with suppress(Exception):  # as in _attempt
             found = runs_in(self._out)
             older = [run for run in found if run < self.run]
             for run in older[: max(0, len(older) - KEPT_RUNS + 1)]:
