@@ -104,3 +104,11 @@ class OutputInUseError(NanotokError, RuntimeError):
 
 class LeaseLostError(NanotokError, RuntimeError):
     """Another run has taken over the lease of the output: this one must change nothing more."""
+
+
+class UnreachableError(NanotokError, ConnectionError):
+    """The job server of a cluster cannot be reached, or does not let us in."""
+
+
+class RefusedError(UnreachableError):
+    """The job server of a cluster answers, and wants another token or another request."""

@@ -1,85 +1,30 @@
 """The demo's recipe through `ray job submit` on a real head with token authentication."""
 
 import json
-import os
-import secrets
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import sysconfig
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from jobs import demo_corpus
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
+from tests.ray_head import BIN, started_head, write_demo
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[1]
-BIN = Path(sys.executable).parent
-MODULES = (
-    *("bisect.py", "calendar.py", "decimal.py", "difflib.py", "doctest.py", "enum.py"),
-    *("fractions.py", "heapq.py", "locale.py", "pickle.py", "random.py", "statistics.py"),
-    *("textwrap.py", "typing.py"),
-)
-
-
-def free_port():
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture
 def head():
-    """Start a head node of its own; give its job address and the environment of a client."""
-    environment = {
-        **os.environ,
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "PATH": f"{BIN}:{os.environ['PATH']}",
-    }
-    environment.pop("RAY_ADDRESS", None)
-    dashboard = free_port()
-    process = subprocess.Popen(
-        [
-            *(BIN / "ray", "start", "--head", "--block", "--num-cpus", "2"),
-            *("--port", str(free_port()), "--ray-client-server-port", str(free_port())),
-            *("--dashboard-host", "127.0.0.1", "--dashboard-port", str(dashboard)),
-            *("--dashboard-agent-listen-port", str(free_port())),
-            *("--temp-dir", f"/tmp/nanotok-{secrets.token_hex(4)}"),
-        ],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield f"http://127.0.0.1:{dashboard}", environment
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    with started_head() as started:
+        yield started
 
 
 @pytest.fixture
 def demo(tmp_path):
-    """Make the demo's corpus of a few modules of the standard library that have doctests."""
-    library = tmp_path / "library"
-    library.mkdir()
-    for name in MODULES:
-        shutil.copy(Path(sysconfig.get_path("stdlib"), name), library)
-    demo_corpus.main([str(tmp_path / "demo/corpus"), "--library", str(library)])
-    return tmp_path / "demo"
+    return write_demo(tmp_path)
 
 
 def submit(head, recipe, demo, *arguments):

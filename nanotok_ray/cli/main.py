@@ -14,6 +14,7 @@ from nanotok_ray.cli import (
     pack,
     plan,
     status,
+    submit,
     tokenizer,
     verify,
 )
@@ -27,6 +28,7 @@ from nanotok_ray.errors import (
     SharedFolderError,
     SliceError,
     TransientIOError,
+    UnreachableError,
     VerificationError,
 )
 from nanotok_ray.printable import printable
@@ -37,6 +39,7 @@ FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED = 6, 130
 
 _GROUPS = (
+    submit,
     plan,
     status,
     learn,
@@ -50,9 +53,8 @@ _GROUPS = (
 )
 """Modules of the commands beside those that run the job, in the order of `nanotok --help`."""
 
-_WITH_JSON = sum(
-    (own.COMMANDS for own in (jobs, learn, plan, counts, export, gc, pack, status, tokenizer)), ()
-)
+_JSON_GROUPS = (jobs, learn, plan, counts, export, gc, pack, status, submit, tokenizer)
+_WITH_JSON = sum((own.COMMANDS for own in _JSON_GROUPS), ())
 """The last line of their stdout is JSON, however they end."""
 
 EXIT_CODES = """\
@@ -62,8 +64,9 @@ exit codes:
   2  the recipe, an input or an argument is wrong
   3  more documents were quarantined than the recipe allows
   4  the output is unfinished or not what it should be
-  5  slices failed for good, or storage or the disk did
+  5  slices failed for good, or storage, the disk or a job server did
   6  another run has this output
+  7  the submitted job was stopped
   130  interrupted (Ctrl-C): the same command goes on from there
   143  terminated (SIGTERM): the same command goes on from there
 """
@@ -108,7 +111,7 @@ def exit_code(error: NanotokError) -> int:
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
         ((OutputInUseError, LeaseLostError), IN_USE),
-        ((SliceError, SharedFolderError, TransientIOError), INFRASTRUCTURE),
+        ((SliceError, SharedFolderError, TransientIOError, UnreachableError), INFRASTRUCTURE),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
 

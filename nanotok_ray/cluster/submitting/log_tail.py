@@ -1,0 +1,114 @@
+"""The log of a job as it grows: a thread that takes the stream up again whenever it breaks off.
+
+Takes Ray's client; gives `model.Log`. No error leaves it: whoever follows a job learns its end from
+the status alone. Knows the client's `tail_job_logs` and nothing else of Ray.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any, Self
+
+from nanotok_ray.cluster.submitting.log_text import LogText
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a stream that broke off is taken up again; it begins with the first byte."""
+
+SILENCE = 600.0
+"""Seconds after which a stream that says nothing counts as broken off."""
+
+LAST_SECONDS = 3.0
+"""How long to wait for the last lines of a job that has ended, before its log is fetched whole."""
+
+CLOSE_SECONDS = 5.0
+"""How long to wait for the thread to end."""
+
+Stream = Callable[[], AsyncIterator[str]]
+"""Gives the text of the log from its first character on, until the job ends."""
+
+
+class LogTail:
+    """The log of one job; use as a context manager, so that its thread ends."""
+
+    def __init__(self, stream: Stream, *, whole: Callable[[], str]) -> None:
+        """Follow `stream`; `whole` gives all of a log at once, when the stream did not."""
+        self.text = LogText()
+        self._stream = stream
+        self._whole = whole
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nanotok-log", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._task = self._loop.create_task(self._follow())
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the stream."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._task is not None and self._thread.is_alive():
+            with suppress(RuntimeError):  # it ended just now, and closed its loop
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            self._thread.join(timeout=CLOSE_SECONDS)
+
+    def take(self) -> list[str]:
+        """Give the lines that came since the last call."""
+        return self.text.take()
+
+    def finish(self) -> None:
+        """Wait a moment for the last lines of a job that has ended, else fetch them."""
+        self._has_ended.set()
+        deadline = time.monotonic() + LAST_SECONDS
+        while self.text.summary is None and self._thread.is_alive():
+            if time.monotonic() >= deadline:
+                break
+            self._thread.join(timeout=0.05)
+        if self.text.summary is None:
+            with suppress(Exception):
+                whole = self._whole()
+                self._close()
+                self.text.begin()
+                self.text.add(whole)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            if self._task is not None:
+                with suppress(asyncio.CancelledError):
+                    self._loop.run_until_complete(self._task)
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    async def _follow(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._has_ended.is_set():
+            with suppress(Exception):
+                await self._follow_once()
+            await self._wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _follow_once(self) -> None:
+        self.text.begin()
+        stream: Any = self._stream()
+        try:
+            while True:
+                self.text.add(await asyncio.wait_for(anext(stream), SILENCE))
+        except StopAsyncIteration:
+            return
+        finally:
+            await stream.aclose()
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, or not for long once the job has ended."""
+        for _ in range(int(10 * seconds)):
+            if self._has_ended.is_set():
+                return
+            await asyncio.sleep(0.1)

@@ -1,0 +1,187 @@
+"""Ray's job server, as the loops want it: short waits, and two kinds of errors.
+
+Takes the address of a dashboard; gives `model.Jobs`. Does not know when to try again. Import it
+where it is needed: it imports Ray.
+"""
+
+import logging
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ray.exceptions import AuthenticationError
+from ray.job_submission import JobDetails, JobSubmissionClient
+
+from nanotok_ray.cluster.submitting.model import JobState, Submission
+from nanotok_ray.errors import RefusedError, UnreachableError
+
+ANSWER_SECONDS = 60.0
+"""For which a request waits for its answer; Ray's client itself waits for ever."""
+
+_DIGEST = "nanotok_submission"
+_ADDRESS = "RAY_API_SERVER_ADDRESS"
+_TALKATIVE = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+"""Loggers of Ray's client, whose lines would stand in the middle of a job's."""
+
+_TROUBLE = (OSError, RuntimeError, ValueError, TypeError, LookupError)
+"""What Ray's client makes of a lost connection, an error of the server, any other answer."""
+
+_ERRNO = re.compile(r"\[Errno \d+\] ([\w ]+)")
+_MOST_TOLD = 300  # characters of an error of others
+_NOT_FOUND = "status code 404"
+
+
+class RayJobs:
+    """The job server at one address; it is first spoken to by the first method."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._client: JobSubmissionClient | None = None
+
+    def states(self) -> Mapping[str, JobState]:
+        """Give all jobs that were submitted, by id.
+
+        Raises:
+            RefusedError: the server wants another token.
+            UnreachableError: there is no answer, or none that makes sense.
+        """
+        with self._translated():
+            jobs = self.client().list_jobs()
+        return {job.submission_id: _state(job) for job in jobs if job.submission_id}
+
+    def state(self, submission_id: str) -> JobState | None:
+        """Give one job; None if there is none of this id.
+
+        Raises:
+            RefusedError: the server wants another token.
+            UnreachableError: there is no answer, or none that makes sense.
+        """
+        with self._translated():
+            try:
+                return _state(self.client().get_job_info(submission_id))
+            except RuntimeError as error:
+                if _NOT_FOUND in str(error):
+                    return None
+                raise
+
+    def submit(self, submission_id: str, submission: Submission) -> bool:
+        """Start a job; False if there is one of this id already.
+
+        Raises:
+            RefusedError: the server wants another token, or refuses the request.
+            UnreachableError: there is no answer: whether the job was started is not known.
+        """
+        with tempfile.TemporaryDirectory(prefix="nanotok-submit-") as folder, self._translated():
+            for name, data in submission.files.items():
+                Path(folder, name).write_bytes(data)
+            try:
+                self.client().submit_job(
+                    entrypoint=submission.entrypoint,
+                    submission_id=submission_id,
+                    runtime_env={"working_dir": folder, "env_vars": dict(submission.variables)},
+                    metadata={_DIGEST: submission.digest},
+                )
+            except RuntimeError as error:
+                if "already exists" in str(error):
+                    return False
+                if "status code 400" in str(error):
+                    raise RefusedError(f"{self.address} refuses the job: {_last(error)}") from error
+                raise
+        return True
+
+    def whole_log(self, submission_id: str) -> str:
+        """Give all that a job printed, to its driver's stdout and stderr.
+
+        Raises:
+            UnreachableError: there is no answer, or none that makes sense.
+        """
+        with self._translated():
+            return str(self.client().get_job_logs(submission_id))
+
+    def client(self) -> JobSubmissionClient:
+        """Give Ray's client, connected once.
+
+        Raises:
+            OSError: and many other kinds of errors, as Ray and `requests` have them.
+        """
+        if self._client is None:
+            for name in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.WARNING)
+            with _environment(self.address):
+                self._client = _Client(self.address)
+        return self._client
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Make two kinds of all errors that a request may end in."""
+        try:
+            yield
+        except UnreachableError:
+            raise
+        except AuthenticationError as error:
+            raise RefusedError(_access_told(self.address, error)) from error
+        except _TROUBLE as error:
+            told = f"no answer from the job server at {self.address}: {_last(error)}"
+            raise UnreachableError(told) from error
+
+
+class _Client(JobSubmissionClient):  # type: ignore[misc]  # untyped
+    """Ray's client with a limit of time for each answer."""
+
+    def _do_request(self, method: str, endpoint: str, **options: object) -> object:
+        return super()._do_request(method, endpoint, **{"timeout": ANSWER_SECONDS, **options})
+
+
+@contextmanager
+def _environment(address: str) -> Iterator[None]:
+    """Let the address be the one that was given: Ray prefers that of the environment."""
+    former = os.environ.get(_ADDRESS)
+    os.environ[_ADDRESS] = address
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ[_ADDRESS]
+        else:
+            os.environ[_ADDRESS] = former
+
+
+def _state(job: JobDetails) -> JobState:
+    return JobState(
+        status=str(job.status.value),
+        exit_code=job.driver_exit_code,
+        message=job.message or "",
+        digest=(job.metadata or {}).get(_DIGEST),
+    )
+
+
+def _access_told(address: str, error: AuthenticationError) -> str:
+    mode = os.environ.get("RAY_AUTH_MODE")
+    now = "RAY_AUTH_MODE is not set here" if mode is None else f"RAY_AUTH_MODE is {mode!r} here"
+    first = str(error).strip().split("\n")[0].split(". ")[0]
+    return (
+        f"the job server at {address} lets nobody in without the cluster's token ({first}; {now}): "
+        "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE"
+    )
+
+
+def _last(error: Exception) -> str:
+    r"""Give the last line of a message, or the words of the system in it.
+
+    >>> _last(RuntimeError("Traceback (most recent call last):\n  ...\nValueError: no."))
+    'ValueError: no'
+    >>> _last(OSError("HTTPConnectionPool(...): Failed('[Errno 111] Connection refused')"))
+    'Connection refused'
+    """
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    of_system = _ERRNO.search(lines[-1]) if lines else None
+    if of_system is not None:
+        return of_system[1]
+    return lines[-1].rstrip(".")[:_MOST_TOLD] if lines else type(error).__name__

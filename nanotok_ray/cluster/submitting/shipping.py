@@ -1,0 +1,199 @@
+"""A recipe as it travels to a cluster: alone, and with nothing in it that means another file there.
+
+Takes the file of a recipe, what was asked on the command line, and the variables that the job
+gets; gives a `Submission`. Knows no job server.
+"""
+
+import hashlib
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nanotok_ray.cluster.submitting.model import Submission
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.recipe.expand import absolute_path, expand_variables
+from nanotok_ray.recipe.override import apply_override
+from nanotok_ray.recipe.parse import build_recipe
+
+MODULES = {
+    "prepare": "jobs.prepare",
+    "train": "jobs.train_tokenizer",
+    "tokenize": "jobs.tokenize_corpus",
+}
+"""The module of each job, as a driver runs it."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_VARIABLE = re.compile(r"\$?\$\{([A-Za-z_][A-Za-z0-9_]*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shipped:
+    """A recipe that may be submitted."""
+
+    submission: Submission
+    output: str
+    """The folder of the output: a path or URL."""
+    notes: tuple[str, ...]
+    """What may mean something else on the cluster than it does here."""
+
+
+def ship(
+    path: str,
+    *,
+    job: str,
+    overrides: Sequence[str] = (),
+    also: str | None = None,
+    flags: Sequence[str] = (),
+    variables: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> Shipped:
+    """Read and check a recipe, and make ready what is submitted.
+
+    Args:
+        path: a local TOML file.
+        job: prepare, train or tokenize.
+        overrides: as --set takes them.
+        also: as --also takes it.
+        flags: other flags that the job gets as they stand.
+        variables: the environment variables that the job gets.
+        environment: those of this process, of which the job gets none.
+
+    Raises:
+        RecipeError: the recipe is wrong, or names a relative path or a variable that the job
+            does not get.
+    """
+    own = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
+    data, tables = _read(path, [*overrides, *own])
+    recipe = _checked(path, tables, variables)
+    _check_paths(path, tables, variables)
+    name = f"{_slug(path)}.toml"
+    command = ["python", "-m", MODULES[job], name]
+    command += [part for override in overrides for part in ("--set", override)]
+    command += ["--also", also] if also is not None else []
+    entrypoint = shlex.join([*command, *flags])
+    values = [data.decode(), entrypoint, recipe.output.path, sorted(variables.items())]
+    digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    return Shipped(
+        submission=Submission(
+            base_id=f"nanotok-{_slug(path)}-{digest[:12]}",
+            entrypoint=entrypoint,
+            files={name: data},
+            variables=dict(variables),
+            digest=digest,
+        ),
+        output=recipe.output.path,
+        notes=tuple(_notes(tables, variables, environment)),
+    )
+
+
+def check_id(submission_id: str) -> str:
+    """Give back an id that may stand in the name of a log file and in a URL.
+
+    Raises:
+        RecipeError: it may not.
+    """
+    if not _ID.fullmatch(submission_id):
+        raise RecipeError(
+            f"--submission-id {submission_id!r} is no id; use up to 128 letters, digits and . _ -, "
+            "a letter or digit first"
+        )
+    return submission_id
+
+
+def variables_of(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Read --env: NAME=VALUE, or NAME for the value it has here.
+
+    Raises:
+        RecipeError: it is neither.
+
+    >>> variables_of(["A=1=2", "HOME"], {"HOME": "/root"})
+    {'A': '1=2', 'HOME': '/root'}
+    """
+    variables = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise RecipeError(f"--env {each!r} is not of the form NAME=VALUE")
+        if not equals and name not in environment:
+            raise RecipeError(f"--env {name}: it is not set here; write --env {name}=VALUE")
+        variables[name] = value if equals else environment[name]
+    return variables
+
+
+def _read(path: str, overrides: Sequence[str]) -> tuple[bytes, dict[str, Any]]:
+    try:
+        data = Path(path).read_bytes()
+        tables = tomllib.loads(data.decode())
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read the recipe {path}: {error.strerror}; give the path of a local TOML file"
+        ) from error
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise RecipeError(f"{path} is not TOML: {error}") from error
+    for override in overrides:
+        apply_override(tables, override)
+    return data, tables
+
+
+def _checked(path: str, tables: Mapping[str, Any], variables: Mapping[str, str]) -> Recipe:
+    try:
+        return build_recipe(tables, environment=variables)
+    except RecipeError as error:
+        told = str(error)
+        if "environment variable" in told:
+            told += " (the job gets no variable of this shell: --env NAME=VALUE passes one on)"
+        raise RecipeError(f"{path}: {told}") from error
+
+
+def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+    for key, written in _paths(tables):
+        meant = str(expand_variables(written, key=key, environment=variables))
+        if not (meant.startswith(("/", "~")) or absolute_path(meant) == meant):
+            of = f" (from {written!r})" if written != meant else ""
+            raise RecipeError(
+                f"{path}: {key} = {meant!r}{of} is relative, which is another folder on the "
+                f"cluster; write the whole path or a URL, or --set {key}=... "
+                "(--env NAME=VALUE for a variable)"
+            )
+
+
+def _paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give all strings of a checked recipe that are paths, and the keys of them."""
+    for source in tables.get("source", []):
+        paths = source["paths"]
+        for each in [paths] if isinstance(paths, str) else paths:
+            yield f"source.{source['name']}.paths", each
+    for key in ("path", "work"):
+        if key in tables["output"]:
+            yield f"output.{key}", tables["output"][key]
+    if (tokenizer := tables.get("tokenizer", {}).get("path", "none")) != "none":
+        yield "tokenizer.path", tokenizer
+
+
+def _notes(
+    tables: Mapping[str, Any], variables: Mapping[str, str], environment: Mapping[str, str]
+) -> Iterator[str]:
+    named: dict[str, None] = {}
+    for key, written in _paths(tables):
+        if str(expand_variables(written, key=key, environment=variables)).startswith("~"):
+            yield f"{key} = {written!r}: ~ is the home folder of the cluster's user"
+        named |= dict.fromkeys(_VARIABLE.findall(written))
+    for name in named:
+        if name in environment and name not in variables:
+            yield f"{name} is set here, but the job does not get it; --env {name} passes it on"
+
+
+def _slug(path: str) -> str:
+    r"""Give the name of a recipe as it may stand in an id, a command and the name of a file.
+
+    >>> _slug("recipes/My web (1).toml"), _slug("--.toml")
+    ('My-web-1', 'recipe')
+    """
+    words = re.findall(r"[A-Za-z0-9_]+", Path(path).stem)
+    return "-".join(words)[:40].strip("-") or "recipe"

@@ -1,0 +1,245 @@
+"""What `nanotok submit` makes of a recipe, of an end, and of what a job prints; all without Ray."""
+
+import io
+import json
+import os
+import tomllib
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli.submit import address_of
+from nanotok_ray.cli.submit_lines import SubmitLines
+from nanotok_ray.cluster.submitting.ending import ending_of
+from nanotok_ray.cluster.submitting.model import JobState
+from nanotok_ray.cluster.submitting.shipping import check_id, ship, variables_of
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.storage import Folder
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["${DATA:-/data}/web/*.parquet"]
+[output]
+path = "/data/out"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "My web.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def shipped(recipe, **options):
+    return ship(str(recipe), **{"job": "prepare", "variables": {}, "environment": {}, **options})
+
+
+def test_the_recipe_travels_alone_and_the_command_survives_a_shell(recipe):
+    (recipe.parent / "secret.txt").write_text("no")
+    own = shipped(recipe, overrides=["limits.slice_bytes=4 MiB"], also="8192", flags=["--resplit"])
+    assert own.submission.files == {"My-web.toml": RECIPE.encode()}
+    assert own.submission.entrypoint == (
+        "python -m jobs.prepare My-web.toml --set 'limits.slice_bytes=4 MiB' --also 8192 --resplit"
+    )
+    assert own.output == "/data/out"
+    assert own.notes == ()
+    assert shipped(recipe, job="train").submission.entrypoint.startswith(
+        "python -m jobs.train_tokenizer "
+    )
+
+
+def test_the_id_stands_for_all_that_the_job_depends_on(recipe):
+    def own_id(**options):
+        return shipped(recipe, **options).submission.base_id
+
+    first = own_id()
+    assert first.startswith("nanotok-My-web-")
+    assert len(first.rpartition("-")[2]) == 12
+    assert own_id(environment={"OTHER": "1"}) == first
+    ids = [
+        first,
+        own_id(job="train"),
+        own_id(overrides=["output.path=/data/other"]),
+        own_id(also="8192"),
+        own_id(flags=["--relearn"]),
+        own_id(variables={"DATA": "/data"}),
+        own_id(variables={"DATA": "/data2"}),
+    ]
+    recipe.write_text(RECIPE + "# another\n")
+    assert len({*ids, own_id()}) == 8
+    recipe.write_text(RECIPE)
+    assert own_id() == first
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("output.path=build/out", "output.path = 'build/out'"),
+        ("output.work=./work", "output.work = './work'"),
+        ("output.path=none", "output.path = 'none'"),
+        ("tokenizer.path=../tokenizer", "tokenizer.path = '../tokenizer'"),
+        ('source.web.paths=["/a", "b/*.parquet"]', "source.web.paths = 'b/*.parquet'"),
+        (
+            "source.web.paths=${DATA:-data}/x",
+            "source.web.paths = 'data/x' (from '${DATA:-data}/x')",
+        ),
+        ("output.path=${OUT}", "--env NAME=VALUE"),
+        ("limits.slice_byte=3", "slice_bytes"),
+    ],
+)
+def test_what_means_another_place_on_the_cluster_is_refused_by_name(recipe, override, named):
+    with pytest.raises(RecipeError) as raised:
+        shipped(recipe, overrides=[override], environment={"OUT": "/here"})
+    assert named in str(raised.value)
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/out", "file:///data/out", "/data/out", "~/out"])
+def test_whole_paths_and_urls_may_travel(recipe, path):
+    own = shipped(recipe, overrides=[f"output.path={path}", "tokenizer.path=none"])
+    assert [note.partition(":")[0] for note in own.notes] == (
+        ["output.path = '~/out'"] if path == "~/out" else []
+    )
+
+
+def test_a_variable_that_is_set_here_alone_is_told(recipe):
+    (note,) = shipped(recipe, environment={"DATA": "/mine"}).notes
+    assert "--env DATA passes it on" in note
+    own = shipped(recipe, variables={"DATA": "rel"} | {"DATA": "/mine"}, environment={"DATA": "x"})
+    assert own.notes == ()
+    assert own.submission.variables == {"DATA": "/mine"}
+
+
+def test_variables_and_ids_that_are_none_are_refused():
+    assert variables_of(["A=", "B"], {"B": "=2"}) == {"A": "", "B": "=2"}
+    for given in ("=1", "1A=2", "A B=2", ""):
+        with pytest.raises(RecipeError, match="--env"):
+            variables_of([given], {})
+    with pytest.raises(RecipeError, match="not set here"):
+        variables_of(["MISSING"], {})
+    for bad in ("", "a/b", "-a", "a b", "é", "a" * 129):
+        with pytest.raises(RecipeError, match="--submission-id"):
+            check_id(bad)
+    assert check_id("web-2026.11.22_a") == "web-2026.11.22_a"
+
+
+DONE = {"status": "done"}
+
+
+def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/at/all"):
+    state = JobState(status=status, exit_code=code)
+    own = ending_of(state, summary=summary, job=job, output=str(output))
+    return own.status, own.exit_code
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        *((code, code) for code in (1, 2, 3, 4, 5, 6, 130, 143)),
+        (None, 1),
+        (0, 1),
+        (-9, 1),
+        (137, 1),
+    ],
+)
+def test_a_failed_job_has_its_drivers_code(code, told):
+    assert ending("FAILED", code=code, summary=DONE) == ("failed", told)
+
+
+def test_a_stopped_job_is_no_success(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    assert ending("STOPPED", summary=DONE, output=tmp_path) == ("stopped", 7)
+
+
+def test_a_success_without_its_last_file_is_none(tmp_path):
+    assert ending("SUCCEEDED", summary=DONE, output=tmp_path) == ("unfinished", 4)
+    (tmp_path / "manifest.json").write_text("{}")
+    assert ending("SUCCEEDED", summary=None, output=tmp_path) == ("done", 0)
+    assert ending("SUCCEEDED", summary={"status": "unchanged"}, output=tmp_path) == (
+        "unchanged",
+        0,
+    )
+    assert ending("SUCCEEDED", job="train", summary=DONE, output=tmp_path) == ("unfinished", 4)
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer/tokenizer.txt").write_text("")
+    assert ending("SUCCEEDED", job="train", output=tmp_path) == ("done", 0)
+
+
+def test_an_output_that_this_machine_does_not_see_is_taken_at_the_jobs_word(tmp_path):
+    assert ending("SUCCEEDED", summary=DONE) == ("done", 0)
+    assert ending("SUCCEEDED", summary=None) == ("unfinished", 4)
+    assert ending("SUCCEEDED", summary={"status": "failed"}) == ("unfinished", 4)
+    assert ending("SUCCEEDED", summary=DONE, output="nosuchstore://bucket/out") == ("done", 0)
+    assert ending("SUCCEEDED", summary=None, output="nosuchstore://bucket/out")[1] == 4
+    (tmp_path / "manifest.json").write_text("{}")
+    moved = {"status": "done", "output": str(tmp_path / "gone")}
+    assert ending("SUCCEEDED", summary=moved, output=tmp_path) == ("done", 0)
+
+
+def test_an_output_in_a_store_is_looked_at_there():
+    assert ending("SUCCEEDED", summary=DONE, output="memory://submit/out") == ("unfinished", 4)
+    Folder("memory://submit/out").write_whole("manifest.json", b"{}")
+    assert ending("SUCCEEDED", output="memory://submit/out") == ("done", 0)
+
+
+def test_the_address_is_the_one_given_or_that_of_the_environment():
+    both = {"RAY_API_SERVER_ADDRESS": "http://a:1", "RAY_ADDRESS": "http://b:2"}
+    assert address_of("https://c:3/", both) == "https://c:3"
+    assert address_of(None, both) == "http://a:1"
+    assert address_of(None, {"RAY_ADDRESS": "http://b:2"}) == "http://b:2"
+    for given, environment in ((None, {}), (None, {"RAY_ADDRESS": "10.0.0.1:6379"}), ("a:1", {})):
+        with pytest.raises(RecipeError, match="http://127"):
+            address_of(given, environment)
+
+
+def test_a_dry_run_contacts_nothing_and_says_all(recipe, capsys):
+    options = ("--address", "http://127.0.0.1:9", "--env", "DATA=/secret", "--relearn")
+    assert main(["submit", str(recipe), *options, "--dry-run"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["entrypoint"] == "python -m jobs.prepare My-web.toml --relearn"
+    assert told["address"] == "http://127.0.0.1:9"
+    assert told["env"] == ["DATA"]
+    assert "/secret" not in json.dumps(told)
+    assert main(["submit", str(recipe), "--job", "tokenize", "--relearn", "--dry-run"]) == 2
+    assert tomllib.loads(recipe.read_text()) == tomllib.loads(RECIPE)
+
+
+def test_nobody_at_the_address_is_code_5_and_a_line_of_json(recipe, capsys):
+    options = ("--address", "http://127.0.0.1:9", "--patience", "0")
+    assert main(["submit", str(recipe), *options]) == 5
+    out, err = capsys.readouterr()
+    assert json.loads(out.splitlines()[-1])["status"] == "failed"
+    assert "http://127.0.0.1:9" in err
+    assert "RAY_API_SERVER_ADDRESS" not in os.environ
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_log_gets_a_line_in_ten_seconds_and_a_terminal_one_that_changes():
+    now = 0.0
+    stream = io.StringIO()
+    lines = SubmitLines(stream, now=lambda: now)
+    for second in range(25):
+        now = float(second)
+        lines.show(f"count: {second} of 25 slices")
+    lines.show('{"status": "done"}')
+    lines.show("")
+    lines.flush()
+    lines.flush()
+    assert stream.getvalue().splitlines() == [
+        f"count: {second} of 25 slices" for second in (0, 10, 20, 24)
+    ]
+    stream = Terminal()
+    lines = SubmitLines(stream, now=lambda: now)
+    lines.show("count: 1 of 2\x1b[31m slices")
+    lines.show("x" * 5000)
+    lines.tell("nanotok: no news of the job")
+    first, second, _ = stream.getvalue().split("\n")
+    assert second == "nanotok: no news of the job"
+    assert first.startswith("\r\x1b[Kcount: 1 of 2\\x1b[31m slices\r\x1b[Kxxx")
+    assert first.count("x") < 500

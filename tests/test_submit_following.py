@@ -1,0 +1,251 @@
+"""Starting and following a job on a job server that goes away, comes back, and loses answers."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nanotok_ray.cluster.submitting.following import PAUSE, TICK, Follower
+from nanotok_ray.cluster.submitting.model import ENDED, JobState, Submission
+from nanotok_ray.cluster.submitting.starting import Starter, next_id
+from nanotok_ray.errors import RefusedError, UnreachableError
+
+SUBMISSION = Submission(
+    base_id="web", entrypoint="run", files={"web.toml": b""}, variables={}, digest="d1"
+)
+AWAY, UNKNOWN = "away", "unknown"
+OWN_END = st.sampled_from(sorted(ENDED))
+
+
+@dataclass
+class FakeClock:
+    time: float = 0.0
+
+    def now(self):
+        return self.time
+
+    def wait(self, seconds):
+        assert seconds > 0
+        self.time += seconds
+
+
+@dataclass
+class FakeLog:
+    """Lines, each at an answer of the server; what is lost never comes."""
+
+    lines: list = field(default_factory=list)
+    is_finished: bool = False
+
+    def take(self):
+        taken, self.lines = self.lines, []
+        return taken
+
+    def finish(self):
+        self.is_finished = True
+        self.lines.append("the last line")
+
+
+@dataclass
+class ScriptedJobs:
+    """Says of one job what the script says, one word a question; the last word for ever."""
+
+    script: list
+    log: FakeLog
+    asked: int = 0
+
+    def state(self, submission_id):
+        assert submission_id == "web"
+        word = self.script[min(self.asked, len(self.script) - 1)]
+        self.asked += 1
+        if word == AWAY:
+            raise UnreachableError("no answer")
+        if word == UNKNOWN:
+            return None
+        self.log.lines.append(f"line {self.asked}")
+        return JobState(status=word, exit_code=3 if word == "FAILED" else None)
+
+
+def follower(script, *, patience=300.0, timeout=None):
+    log, told, shown, clock = FakeLog(), [], [], FakeClock()
+    jobs = ScriptedJobs(script, log)
+    own = Follower(
+        jobs=jobs,
+        submission_id="web",
+        log=log,
+        clock=clock,
+        patience=patience,
+        timeout=timeout,
+        show=shown.append,
+        tell=told.append,
+    )
+    return own, told, shown
+
+
+@given(
+    st.lists(st.sampled_from(["PENDING", "RUNNING", AWAY, UNKNOWN]), max_size=200),
+    OWN_END,
+)
+@example([AWAY] * 61, "SUCCEEDED")
+def test_the_end_is_told_whatever_went_away_for_less_than_patience_on_the_way(words, end):
+    silences = "".join("x" if word in {AWAY, UNKNOWN} else " " for word in words).split()
+    longest = max(map(len, silences), default=0) * (PAUSE + TICK)
+    own, _, shown = follower([*words, end], patience=longest + 1)
+    followed = own.follow()
+    assert followed.given_up is None
+    assert followed.state.status == end
+    assert followed.state.exit_code == (3 if end == "FAILED" else None)
+    heard = [n for n, word in enumerate([*words, end], 1) if word not in {AWAY, UNKNOWN}]
+    assert shown == [*(f"line {n}" for n in heard), "the last line"]
+
+
+@given(
+    st.lists(st.sampled_from(["PENDING", "RUNNING"]), max_size=30),
+    st.sampled_from([AWAY, UNKNOWN]),
+    st.floats(0, 1000),
+)
+def test_a_server_that_stays_away_is_given_up_when_patience_has_ended_and_not_before(
+    words, word, patience
+):
+    own, told, _ = follower([*words, word], patience=patience)
+    followed = own.follow()
+    assert followed.given_up is not None
+    assert not followed.is_late
+    assert (followed.state.status if followed.state else None) == (words[-1] if words else None)
+    silent = own.clock.now() - own._last_news
+    assert patience <= silent <= patience + 2 * PAUSE + TICK
+    assert len(told) <= 1
+
+
+@given(st.floats(0, 500), st.sampled_from(["PENDING", "RUNNING", AWAY]))
+def test_the_time_limit_ends_following_and_says_so(timeout, word):
+    own, _, _ = follower([word], patience=1e9, timeout=timeout)
+    followed = own.follow()
+    assert followed.is_late
+    assert "--timeout" in followed.given_up
+    assert timeout <= own.clock.now() <= timeout + TICK
+
+
+def test_an_outage_is_told_once_and_so_is_its_end():
+    own, told, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", UNKNOWN, "SUCCEEDED"])
+    own.follow()
+    assert [each.partition(":")[0] for each in told] == [
+        "no news of the job",
+        "the job server answers again",
+        "no news of the job",
+        "the job server answers again",
+    ]
+
+
+@dataclass
+class FakeServer:
+    """Jobs by id. Each of its answers may be lost before or after it did what was asked."""
+
+    faults: list
+    jobs: dict = field(default_factory=dict)
+    started: list = field(default_factory=list)
+    begins_as: str = "PENDING"
+    """What a job is as soon as it was started: it may have failed before anybody asks."""
+
+    def _fault(self):
+        return self.faults.pop(0) if self.faults else None
+
+    def _ask(self, action):
+        fault = self._fault()
+        if fault == "before":
+            raise UnreachableError("refused")
+        result = action()
+        if fault == "after":
+            raise UnreachableError("the answer got lost")
+        return result
+
+    def states(self):
+        return self._ask(lambda: dict(self.jobs))
+
+    def state(self, submission_id):
+        return self._ask(lambda: self.jobs.get(submission_id))
+
+    def submit(self, submission_id, submission):
+        assert submission is SUBMISSION
+        return self._ask(lambda: self._start(submission_id))
+
+    def _start(self, submission_id):
+        if submission_id in self.jobs:
+            return False
+        self.jobs[submission_id] = JobState(status=self.begins_as)
+        self.started.append(submission_id)
+        return True
+
+
+def start(server, *, chosen_id=None, patience=1e6):
+    told = []
+    starter = Starter(
+        jobs=server,
+        submission=SUBMISSION,
+        chosen_id=chosen_id,
+        clock=FakeClock(),
+        patience=patience,
+        tell=told.append,
+    )
+    return starter.start(), told
+
+
+STATES = st.builds(lambda status: JobState(status=status), st.sampled_from([*ENDED, "RUNNING"]))
+IDS = st.sampled_from(["web", "web-2", "web-3", "web-9", "web-x", "other", "web-02", "web-1"])
+FAULTS = st.lists(st.sampled_from(["before", "after", None]), max_size=12)
+
+
+@given(
+    FAULTS,
+    st.dictionaries(IDS, STATES),
+    st.sampled_from([None, "web-9", "today"]),
+    st.sampled_from(["PENDING", "FAILED"]),
+)
+@example(["after", "after", None], {}, None, "PENDING")
+@example([None, "after", None], {}, None, "FAILED")
+def test_one_command_starts_one_job_at_most_and_follows_one_that_runs(
+    faults, jobs, chosen_id, begins_as
+):
+    server = FakeServer(list(faults), dict(jobs), begins_as=begins_as)
+    started, told = start(server, chosen_id=chosen_id)
+    own = started.submission_id
+    own_ids = {"web", "web-2", "web-3", "web-9"}
+    if chosen_id is None:
+        running = {each for each in own_ids & jobs.keys() if not jobs[each].has_ended}
+        assert own in running if running else own not in jobs
+        assert server.started == ([] if running else [own])
+    else:
+        assert own == chosen_id
+        assert server.started == ([] if chosen_id in jobs else [own])
+    assert own in server.jobs
+    assert len(told) <= 1
+
+
+def test_who_loses_the_race_of_creation_follows_the_winner():
+    server = FakeServer([], {})
+    server.states = dict  # it saw nothing yet, and then another was first
+    server.jobs["web"] = JobState(status="RUNNING")
+    started, _ = start(server)
+    assert started.submission_id == "web"
+    assert started.was_there is not None
+    assert server.started == []
+
+
+def test_a_server_that_is_away_is_given_up_and_a_wrong_token_at_once():
+    with pytest.raises(UnreachableError, match="refused"):
+        start(FakeServer(["before"] * 99), patience=20)
+    server = FakeServer([])
+
+    def refuse():
+        raise RefusedError("token")
+
+    server.states = refuse
+    with pytest.raises(RefusedError):
+        start(server)
+    assert server.started == []
+
+
+@given(st.dictionaries(IDS, STATES))
+def test_a_new_attempt_has_a_number_that_none_had(jobs):
+    own, is_there = next_id("web", jobs)
+    assert (own in jobs) == is_there
