@@ -256,9 +256,9 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
 def _status(error: BaseException) -> tuple[str, str]:
     """Give how a run ended, in a word, and why."""
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, "interrupted (Ctrl-C)"
+        return INTERRUPTED, "by Ctrl-C"
     if isinstance(error, SystemExit):  # Terminated is one, and Ray makes others of SIGTERM
-        return TERMINATED, "terminated (SIGTERM)"
+        return TERMINATED, "by SIGTERM"
     return FAILED, str(error) or type(error).__name__
 
 
