@@ -267,7 +267,7 @@ def test_progress_in_a_log_is_a_line_every_ten_seconds(monkeypatch):
     lines = [line for line in log.text.splitlines() if " of " in line]
     assert lines == [
         "count: 2 of 4 slices, 0.3 MB/s, about 12 s left",
-        "count: 4 of 4 slices, 0.3 MB/s, about 0 s left",
+        "count: 4 of 4 slices, 0.3 MB/s, under 1 s left",
     ]
 
 

@@ -71,6 +71,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
         "its output",
         (
             Command(
+                "status",
+                "status",
+                "Say how the last run of an output stands: running, dead, finished, failed; from "
+                "its files alone.",
+            ),
+            Command(
                 "verify",
                 "verify",
                 "Check a finished output: sizes, sha256, indexes, masks, sums, and a sample "

@@ -1,5 +1,10 @@
-"""A job's events for people: a bar in a terminal, a plain line now and then in a log."""
+"""A job's events for people: a bar in a terminal, a plain line now and then in a log.
 
+A thread looks at the time, so that a job of which nothing ends for minutes still says that it
+lives.
+"""
+
+import threading
 import time
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -7,14 +12,28 @@ from typing import Any, Self, TextIO
 from tqdm import tqdm
 
 from nanotok_ray.cli.merge_line import merge_line, percent, shown_token
-from nanotok_ray.cluster.events import Advanced, Event, Note, StageEnded, StageStarted
+from nanotok_ray.cli.stage_progress import UNITS, StageProgress, unit_of
+from nanotok_ray.cluster.events import (
+    Advanced,
+    AttemptFailed,
+    Event,
+    Note,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
 from nanotok_ray.merges import Made
 from nanotok_ray.printable import printable
+
+__all__ = ["LINE_SECONDS", "UNITS", "Progress"]
 
 LINE_SECONDS = 10.0
 """At most one line per stage in this time, where there is no terminal; learning: one a percent."""
 
-UNITS = {"reduce": "count files", "learn": "merges", "span table": "spans"}
+TICK_SECONDS = 1.0
+"""How often the thread looks."""
+
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 class Progress:
@@ -25,12 +44,16 @@ class Progress:
         self._stream = stream
         self._is_terminal = stream.isatty()
         self._bar: tqdm[Any] | None = None
+        self._stage: StageProgress | None = None
         self._last_line = 0.0
-        self._started = 0.0
         self._percent = 0
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._ticker = threading.Thread(target=self._tick_on, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
         """Print nothing yet."""
+        self._ticker.start()
         return self
 
     def __exit__(
@@ -40,75 +63,126 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         """Close the bar that is open."""
+        self._stop.set()
         self._close()
+        self._ticker.join(TICK_SECONDS)
 
     def __call__(self, event: Event) -> None:
         """Print one event, or leave it out if a line came a moment ago."""
-        match event:
-            case Note():
-                self._line(f"note: {event.text}")
-            case StageStarted():
-                self._start(event)
-            case Advanced():
-                self._advance(event)
-            case StageEnded():
-                self._close()
-                rate = event.num_bytes / 1e6 / max(event.seconds, 1e-9)
-                told = f", {rate:,.1f} MB/s" if event.num_bytes else ""
-                self._line(f"{event.stage}: done in {event.seconds:.1f} s{told}")
+        with self._lock:
+            match event:
+                case Note():
+                    self._line(f"note: {event.text}")
+                case StageStarted():
+                    self._start(event)
+                case Advanced():
+                    self._advance(event)
+                case SliceEnded() | AttemptFailed():
+                    if self._stage is not None:
+                        self._stage.take(event)
+                case StageEnded():
+                    self._end(event)
+
+    def tick(self) -> None:
+        """Look at the time, and say again how far the stage is if that was long ago."""
+        with self._lock:
+            if self._stage is None:
+                return
+            if self._bar is not None:
+                self._show(self._stage)
+            elif not self._is_terminal:
+                self._tell_now_and_then(self._stage)
+
+    def _tick_on(self) -> None:
+        while not self._stop.wait(TICK_SECONDS):
+            try:
+                self.tick()
+            except (OSError, ValueError):  # nobody reads any more: the job itself will be told
+                return
 
     def _start(self, event: StageStarted) -> None:
         self._close()
-        self._started = self._last_line = time.monotonic()
+        self._last_line = time.monotonic()
         self._percent = 0
-        unit = UNITS.get(event.stage, "slices")
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
         kept = f" ({event.kept:,} more are done already)" if event.kept else ""
+        unit = unit_of(event.stage)
         self._line(f"{event.stage}: {event.todo:,} {unit}{size}{kept}")
-        if self._is_terminal and event.todo:
+        if not event.todo:
+            return
+        self._stage = StageProgress(event, self._last_line)
+        if self._is_terminal:
             self._bar = tqdm(
-                total=event.todo, desc=event.stage, unit=unit[:-1], file=self._stream, leave=False
+                total=event.todo,
+                desc=event.stage,
+                unit=unit[:-1],
+                file=self._stream,
+                leave=False,
+                bar_format=_BAR,
             )
 
     def _advance(self, event: Advanced) -> None:
-        if event.done == 0:  # merges are timed from the first on, not from the summing before it
-            self._started = time.monotonic()
+        if self._stage is None:
+            return
+        self._stage.take(event)
+        if event.done == event.running == event.num_bytes == 0:
+            # merges are timed from the first on, not from the summing before it
+            self._stage.since = time.monotonic()
         if self._bar is not None:
             self._bar.update(event.done - self._bar.n)
-            if event.failed:
-                self._bar.set_postfix(failed=event.failed)
             if event.last is not None:
-                _, token, count = event.last
-                self._bar.set_postfix_str(f"{shown_token(token)} {count:,} times")
+                self._bar.set_postfix_str(_merge(event.last))
         elif self._is_terminal:
             return
         elif event.last is not None:
-            self._tell_merges(event, event.last)
-        elif (now := time.monotonic()) - self._last_line >= LINE_SECONDS:
-            self._last_line = now
-            self._line(self._told(event, now - self._started))
+            self._tell_merges(self._stage, event, event.last)
+        else:
+            self._tell_now_and_then(self._stage)
 
-    def _tell_merges(self, event: Advanced, last: Made) -> None:
+    def _end(self, event: StageEnded) -> None:
+        failed = 0 if self._stage is None else self._stage.attempts_failed
+        self._close()
+        rate = event.num_bytes / 1e6 / max(event.seconds, 1e-9)
+        told = f", {rate:,.1f} MB/s" if event.num_bytes else ""
+        again = f", {failed:,} attempts failed and tried again" if failed else ""
+        self._line(f"{event.stage}: done in {event.seconds:.1f} s{told}{again}")
+
+    def _show(self, stage: StageProgress) -> None:
+        """Write the bar anew, with what it says beside it."""
+        assert self._bar is not None
+        told = stage.told(time.monotonic(), elapsed=False).removeprefix(", ")
+        if stage.last is not None and stage.last.last is not None:
+            told = f"{_merge(stage.last.last)}, {told}".removesuffix(", ")
+        self._bar.set_postfix_str(told, refresh=True)
+
+    def _tell_now_and_then(self, stage: StageProgress) -> None:
+        now = time.monotonic()
+        if now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._line(stage.line(now))
+
+    def _tell_merges(self, stage: StageProgress, event: Advanced, last: Made) -> None:
         """Print a line once a percent, however often the learner tells."""
         now_percent = percent(event.done, event.todo)
         if now_percent > self._percent:
             self._percent = now_percent
-            seconds = time.monotonic() - self._started
-            self._line(merge_line(event.done, event.todo, last, seconds))
-
-    @staticmethod
-    def _told(event: Advanced, seconds: float) -> str:
-        unit = UNITS.get(event.stage, "slices")
-        left = seconds * (event.todo - event.done) / max(event.done, 1)
-        rate = f", {event.num_bytes / 1e6 / seconds:,.1f} MB/s" if event.num_bytes else ""
-        failed = f", {event.failed:,} failed" if event.failed else ""
-        done = f"{event.stage}: {event.done:,} of {event.todo:,} {unit}"
-        return f"{done}{rate}, about {left:.0f} s left{failed}"
+            self._last_line = now = time.monotonic()
+            self._line(merge_line(event.done, event.todo, last, now - stage.since))
 
     def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        with self._lock:
+            self._stage = None
+            if self._bar is not None:
+                self._bar.close()
+                self._bar = None
 
     def _line(self, text: str) -> None:
-        print(printable(text, lines=True), file=self._stream, flush=True)
+        text = printable(text, lines=True)
+        if self._bar is not None:
+            self._bar.clear()
+        print(text, file=self._stream, flush=True)
+
+
+def _merge(last: Made) -> str:
+    _, token, count = last
+    return f"{shown_token(token)} {count:,} times"

@@ -50,6 +50,7 @@ def run_tasks(
     patience: Patience | None = None,
     on_note: Callable[[str], None] | None = None,
     on_failure: OnFailure = lambda *_: None,
+    on_look: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Ended]:
     """Run tasks on Ray and give each as it ends, exactly once.
 
@@ -61,6 +62,7 @@ def run_tasks(
         on_note: told of failures that are not for good, the first few, and of what else a person
             should know.
         on_failure: told of every such failure: the first slice's name, how many slices, and why.
+        on_look: told how many calls seem to run, a second later at the latest.
 
     Raises:
         SharedFolderError: a node does not see a folder of the tasks.
@@ -74,6 +76,7 @@ def run_tasks(
         try:
             while not attempts.is_over:
                 flight.fill()
+                on_look(flight.num_running)
                 for reference in flight.wait():
                     yield from flight.land(reference)
                 yield from flight.give_up_late_ones()
@@ -119,6 +122,11 @@ class _Flight:
     def width(self) -> int:
         """Calls in flight at most."""
         return min(max(2 * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+
+    @property
+    def num_running(self) -> int:
+        """How many calls seem to run."""
+        return self._pace.num_running
 
     def fill(self) -> None:
         """Make calls until the window is full; beside slow ones, if there is nothing else to do."""

@@ -36,6 +36,8 @@ class Advanced:
     num_bytes: int
     """Bytes of text done so far in this run."""
     failed: int = 0
+    running: int = 0
+    """Calls that seem to run; 0 where that is not known."""
     last: Made | None = None
     """Learning: the last merge; its pair, the bytes of its token, how often the pair occurred."""
 
@@ -66,6 +68,8 @@ class SliceEnded:
     attempts: int
     error: str | None = None
     """Why it failed for good."""
+    estimate: int = 0
+    """Bytes that it was estimated to have, as in `StageStarted`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ Takes tasks; does not know what they do, nor what becomes of those that may be l
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from nanotok_ray.cluster.engine import Ended, Patience, Task, run_tasks
 from nanotok_ray.cluster.events import (
@@ -20,6 +21,7 @@ from nanotok_ray.cluster.outcome import Failure
 from nanotok_ray.errors import SliceError
 
 SHOWN_FAILURES = 5
+LOOK_SECONDS = 1.0
 
 
 def fan_out(
@@ -50,29 +52,65 @@ def fan_out(
     size = sum(task.num_bytes for task in tasks)
     on_event(StageStarted(stage=stage, todo=len(tasks), kept=kept, num_bytes=size))
     start = time.perf_counter()
-    num_bytes = 0
+    tally = _Tally(stage, len(tasks), on_event)
     failures: list[Ended] = []
-    for done, ended in enumerate(_run(stage, tasks, on_event, deadline), start=1):
+    for ended in _run(tally, tasks, deadline):
         if ended.error is not None:
             failures.append(ended)
         done_bytes = 0 if ended.error is not None else on_result(ended)
-        num_bytes += done_bytes
         on_event(_slice_ended(stage, ended, done_bytes))
-        on_event(
-            Advanced(
-                stage=stage, done=done, todo=len(tasks), num_bytes=num_bytes, failed=len(failures)
-            )
-        )
+        tally.add(done_bytes, failed=ended.error is not None)
     if tasks:
-        on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=num_bytes))
+        seconds = time.perf_counter() - start
+        on_event(StageEnded(stage=stage, seconds=seconds, num_bytes=tally.num_bytes))
     if len(failures) > max_skipped:
         raise SliceError(_told(stage, failures, len(tasks)))
     return failures
 
 
-def _run(
-    stage: str, tasks: Sequence[Task], on_event: OnEvent, deadline: float | None
-) -> Iterator[Ended]:
+@dataclass(slots=True)
+class _Tally:
+    """How far a fan-out is, told with every slice, and where none ends, every second."""
+
+    stage: str
+    todo: int
+    on_event: OnEvent
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    num_bytes: int = 0
+    told_at: float = 0.0
+
+    def add(self, num_bytes: int, *, failed: bool) -> None:
+        """A slice has ended."""
+        self.done += 1
+        self.failed += failed
+        self.num_bytes += num_bytes
+        self._tell()
+
+    def look(self, running: int) -> None:
+        """So many calls seem to run now."""
+        self.running = running
+        if time.monotonic() - self.told_at >= LOOK_SECONDS:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.told_at = time.monotonic()
+        self.on_event(
+            Advanced(
+                stage=self.stage,
+                done=self.done,
+                todo=self.todo,
+                num_bytes=self.num_bytes,
+                failed=self.failed,
+                running=self.running,
+            )
+        )
+
+
+def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterator[Ended]:
+    stage, on_event = tally.stage, tally.on_event
+
     def on_note(text: str) -> None:
         on_event(Note(text=f"{stage}: {text}"))
 
@@ -82,7 +120,13 @@ def _run(
 
     if tasks:
         patience = Patience() if deadline is None else Patience(deadline=deadline)
-        yield from run_tasks(tasks, patience=patience, on_note=on_note, on_failure=on_failure)
+        yield from run_tasks(
+            tasks,
+            patience=patience,
+            on_note=on_note,
+            on_failure=on_failure,
+            on_look=tally.look,
+        )
 
 
 def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
@@ -95,6 +139,7 @@ def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
         worker=ended.worker,
         attempts=ended.attempts,
         error=ended.error,
+        estimate=ended.task.num_bytes,
     )
 
 

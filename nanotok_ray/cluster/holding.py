@@ -55,8 +55,14 @@ class Hold:
             if self.seen is None or lease.number != self.seen + 1:
                 raise OutdatedError
             self.lease, watch.check = lease, lease.guard
+            watch.journaling.leased(lease.number)
             try:
                 yield
+            except OutdatedError:
+                raise
+            except BaseException as error:  # said before the lease is let go
+                watch.journaling.failed(error)
+                raise
             finally:
                 self.lease, watch.check = None, ignore
         self.seen = lease.number

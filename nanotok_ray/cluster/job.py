@@ -5,7 +5,7 @@ there is nothing to do. The manifest is removed before anything changes and writ
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from nanotok_ray.cluster.changed import setting_changes
@@ -14,6 +14,7 @@ from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
 from nanotok_ray.cluster.exporting import Exporting, ExportResult, on_ray
 from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
+from nanotok_ray.cluster.journaling import SUMMARY_NAME
 from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
 from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.shard_settings import check_special_tokens
@@ -42,8 +43,6 @@ from nanotok_ray.report import Summary, summarise
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import Verification, verify_output
 
-SUMMARY_NAME = "run/summary.json"
-
 
 def prepare(
     recipe: Recipe,
@@ -66,7 +65,7 @@ def prepare(
     layouts_of(recipe)
     watch = StageTimes(on_event)
     start = Start("prepare", workers=workers, resplit=resplit, relearn=relearn, watch=watch)
-    return looking_again(recipe.output.path, lambda: _prepare(_Job.of(recipe, start)))
+    return _run(recipe, start, _prepare)
 
 
 def _prepare(job: "_Job") -> Summary:
@@ -95,7 +94,7 @@ def train_tokenizer(
         NanotokError: a class of `nanotok_ray.errors`.
     """
     start = Start("train", workers=workers, resplit=resplit, watch=StageTimes(on_event))
-    return looking_again(recipe.output.path, lambda: _train(_Job.of(recipe, start)))
+    return _run(recipe, start, _train)
 
 
 def _train(job: "_Job") -> Summary:
@@ -124,7 +123,7 @@ def tokenize_corpus(
         NanotokError: a class of `nanotok_ray.errors`.
     """
     start = Start("tokenize", workers=workers, resplit=resplit, watch=StageTimes(on_event))
-    return looking_again(recipe.output.path, lambda: _tokenize(_Job.of(recipe, start)))
+    return _run(recipe, start, _tokenize)
 
 
 def _tokenize(job: "_Job") -> Summary:
@@ -135,6 +134,12 @@ def _tokenize(job: "_Job") -> Summary:
             "or name one as tokenizer.path in the recipe"
         )
     return job.tokenize(job.adopt(tokenizer))
+
+
+def _run(recipe: Recipe, start: Start, run: Callable[["_Job"], Summary]) -> Summary:
+    """Run a job, with its journal, from the start again where another run came between."""
+    with start.watch.journalled(recipe, start.command):
+        return looking_again(recipe.output.path, lambda: run(_Job.of(recipe, start)))
 
 
 class _Job(Run):
@@ -167,6 +172,7 @@ class _Job(Run):
         self.has_changed = True
         exports = self._export(exportings(self.recipe, self.out))
         summary = self.summary(tokenizer, output, verification, exports=exports)
+        summary.values.update(self.watch.journaling.facts())
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
 

@@ -67,12 +67,19 @@ class Holder:
         """Tell whether the process is gone for sure, as seen from the process `me`."""
         return self._has_ended(me) or self._was_before_a_restart(me) or self._job_is_dead(me)
 
+    def lives(self, me: Self) -> bool:
+        """Tell whether the process is there for sure, as seen from the process `me`."""
+        return self._is_beside(me) and not self._has_ended(me)
+
+    def _is_beside(self, me: Self) -> bool:
+        """Whether both would have the same number for the process, and it is known."""
+        place = (self.host, self.boot, self.pid_namespace)
+        is_same = all(place) and place == (me.host, me.boot, me.pid_namespace)
+        return is_same and bool(self.pid) and bool(self.started)
+
     def _has_ended(self, me: Self) -> bool:
         """Whether there is no such process where both would have the same number for it."""
-        place = (self.host, self.boot, self.pid_namespace)
-        if not all(place) or place != (me.host, me.boot, me.pid_namespace):
-            return False
-        if not self.pid or not self.started:
+        if not self._is_beside(me):
             return False
         state, started = _process(self.pid)
         return state in {"", "Z", "X"} or started != self.started

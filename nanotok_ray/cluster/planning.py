@@ -3,7 +3,6 @@
 Starts no Ray. Does not know how slices are cut, or how a rate is measured.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 
 from nanotok_ray.cluster.existing import freeze
 from nanotok_ray.cluster.grouping import num_calls
-from nanotok_ray.cluster.job import SUMMARY_NAME
+from nanotok_ray.cluster.journaling import stages_of_last_run
 from nanotok_ray.cluster.layouts import layouts_of
 from nanotok_ray.cluster.outlook import Outlook, outlook
 from nanotok_ray.manifest import PLAN_NAME
@@ -48,21 +47,12 @@ def plan_job(
     out = Folder(recipe.output.path)
     layouts_of(recipe)  # refuses what no job could write
     foreseen = outlook(recipe, command="prepare", resplit=resplit, relearn=relearn)
-    last = _last_run(out)
+    last = {"stages": stages_of_last_run(out)}
     rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers
     estimate = _estimate(foreseen, rates, last=last, cpus=cpus)
     frozen = {"status": freeze(foreseen.plan, out), "path": out.join(PLAN_NAME)}
     return replace(foreseen, values=foreseen.values | {"estimate": estimate, "frozen": frozen})
-
-
-def _last_run(out: Folder) -> Mapping[str, Any]:
-    """Give the summary of the last run that changed something; empty if there is none."""
-    try:
-        values = json.loads(out.read_bytes(SUMMARY_NAME))
-    except (FileNotFoundError, ValueError):  # it is for people, and nothing depends on it
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _rates(

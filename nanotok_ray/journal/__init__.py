@@ -12,12 +12,14 @@ from nanotok_ray.journal.model import (
 )
 from nanotok_ray.journal.names import JOURNAL_FOLDER, JOURNAL_FORMAT, runs_in, segment_name
 from nanotok_ray.journal.reading import read_journal
+from nanotok_ray.journal.writer import Journal
 
 __all__ = [
     "JOURNAL_FOLDER",
     "JOURNAL_FORMAT",
     "FailedAttempt",
     "Happened",
+    "Journal",
     "JournalledSlice",
     "RunJournal",
     "Stage",

@@ -54,6 +54,8 @@ class JournalledSlice:
     """Host and process: `node-7/1234`."""
     attempts: int
     error: str | None = None
+    estimate: int = 0
+    """Bytes that it was estimated to have, as in `Stage.num_bytes`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

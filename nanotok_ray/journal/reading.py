@@ -1,13 +1,17 @@
 """From the segments of a journal to a `RunJournal`.
 
-Events of a kind that is not known are passed over, as later versions may write them; so is a
-segment that is gone or is not JSON lines, which is counted.
+Events of a kind that is not known are passed over, as later versions may write them; so are those
+whose values are not what they should be, and a segment that is gone or is not JSON lines, which is
+counted. Whatever bytes are there, reading them raises nothing but what storage raises.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from nanotok_ray.journal.model import (
     FailedAttempt,
@@ -18,6 +22,20 @@ from nanotok_ray.journal.model import (
 )
 from nanotok_ray.journal.names import runs_in, segment_name
 from nanotok_ray.storage import Folder
+
+READERS = 16
+"""Segments that are fetched at the same time: each is a small object of its own."""
+
+LARGEST = 2**63
+"""Numbers are below it; so NaN is none."""
+
+_Row = TypeVar("_Row", Happened, Stage, JournalledSlice, FailedAttempt)
+_TYPES: dict[Any, tuple[type, ...]] = {
+    float: (int, float),
+    int: (int,),
+    str: (str,),
+    str | None: (str, type(None)),
+}
 
 
 def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
@@ -34,10 +52,17 @@ def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
     number = max(found, default=0) if run is None else run
     if number not in found:
         return None
-    reading = _Reading(number)
-    for segment in range(max(found[number]) + 1):
-        reading.take(_lines(out, segment_name(number, segment)))
+    segments = found[number]
+    reading = _Reading(number, missing=max(segments) + 1 - len(segments))
+    names = [segment_name(number, segment) for segment in segments]
+    for lines in _segments(out, names):
+        reading.take(lines)
     return reading.journal()
+
+
+def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[dict[str, Any]] | None]:
+    with ThreadPoolExecutor(min(READERS, len(names))) as pool:
+        yield from pool.map(lambda name: _lines(out, name), names)
 
 
 def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
@@ -45,7 +70,7 @@ def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
     try:
         text = out.read_bytes(name).decode("utf-8")
         found = [json.loads(line) for line in text.splitlines()]
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     return found if all(isinstance(each, dict) for each in found) else None
 
@@ -53,13 +78,14 @@ def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
 class _Reading:
     """A journal, as far as it has been read."""
 
-    def __init__(self, run: int) -> None:
+    def __init__(self, run: int, *, missing: int) -> None:
         self._run = run
         self._head: dict[str, Any] = {}
         self._last_at = 0.0
-        self._missing = 0
+        self._missing = missing
         self._notes: list[Happened] = []
         self._stages: list[Stage] = []
+        self._points: list[list[tuple[float, int, int]]] = []
         self._slices: list[JournalledSlice] = []
         self._failed: list[FailedAttempt] = []
         self._end: dict[str, Any] | None = None
@@ -73,10 +99,11 @@ class _Reading:
             own = dict(line)
             kind = own.pop("event", None)
             try:
+                at = float(_checked("at", own.get("at"), float))
                 self._take(kind, own)
-            except (KeyError, TypeError, IndexError):  # an event of another version
-                continue
-            self._last_at = max(self._last_at, float(own.get("at", 0.0)))
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                continue  # an event of another version
+            self._last_at = max(self._last_at, at)
 
     def journal(self) -> RunJournal:
         """Give what was read."""
@@ -99,42 +126,60 @@ class _Reading:
             case "end":
                 self._end = own
             case "note":
-                self._notes.append(Happened(**own))
+                self._notes.append(_row(Happened, own))
             case "slice":
-                self._slices.append(JournalledSlice(**own))
+                self._slices.append(_row(JournalledSlice, own))
             case "attempt":
-                self._failed.append(FailedAttempt(**own))
+                self._failed.append(_row(FailedAttempt, own))
             case _:
                 self._take_stage(kind, own)
 
     def _take_stage(self, kind: object, own: dict[str, Any]) -> None:
         match kind:
             case "stage":
-                self._stages.append(Stage(**own))
+                self._stages.append(_row(Stage, own))
+                self._points.append([])
+                self._end = None  # the run went on
             case "progress":
-                point = own["at"], own["done"], own["todo"]
-                last = self._stages[-1]
-                points = (*last.progress, point)
-                self._stages[-1] = replace(
-                    last, done=own["done"], todo=own["todo"], progress=points
-                )
+                done, todo = (_checked(name, own[name], int) for name in ("done", "todo"))
+                self._stages[-1] = replace(self._stages[-1], done=done, todo=todo)
+                self._points[-1].append((own["at"], done, todo))
             case "stage end":
-                seconds, size = own["seconds"], own["num_bytes"]
+                seconds = _checked("seconds", own["seconds"], float)
+                size = _checked("num_bytes", own["num_bytes"], int)
                 self._stages[-1] = replace(self._stages[-1], seconds=seconds, done_bytes=size)
 
     def _counted_stages(self) -> Iterator[Stage]:
         """Give the stages with the slices that ended in each."""
+        by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
+        for each in self._slices:
+            by_stage[each.stage].append(each)
         for number, stage in enumerate(self._stages):
-            later = self._stages[number + 1 :]
-            until = next((each.at for each in later), float("inf"))
-            own = [
-                each
-                for each in self._slices
-                if each.stage == stage.name and stage.at <= each.at <= until
-            ]
+            again = (each.at for each in self._stages[number + 1 :] if each.name == stage.name)
+            until = next(again, math.inf)
+            own = [each for each in by_stage[stage.name] if stage.at <= each.at < until]
             if not own:
-                yield stage
+                yield replace(stage, progress=tuple(self._points[number]))
                 continue
             failed = sum(each.error is not None for each in own)
             done_bytes = sum(each.num_bytes for each in own)
             yield replace(stage, done=len(own), failed=failed, done_bytes=done_bytes)
+
+
+def _row(kind: type[_Row], own: dict[str, Any]) -> _Row:
+    """Give a row whose values have the types of its fields; keys of later versions are left out.
+
+    Raises:
+        TypeError, ValueError: they have not, or some are missing.
+    """
+    given = {each.name: each.type for each in fields(kind) if each.name in own}
+    return kind(**{name: _checked(name, own[name], given[name]) for name in given})
+
+
+def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it
+    kinds = _TYPES.get(wanted, ())
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise TypeError(f"{name} is no {wanted}")
+    if isinstance(value, int | float) and not -LARGEST < value < LARGEST:
+        raise ValueError(f"{name} is no such number")
+    return value

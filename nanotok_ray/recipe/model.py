@@ -176,6 +176,8 @@ class Recipe:
     tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
     limits: LimitsRecipe = field(default_factory=LimitsRecipe)
     learner: LearnerRecipe = field(default_factory=LearnerRecipe)
+    text: str = field(default="", compare=False, repr=False)
+    """The TOML it was read from, before environment variables were put in; for people."""
 
     def __post_init__(self) -> None:
         if not self.sources:

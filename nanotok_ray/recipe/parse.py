@@ -8,6 +8,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recip
     try:
         for override in overrides:
             apply_override(tables, override)
-        return build_recipe(tables, environment=os.environ)
+        told = "".join(f"# --set {override}\n" for override in overrides)
+        return replace(build_recipe(tables, environment=os.environ), text=text + told)
     except RecipeError as error:
         raise RecipeError(f"{name}: {error}") from error.__cause__
 

@@ -1,0 +1,160 @@
+"""A run's metrics for Prometheus, through Ray: made once in the driver, tagged with little.
+
+Takes events. Where Ray is not there nothing is done, and nothing that fails here fails a job. Ray
+puts `ray_` before each name. Only the driver has metrics of ours: tasks come and go, and each
+worker's would be a series of its own.
+"""
+
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nanotok_ray.cluster.events import (
+    Advanced,
+    AttemptFailed,
+    Event,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
+
+FLUSH_SECONDS = 1.0
+"""Numbers are handed to Ray so often, as 200,000 slices end in a job."""
+
+SLICE_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 3600)
+"""Boundaries of the histogram."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """A metric as Ray is told of it."""
+
+    name: str
+    kind: Literal["Counter", "Gauge", "Histogram"]
+    text: str
+    """What it is."""
+    tags: tuple[str, ...] = ("stage",)
+
+
+SLICES_TODO = Metric(
+    name="nanotok_slices_todo",
+    kind="Gauge",
+    text="Slices (count files, merges) to do in this run, those that are done by now included.",
+)
+SLICES_DONE = Metric(
+    name="nanotok_slices_done",
+    kind="Gauge",
+    text="Slices (count files, merges) that have ended in this run, well or for good.",
+)
+SLICES_FAILED = Metric(
+    name="nanotok_slices_failed",
+    kind="Gauge",
+    text="Slices that have failed for good in this run.",
+)
+NUM_BYTES = Metric(
+    name="nanotok_bytes",
+    kind="Counter",
+    text="Bytes of text that were counted or tokenized; of count files where those are summed.",
+)
+SECONDS = Metric(
+    name="nanotok_slice_seconds",
+    kind="Histogram",
+    text="Seconds that the attempt took that ended a slice, in its worker.",
+)
+ATTEMPTS_FAILED = Metric(
+    name="nanotok_attempts_failed",
+    kind="Counter",
+    text="Attempts at slices that failed and may have been tried again.",
+    tags=("stage", "cause"),
+)
+STAGE_SECONDS = Metric(
+    name="nanotok_stage_seconds",
+    kind="Gauge",
+    text="Seconds that a stage has taken so far, or took.",
+)
+
+METRICS = (
+    *(SLICES_TODO, SLICES_DONE, SLICES_FAILED, NUM_BYTES),
+    *(SECONDS, ATTEMPTS_FAILED, STAGE_SECONDS),
+)
+
+
+@dataclass(slots=True)
+class Metrics:
+    """The numbers of a run, on their way to Ray."""
+
+    _began: float = 0.0
+    _flushed: float = 0.0
+    _last: Advanced | None = None
+    _num_bytes: int = 0
+    """Of the stage, told already."""
+    _attempts: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        with suppress(Exception):  # metrics are worth no job
+            if _is_there():
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case StageStarted():
+                self._start(event)
+            case SliceEnded(stage=stage, error=None):
+                _instrument(SECONDS).observe(event.seconds, tags={"stage": stage})
+            case AttemptFailed():
+                self._attempts[event.cause] += event.slices
+            case Advanced():
+                self._last = event
+                if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+                    self._flush(event.stage)
+            case StageEnded():
+                self._flush(event.stage)
+                _instrument(STAGE_SECONDS).set(event.seconds, tags={"stage": event.stage})
+
+    def _start(self, event: StageStarted) -> None:
+        self._began = self._flushed = time.monotonic()
+        self._last, self._num_bytes = None, 0
+        tags = {"stage": event.stage}
+        _instrument(SLICES_TODO).set(event.todo, tags=tags)
+        for metric in (SLICES_DONE, SLICES_FAILED, STAGE_SECONDS):
+            _instrument(metric).set(0, tags=tags)
+
+    def _flush(self, stage: str) -> None:
+        """Hand over what has come together."""
+        self._flushed = time.monotonic()
+        tags = {"stage": stage}
+        for cause, number in self._attempts.items():
+            _instrument(ATTEMPTS_FAILED).inc(number, tags={**tags, "cause": cause})
+        self._attempts.clear()
+        _instrument(STAGE_SECONDS).set(self._flushed - self._began, tags=tags)
+        if self._last is None:
+            return
+        _instrument(SLICES_DONE).set(self._last.done, tags=tags)
+        _instrument(SLICES_FAILED).set(self._last.failed, tags=tags)
+        if self._last.num_bytes > self._num_bytes:
+            _instrument(NUM_BYTES).inc(self._last.num_bytes - self._num_bytes, tags=tags)
+            self._num_bytes = self._last.num_bytes
+
+
+_INSTRUMENTS: dict[str, Any] = {}
+"""Of this process, by name: Ray wants each made once."""
+
+
+def _is_there() -> bool:
+    ray = sys.modules.get("ray")  # importing it is for the session to do
+    return ray is not None and bool(ray.is_initialized())
+
+
+def _instrument(metric: Metric) -> Any:  # noqa: ANN401 - Ray's classes are not imported here
+    if metric.name not in _INSTRUMENTS:
+        from ray.util import metrics  # noqa: PLC0415 - the session has set its environment
+
+        more = {"boundaries": list(SLICE_SECONDS)} if metric.kind == "Histogram" else {}
+        make = getattr(metrics, metric.kind)
+        own = make(metric.name, description=metric.text, tag_keys=metric.tags, **more)
+        _INSTRUMENTS[metric.name] = own
+    return _INSTRUMENTS[metric.name]

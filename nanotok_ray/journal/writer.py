@@ -1,0 +1,168 @@
+"""A journal as it grows: rows are taken at once, and written in segments by a thread of its own.
+
+The first segment is written at once, the second soon, further ones now and then, the last when it
+is closed. Storage that refuses or hangs never fails the caller nor lets it wait: rows are kept for
+the next segment, up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs
+are removed. Does not know what the rows say.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from nanotok_ray.journal.names import runs_in, segment_name
+from nanotok_ray.storage import Folder
+
+SEGMENT_SECONDS = 30.0
+"""Between segments, in the first two hours; later a `SEGMENTS`th of the time so far, so that the
+journal of a run of days is hundreds of segments and not ten thousands."""
+
+SECOND_SECONDS = 5.0
+"""After the first segment, so that it is soon seen what there is to do."""
+
+SEGMENTS = 240
+SEGMENT_BYTES = 10_000_000
+"""So much is written at once, without waiting for the time."""
+
+MOST_HELD = 64_000_000
+"""Bytes that are kept while storage refuses; what comes then is left out."""
+
+CLOSE_SECONDS = 10.0
+KEPT_RUNS = 20
+"""Journals that stay, the new one included."""
+
+_ROW = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+class Journal:
+    """The journal of one run, to which rows are added."""
+
+    def __init__(self, out: Folder, run: int, *, now: Callable[[], float] = time.monotonic) -> None:
+        """Describe it; `begin` starts the thread that writes.
+
+        Args:
+            out: the output folder.
+            run: number of the run, that of its first lease.
+            now: a clock in seconds; tests have their own.
+        """
+        self.run = run
+        self._out, self._now = out, now
+        self._began = now()
+        self._rows: list[str] = []
+        self._held = 0
+        self._left_out = 0
+        self._last_files: dict[str, bytes] = {}
+        self._problem: str | None = None
+        self._segment = 0
+        self._is_closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._write_until_closed, name="journal")
+        self._thread.daemon = True
+
+    def begin(self) -> None:
+        """Write the rows that are there, and from now on those that come."""
+        self._thread.start()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take a row; what holds something that is not JSON is left out."""
+        try:
+            text = _ROW(row)
+        except (TypeError, ValueError, RecursionError):
+            self._left_out += 1
+            return
+        with self._changed:
+            if self._held + len(text) > MOST_HELD:
+                self._left_out += 1
+                return
+            self._rows.append(text)
+            self._held += len(text) + 1
+            if self._is_due():
+                self._changed.notify()
+
+    def close(
+        self, *, seconds: float = CLOSE_SECONDS, last_files: Mapping[str, bytes] | None = None
+    ) -> str | None:
+        """Write what is left, then some files of the output folder; once, a second time is nothing.
+
+        Returns:
+            Why not all was written, in words; None if it was.
+        """
+        with self._changed:
+            if self._is_closing:
+                return None
+            self._last_files = dict(last_files or {})
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join(seconds)
+        return self._told()
+
+    def _told(self) -> str | None:
+        where = self._out.join("run/journal")
+        if self._thread.is_alive():
+            return f"the end of the journal in {where} was not written in time"
+        if self._problem is not None:
+            return f"the end of the journal in {where} was not written: {self._problem}"
+        if self._left_out:
+            return f"{self._left_out:,} events are missing from the journal in {where}"
+        return None
+
+    def _write_until_closed(self) -> None:
+        self._remove_namesakes()
+        self._write()
+        self._remove_old_ones()
+        while not self._is_closing:
+            with self._changed:
+                self._changed.wait_for(self._is_due, self._pause())
+            self._write()
+        self._write()
+        for name, data in self._last_files.items():
+            self._attempt(name, data)
+
+    def _is_due(self) -> bool:
+        return self._is_closing or (self._held >= SEGMENT_BYTES and self._problem is None)
+
+    def _pause(self) -> float:
+        if self._segment <= 1:
+            return SECOND_SECONDS
+        return max(SEGMENT_SECONDS, (self._now() - self._began) / SEGMENTS)
+
+    def _write(self) -> None:
+        """Write the rows as the next segment; they are kept if that fails."""
+        with self._changed:
+            number = len(self._rows)
+            rows = self._rows[:number]
+        if not rows:
+            return
+        data = ("\n".join(rows) + "\n").encode()
+        if self._attempt(segment_name(self.run, self._segment), data):
+            self._segment += 1
+            with self._changed:
+                del self._rows[:number]
+                self._held -= len(data)
+
+    def _attempt(self, name: str, data: bytes) -> bool:
+        """Tell whether a file could be written, and keep why it could not."""
+        try:
+            self._out.write_whole(name, data)
+        except Exception as error:  # whatever it is: the job goes on
+            self._problem = str(error).partition("\n")[0] or type(error).__name__
+            return False
+        self._problem = None
+        return True
+
+    def _remove_namesakes(self) -> None:
+        """Remove segments of this number: it was given before, if leases were removed by hand."""
+        with suppress(Exception):  # as in _attempt
+            for segment in runs_in(self._out).get(self.run, []):
+                self._out.remove(segment_name(self.run, segment))
+
+    def _remove_old_ones(self) -> None:
+        with suppress(Exception):  # as in _attempt
+            found = runs_in(self._out)
+            older = [run for run in found if run < self.run]
+            for run in older[: max(0, len(older) - KEPT_RUNS + 1)]:
+                for segment in found[run]:
+                    self._out.remove(segment_name(run, segment))

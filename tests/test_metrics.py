@@ -1,0 +1,108 @@
+"""Metrics of a run: what is handed to Ray, how often, and that nothing of it fails a job."""
+
+import pytest
+
+from nanotok_ray.cluster import metrics
+from nanotok_ray.cluster.events import (
+    Advanced,
+    AttemptFailed,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
+from nanotok_ray.cluster.metrics import METRICS, Metrics
+
+
+class Instrument:
+    """Takes what Ray's instruments take, and keeps it."""
+
+    def __init__(self, calls, name):
+        self.calls, self.name = calls, name
+
+    def set(self, value, tags):
+        self.calls.append((self.name, value, tags))
+
+    inc = observe = set
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Let Ray seem to be there; give what it is told, in order."""
+    found = []
+    monkeypatch.setattr(metrics, "_is_there", lambda: True)
+    monkeypatch.setattr(metrics, "_instrument", lambda own: Instrument(found, own.name))
+    return found
+
+
+@pytest.fixture
+def now(monkeypatch):
+    times = [50.0]
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: times[-1])
+    return times
+
+
+def sum_of(calls, name):
+    return sum(value for own, value, _ in calls if own == name)
+
+
+def test_names_are_ours_and_tags_are_few():
+    assert len({each.name for each in METRICS}) == len(METRICS) == 7
+    for each in METRICS:
+        assert each.name.startswith("nanotok_")
+        assert set(each.tags) <= {"stage", "cause"}
+        assert each.text.endswith(".")
+
+
+def test_many_slices_are_few_calls(calls, now):
+    own = Metrics()
+    own(StageStarted(stage="count", todo=1000, kept=0, num_bytes=0))
+    before = len(calls)
+    for done in range(1, 1001):
+        now.append(now[-1] + 0.01)
+        own(Advanced(stage="count", done=done, todo=1000, num_bytes=3 * done))
+    own(StageEnded(stage="count", seconds=10.0, num_bytes=3000))
+    assert len(calls) - before < 60
+    assert sum_of(calls, "nanotok_bytes") == 3000
+    assert [value for name, value, _ in calls if name == "nanotok_slices_done"][-1] == 1000
+    assert calls[-1] == ("nanotok_stage_seconds", 10.0, {"stage": "count"})
+
+
+def test_bytes_of_a_second_stage_are_counted_anew(calls, now):
+    own = Metrics()
+    for stage in ("count", "tokenize"):
+        own(StageStarted(stage=stage, todo=1, kept=0, num_bytes=0))
+        own(Advanced(stage=stage, done=1, todo=1, num_bytes=5))
+        own(StageEnded(stage=stage, seconds=1.0, num_bytes=5))
+    assert sum_of(calls, "nanotok_bytes") == 10
+
+
+def test_failures_are_counted_by_cause(calls, now):
+    own = Metrics()
+    for cause in ("slow", "slow", "node"):
+        own(AttemptFailed(stage="count", name="a", slices=2, cause=cause, text="a"))
+    own(StageEnded(stage="count", seconds=1.0, num_bytes=0))
+    told = [(value, tags["cause"]) for name, value, tags in calls if "attempts" in name]
+    assert told == [(4, "slow"), (2, "node")]
+
+
+def test_slices_that_failed_are_no_times(calls, now):
+    own = Metrics()
+    row = {"stage": "count", "name": "a", "began": 0.0, "num_bytes": 0, "worker": "", "attempts": 1}
+    own(SliceEnded(seconds=2.0, **row))
+    own(SliceEnded(seconds=9.0, error="no", **row))
+    assert calls == [("nanotok_slice_seconds", 2.0, {"stage": "count"})]
+
+
+def test_what_fails_here_fails_no_job(monkeypatch, now):
+    def fail(_):
+        raise RuntimeError("no metrics")
+
+    monkeypatch.setattr(metrics, "_is_there", lambda: True)
+    monkeypatch.setattr(metrics, "_instrument", fail)
+    Metrics()(StageStarted(stage="count", todo=1, kept=0, num_bytes=0))
+
+
+def test_nothing_is_told_where_ray_is_not(calls, monkeypatch):
+    monkeypatch.setattr(metrics, "_is_there", lambda: False)
+    Metrics()(StageStarted(stage="count", todo=1, kept=0, num_bytes=0))
+    assert calls == []
