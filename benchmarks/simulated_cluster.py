@@ -1,7 +1,7 @@
 """A cluster in virtual time, as the engine wants one (`nanotok_ray/cluster/calls.py`).
 
-Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs, those of one CPU
-first, as Ray's do. Nodes go away and come as the faults say; the autoscaler sees nothing but how
+Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs; for one that wants
+several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say; the autoscaler sees nothing but how
 many CPUs waiting calls want.
 """
 
@@ -63,6 +63,7 @@ class SimulatedCluster:
         self._ended: dict[Reference, None] = {}
         self._small: deque[_Call] = deque()
         self._large: deque[_Call] = deque()
+        self._kept: Node | None = None
         self._coming = 0
         self.num_calls = self.nodes_lost = self.num_waits = 0
         self.seconds: set[int] = set()
@@ -154,15 +155,36 @@ class SimulatedCluster:
         what(*arguments)
 
     def _dispatch(self) -> None:
-        for queue in (self._small, self._large):
-            while queue:
-                if queue[0].outcomes is not None:  # it was cancelled
-                    queue.popleft()
-                    continue
-                node = self._nodes.take(queue[0].cpus, spread=queue[0].spread)
-                if node is None:
-                    break
-                self._run(queue.popleft(), node)
+        if not self._faults.starved:
+            self._dispatch_large()
+        while (call := self._first(self._small)) is not None:
+            node = self._nodes.take(call.cpus, spread=call.spread)
+            if node is None:
+                return
+            self._run(self._small.popleft(), node)
+        if self._faults.starved:
+            self._dispatch_large()
+
+    def _dispatch_large(self) -> None:
+        """Run calls that want several CPUs of a node, or keep one free for the first of them."""
+        while (call := self._first(self._large)) is not None:
+            if self._kept is not None and self._kept.is_open:
+                if self._kept.free < call.cpus:
+                    return
+                self._nodes.release(self._kept)
+                self._kept = None
+            node = self._nodes.take(call.cpus, spread=True)
+            if node is None:
+                self._kept = None if self._faults.starved else self._nodes.keep_one()
+                return
+            self._run(self._large.popleft(), node)
+
+    @staticmethod
+    def _first(queue: deque[_Call]) -> _Call | None:
+        """Give the first call of a queue that was not cancelled."""
+        while queue and queue[0].outcomes is not None:
+            queue.popleft()
+        return queue[0] if queue else None
 
     def _run(self, call: _Call, node: Node) -> None:
         call.node, call.since = node, self._now

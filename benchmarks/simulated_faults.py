@@ -33,6 +33,8 @@ class Faults:
     """How long a node takes to come after the autoscaler asked for it: between these."""
     hungry_bytes: int | None = None
     """Slices of more run out of memory unless it is doubled for them."""
+    starved: bool = False
+    """Whether calls that want several CPUs get them only when no other call waits."""
     poison: int = 0
     """Slices that always kill their worker."""
 
@@ -45,6 +47,6 @@ ALL = replace(
     node_life=1800.0,
     worker_deaths=0.001,
     storage_failures=0.005,
-    hungry_bytes=4 << 30,
+    hungry_bytes=2 << 30,
     poison=5,
 )

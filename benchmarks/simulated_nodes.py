@@ -22,6 +22,8 @@ class Node:
     is_open: bool = True
     is_seen: bool = True
     """Whether the cluster takes it for alive."""
+    is_kept: bool = False
+    """Whether it is kept for a call that wants several CPUs."""
     running: set[int] = field(default_factory=set)
     """Numbers of the calls that it runs."""
 
@@ -83,7 +85,23 @@ class Nodes:
     def give(self, node: Node, cpus: int) -> None:
         """Give CPUs back."""
         node.free += cpus
-        if node.is_open and node not in self._places:
+        if node.is_open and not node.is_kept and node not in self._places:
+            self._offer(node)
+
+    def keep_one(self) -> Node | None:
+        """Keep a node for a call that wants several CPUs, if there is any."""
+        choice = [node for node in self._all.values() if node.is_open]
+        if not choice:
+            return None
+        node = choice[self._rng.randrange(len(choice))]
+        node.is_kept = True
+        self._withdraw(node)
+        return node
+
+    def release(self, node: Node) -> None:
+        """Let a node that was kept have any call."""
+        node.is_kept = False
+        if node.is_open and node.free:
             self._offer(node)
 
     @property

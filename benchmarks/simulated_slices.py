@@ -13,12 +13,15 @@ from nanotok_ray.cluster.task import Task
 MEDIAN_BYTES = 256 << 20
 """As `limits.slice_bytes` is by default."""
 
-SIGMA = 1.0
-"""Of the log-normal sizes: one in a thousand is 22 times the median."""
+SIGMA = 0.7
+"""Of the log-normal sizes: one in a thousand is nine times the median."""
 
-MOST_BYTES = 20 << 30
+MOST_BYTES = 4 << 30
 BYTES_PER_SECOND = 25e6
 """What one CPU does: a quarter of what was measured, as if storage were slow."""
+
+HARD, HARDER = 0.2, 3.0
+"""Share of the slices whose text takes longer, and how many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
 def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> Task:  # noqa: FBT001
     size = min(MOST_BYTES, int(MEDIAN_BYTES * rng.lognormvariate(0.0, SIGMA)))
     seconds = size / BYTES_PER_SECOND * rng.lognormvariate(0.0, 0.2)
+    seconds *= HARDER if rng.random() < HARD else 1.0
     is_hungry = faults.hungry_bytes is not None and size > faults.hungry_bytes
     own = Slice(number, seconds, is_poison, int(is_hungry))
     return Task(name=f"slice {number}", work=len, argument=own, num_bytes=size)

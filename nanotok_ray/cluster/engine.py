@@ -116,6 +116,7 @@ class _Flight:
         """Make calls until the window is full; beside slow ones, if there is nothing else to do."""
         now = self._cluster.now()
         while len(self._calls) < self.width:
+            now = self._cluster.now()
             call = self._attempts.take(now, cpus=self.room.cpus)
             if call is None:
                 break
@@ -151,7 +152,7 @@ class _Flight:
         now = self._cluster.now()
         self._overtaken.kill_late(now)
         late = self._pace.past_deadline(now)
-        if not late or self.room.cpus - self._cluster.free_cpus() < self._pace.num_running:
+        if not late or self.room.cpus - self._cluster.free_cpus() < self._pace.num_busy:
             return []
         ended = []
         for call, seconds in late:
@@ -196,16 +197,17 @@ class _Flight:
 
     def _make(self, call: Call, now: float) -> None:
         steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]
+        room = self.room
         reference = self._cluster.start(
             self._name(call),
             steps,
-            room=self.room,
+            room=room,
             memory_level=call.memory_level,
             spread=call.is_second,
         )
         self._calls[reference] = call
         self._references[call] = reference
-        self._pace.began(call, now, cpus=self.room.cpus)
+        self._pace.began(call, now, cpus=room.cpus, wanted=room.cpus_at(call.memory_level))
 
     def _tell(self, call: Call, outcomes: Sequence[Outcome]) -> None:
         """Tell of failures that may not be for good."""
