@@ -7,13 +7,15 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from simulated_faults import Faults
 from simulated_slices import Slice
 
-from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
-
 CALL_SECONDS = 0.005
 """What a call takes beside its slices."""
+
+STUBBORN = 0.5
+"""Share of those that hang that no interrupt ends."""
 
 STORAGE = Failure(Cause.STORAGE, "slow down")
 WORKER = Failure(Cause.WORKER, "killed")
@@ -55,7 +57,7 @@ def course_of(
     for own in slices:
         took = own.seconds * slowness * rng.uniform(0.9, 1.1)
         if rng.random() < faults.hangs:
-            return Course(float("inf"), (), is_stubborn=rng.random() < 0.5)
+            return Course(float("inf"), (), is_stubborn=rng.random() < STUBBORN)
         death = _death(own, level, faults, rng)
         if death is not None:
             failed = (Outcome(failure=death),) * len(slices)

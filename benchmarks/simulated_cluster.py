@@ -1,8 +1,8 @@
 """A cluster in virtual time, as the engine wants one (`nanotok_ray/cluster/calls.py`).
 
 Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs; for one that wants
-several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say; the autoscaler sees nothing but how
-many CPUs waiting calls want.
+several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say;
+the autoscaler sees nothing but how many CPUs waiting calls want.
 """
 
 import heapq
@@ -13,14 +13,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulated_attempts import Course, course_of
-from simulated_faults import Faults
-from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
-
 from nanotok_ray.cluster.call import Step
 from nanotok_ray.cluster.calls import Reference
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.room import Room
+from simulated_attempts import Course, course_of
+from simulated_faults import Faults
+from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
 
 START_SECONDS = (0.0005, 0.002)
 """What making a call takes of the driver's time: Ray does about a thousand a second."""
@@ -125,10 +124,10 @@ class SimulatedCluster:
     def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
         self._pass(self._now + LAND_SECONDS)
         del self._ended[reference]
-        call = self._calls.pop(reference)  # type: ignore[arg-type]
-        assert call.outcomes is not None
-        assert len(call.outcomes) == number
-        return call.outcomes
+        outcomes = self._calls.pop(reference).outcomes  # type: ignore[call-overload]
+        assert outcomes is not None
+        assert len(outcomes) == number
+        return tuple(outcomes)
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         for reference in references:

@@ -6,22 +6,21 @@ Stands between the engine and a simulated cluster, and is a cluster to the engin
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from simulated_cluster import SimulatedCluster
-
 from nanotok_ray.cluster.call import Step
 from nanotok_ray.cluster.calls import Reference
 from nanotok_ray.cluster.outcome import Outcome
 from nanotok_ray.cluster.room import Room
+from simulated_cluster import SimulatedCluster
 
 
 class TimedCalls:
     """A simulated cluster, with the CPU seconds that it takes itself."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, on_wait: Callable[[], None]) -> None:
         self._cluster = cluster
         self._since = time.thread_time()
         self.own_seconds = 0.0
-        self.on_wait: Callable[[], None] = lambda: None
+        self._on_wait = on_wait
 
     def now(self) -> float:
         return self._cluster.now()
@@ -51,7 +50,7 @@ class TimedCalls:
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
         self._begin()
-        self.on_wait()
+        self._on_wait()
         ready = self._cluster.wait(references, number, seconds)
         self._end()
         return ready

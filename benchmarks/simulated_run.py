@@ -6,18 +6,17 @@ Figures of virtual time depend on the scenario alone; CPU time and memory on thi
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
-
-from simulated_cluster import SimulatedCluster
-from simulated_driver import TimedCalls
-from simulated_scenarios import Scenario
-from simulated_slices import ideal_seconds, tasks_of
 
 from nanotok_ray.cluster.engine import run_tasks
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.task import Ended, Task
+from simulated_cluster import SimulatedCluster
+from simulated_driver import TimedCalls
+from simulated_scenarios import Scenario
+from simulated_slices import ideal_seconds, tasks_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +65,15 @@ class Figures:
         return asdict(self) | {"over_ideal": self.over_ideal}
 
 
-def run(scenario: Scenario, patience: Patience | None = None) -> Figures:
-    """Run a scenario; AssertionError if a slice ended never or twice."""
+def run(
+    scenario: Scenario,
+    patience: Patience | None = None,
+    on_wait: Callable[[], None] = lambda: None,
+) -> Figures:
+    """Run a scenario; AssertionError if a slice ended never or twice.
+
+    `on_wait` is called when the engine waits; its time is not the driver's.
+    """
     rng = random.Random(f"slices {scenario.seed}")
     tasks = tasks_of(scenario.slices, scenario.faults, rng)
     cluster = SimulatedCluster(
@@ -76,7 +82,7 @@ def run(scenario: Scenario, patience: Patience | None = None) -> Figures:
         first_nodes=scenario.first_nodes,
         seed=scenario.seed,
     )
-    calls = TimedCalls(cluster)
+    calls = TimedCalls(cluster, on_wait)
     start = time.thread_time()
     ended = list(run_tasks(tasks, patience=patience, calls_with=lambda _: calls))
     driver = time.thread_time() - start - calls.own_seconds

@@ -45,7 +45,11 @@ class Scenario:
     @property
     def name(self) -> str:
         """What a person reads."""
-        return self.weather if self.first_cpus is None else f"{self.weather}, from {self.first_cpus} CPUs"
+        return (
+            self.weather
+            if self.first_cpus is None
+            else f"{self.weather}, from {self.first_cpus} CPUs"
+        )
 
 
 def scenarios(*, quick: bool, seed: int) -> list[Scenario]:

@@ -1,4 +1,4 @@
-"""Slices of a simulated job: their sizes, what is wrong with them, and the tasks that stand for them.
+"""Slices of a simulated job: their sizes, what is wrong with them, the tasks that stand for them.
 
 Drawn from a seed. The tasks' work is never run.
 """
@@ -6,9 +6,8 @@ Drawn from a seed. The tasks' work is never run.
 import random
 from dataclasses import dataclass
 
-from simulated_faults import Faults
-
 from nanotok_ray.cluster.task import Task
+from simulated_faults import Faults
 
 MEDIAN_BYTES = 256 << 20
 """As `limits.slice_bytes` is by default."""
@@ -43,12 +42,12 @@ def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
 
 
 def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
-    """Give what no scheduler beats on so many CPUs: all work over all CPUs, or the longest slice."""
-    work = [task.argument.seconds for task in tasks]
-    return max(sum(work) / cpus, max(work))
+    """Give what no scheduler beats on that many CPUs: all work over them, or the longest slice."""
+    work: list[float] = [task.argument.seconds for task in tasks]
+    return max(sum(work) / cpus, *work)
 
 
-def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> Task:  # noqa: FBT001
+def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> Task:
     size = min(MOST_BYTES, int(MEDIAN_BYTES * rng.lognormvariate(0.0, SIGMA)))
     seconds = size / BYTES_PER_SECOND * rng.lognormvariate(0.0, 0.2)
     seconds *= HARDER if rng.random() < HARD else 1.0

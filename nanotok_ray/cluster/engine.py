@@ -21,6 +21,9 @@ from nanotok_ray.cluster.task import Ended, SharedFolder, Task
 
 __all__ = ["Ended", "Patience", "SharedFolder", "Task", "run_tasks"]
 
+WINDOW_PER_CPU = 2
+"""Calls in flight for each CPU: one runs, and the next is there when it ends."""
+
 LEAST_WINDOW = 64
 """Calls in flight at least: waiting calls are what an autoscaler sees of what is to do."""
 
@@ -28,6 +31,9 @@ MOST_WINDOW = 20_000
 """Calls in flight at most: each costs the driver 7 kB and more."""
 
 WAIT_SECONDS = 1.0
+WAIT_PARTS = 16
+"""One in so many of the calls in flight is waited for at a time."""
+
 ROOM_SECONDS = 10.0
 """How long what the cluster has is taken for known."""
 
@@ -110,7 +116,7 @@ class _Flight:
     @property
     def width(self) -> int:
         """Calls in flight at most."""
-        return min(max(2 * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
 
     def fill(self) -> None:
         """Make calls until the window is full; beside slow ones, if there is nothing else to do."""
@@ -133,7 +139,7 @@ class _Flight:
         if not self._calls:
             self._cluster.sleep(seconds)
             return []
-        return self._cluster.wait(self._calls, max(1, len(self._calls) // 16), seconds)
+        return self._cluster.wait(self._calls, max(1, len(self._calls) // WAIT_PARTS), seconds)
 
     def land(self, reference: Reference) -> list[Ended]:
         """Give the slices that ended with a call."""

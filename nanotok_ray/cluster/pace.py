@@ -18,7 +18,7 @@ SLOWEST_RATE = float(1 << 20)
 KEPT_CALLS = 1000
 """As many of the last calls are looked at."""
 
-PERCENTILE = 0.95
+PERCENTILE = 0.75
 
 
 class Pace:
