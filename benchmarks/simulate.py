@@ -1,7 +1,7 @@
 """The engine of every fan-out on simulated clusters of up to 6,400 CPUs, in virtual time.
 
-Run: `.venv/bin/python benchmarks/simulate.py [--quick] [--save] [--seed N]`. A few minutes. Prints a
-table: time over the ideal, idle and wasted CPU seconds, second attempts, what the driver takes.
+Run: `.venv/bin/python benchmarks/simulate.py [--quick] [--save] [--seed N]`. A few minutes. Prints
+a table: time over the ideal, idle and wasted CPU seconds, second attempts, the driver's time.
 What it does not model, docs/running.md says.
 """
 
@@ -73,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     held = memory(largest)
     print(
         f"the engine holds {held['driver_bytes'] / 1e6:.1f} MB at {largest.slices:,} slices, "
-        f"{held['driver_bytes_per_slice']:.0f} B each; the process, tasks and simulation included, {peak / 1e6:.0f} MB at its peak "
-        f"above {before / 1e6:.0f} MB"
+        f"{held['driver_bytes_per_slice']:.0f} B each; the process, with tasks and simulation, "
+        f"{peak / 1e6:.0f} MB at its peak above {before / 1e6:.0f} MB"
     )
     row = about("simulate", ["simulated"]) | {"seed": options.seed, "quick": options.quick}
     row |= {"rows": rows, "peak_bytes": peak, "baseline_bytes": before} | held

@@ -24,8 +24,8 @@ __all__ = ["Ended", "Patience", "SharedFolder", "Task", "run_tasks"]
 WINDOW_PER_CPU = 2
 """Calls in flight for each CPU: one runs, and the next is there when it ends."""
 
-LEAST_WINDOW = 64
-"""Calls in flight at least: waiting calls are what an autoscaler sees of what is to do."""
+LEAST_WINDOW = 1024
+"""Calls in flight at least: waiting calls are all that an autoscaler sees of what is to do."""
 
 MOST_WINDOW = 20_000
 """Calls in flight at most: each costs the driver 7 kB and more."""
