@@ -37,7 +37,9 @@ def memory(scenario: Scenario) -> dict[str, float]:
     own = tracemalloc.Filter(inclusive=True, filename_pattern="*/nanotok_ray/cluster/*")
 
     def look() -> None:
-        if len(samples) < MOST_SAMPLES:
+        if len(samples) == MOST_SAMPLES:
+            tracemalloc.stop()
+        else:
             taken = tracemalloc.take_snapshot().filter_traces([own])
             samples.append(sum(each.size for each in taken.statistics("filename")))
 
