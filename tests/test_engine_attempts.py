@@ -265,3 +265,35 @@ def happen(attempts, call, rng, badness, now):
 
 def draw(rng: random.Random) -> Cause:
     return rng.choice([cause for cause in Cause if cause is not Cause.ERROR])
+
+
+def test_two_attempts_side_by_side_that_lack_the_same_memory_count_as_one_failure():
+    attempts = attempts_at(1)
+    [call] = take_all(attempts, 0.0)
+    second = attempts.take_second(call)
+    assert failed(attempts, second, Failure(Cause.MEMORY, "why"), 1.0) == []
+    assert failed(attempts, call, Failure(Cause.MEMORY, "why"), 2.0) == []
+    levels = []
+    for now in (100.0, 200.0):
+        [again] = take_all(attempts, now)
+        levels.append(again.memory_level)
+        ended = failed(attempts, again, Failure(Cause.MEMORY, "why"), now)
+    assert levels == [1, 2]
+    assert ended[0].error.startswith("its node ran out of memory 3 times")
+
+
+def test_an_attempt_beside_a_slow_one_may_be_followed_by_another_if_it_fails():
+    attempts = attempts_at(1)
+    [call] = take_all(attempts, 0.0)
+    for number in range(LIMITS.second_attempts):
+        assert call.may_have_second(LIMITS)
+        second = attempts.take_second(call)
+        assert second.memory_level == min(number, 1)
+        assert not call.may_have_second(LIMITS)
+        cause = Cause.NODE if number else Cause.MEMORY
+        assert failed(attempts, second, Failure(cause, "why"), 1.0) == []
+    assert not call.may_have_second(LIMITS)
+    assert attempts.take(1e9, cpus=1) is None
+    [ended] = attempts.ended(call, [GOOD], 2.0)
+    assert (ended.error, ended.attempts) == (None, 1 + LIMITS.second_attempts)
+    assert attempts.is_over

@@ -40,8 +40,8 @@ def test_a_call_is_overdue_after_three_times_what_its_size_takes_and_not_before_
     assert first_overdue(pace) == 31
 
 
-def test_the_slowest_in_twenty_do_not_count():
-    pace = pace_after(*[(100 * MIB, 20.0)] * 40, (100 * MIB, 5000.0))
+def test_the_slowest_fifth_does_not_count():
+    pace = pace_after(*[(100 * MIB, 20.0)] * 40, *[(100 * MIB, 5000.0)] * 10)
     pace.began(call_of(100 * MIB), 0.0, cpus=4)
     assert first_overdue(pace) == 61
 
@@ -109,3 +109,36 @@ def test_a_second_attempt_has_a_deadline_of_its_own():
     pace.began(first, 0.0, cpus=2)
     pace.began(first.twin, 5.0, cpus=2)
     assert (past(pace, 11.0), past(pace, 16.0)) == ([first], [first, first.twin])
+
+
+def test_calls_that_want_several_cpus_are_taken_to_run_when_no_other_waits():
+    pace = Pace(Patience(deadline=10.0))
+    first, large, second = (call_of(MIB) for _ in range(3))
+    pace.began(first, 0.0, cpus=2)
+    pace.began(large, 0.0, cpus=2, wanted=2)
+    pace.began(second, 0.0, cpus=2)
+    assert pace.num_busy == 2
+    pace.left(first, 5.0, cpus=2)
+    assert pace.num_busy == 1
+    pace.left(second, 6.0, cpus=2)
+    assert pace.num_busy == 2
+    assert (past(pace, 16.0), past(pace, 17.0)) == ([], [large])
+
+
+def test_a_call_that_wants_more_cpus_than_there_are_is_taken_to_run_alone():
+    pace = Pace(Patience(deadline=10.0))
+    large = call_of(MIB)
+    pace.began(large, 0.0, cpus=1, wanted=4)
+    assert past(pace, 11.0) == [large]
+    pace.left(large, 11.0, cpus=1)
+    assert pace.num_busy == 0
+
+
+def test_a_call_is_tried_beside_itself_so_often_and_no_more():
+    pace = pace_after((MIB, 1.0))
+    call = call_of(MIB)
+    pace.began(call, 0.0, cpus=2)
+    call.num_seconds = Patience().second_attempts - 1
+    assert pace.overdue(1000.0) == [call]
+    call.num_seconds += 1
+    assert pace.overdue(1000.0) == []

@@ -21,7 +21,7 @@ Say how the last run of an output stands: running, dead, finished, failed; from 
 
   nanotok status /data/out
   nanotok status /data/out --watch                  (every 10 s, until the run has ended)
-  nanotok status s3://bucket/out --json | jq .state
+  nanotok status s3://bucket/out --json             (JSON alone, as for jq .state)
 
 Read are the lease and the journal of the run (OUT/run/lease and OUT/run/journal), from any machine
 that sees the output, while the run goes on or long after. The journal is written every 30 s, in a

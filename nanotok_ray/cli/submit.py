@@ -85,7 +85,7 @@ def _add_environment(own: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="give the job an environment variable, e.g. for ${NAME} in the recipe; repeatable; "
-        "no secrets: all who see the dashboard see it",
+        "no secrets: all who see the dashboard see it (default: none)",
     )
     own.add_argument(
         "--submission-id", metavar="ID", help="run at most once (default: of the recipe's content)"

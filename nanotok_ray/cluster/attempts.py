@@ -34,7 +34,13 @@ class Call:
     is_second: bool = False
     """Whether it runs beside a first attempt at the same slices."""
     twin: "Call | None" = None
-    """The other attempt at the same slices, if there is or was one."""
+    """The other attempt at the same slices, if there is one in flight, or one ended them."""
+    num_seconds: int = 0
+    """Second attempts at the same slices so far."""
+
+    def may_have_second(self, patience: Patience) -> bool:
+        """Whether it may be tried a second time beside this attempt."""
+        return self.twin is None and self.num_seconds < patience.second_attempts
 
 
 @dataclass(slots=True)
@@ -85,8 +91,10 @@ class Attempts:
     def take_second(self, call: Call) -> Call:
         """Take a second call of the slices of one that is in flight and has no twin."""
         second = self._call([number for number in call.slices if number in self._begun])
-        second.memory_level, second.is_second = call.memory_level, True
+        levels = [self._begun[number].memory_level for number in second.slices]
+        second.memory_level, second.is_second = max(levels), True
         call.twin, second.twin = second, call
+        call.num_seconds = second.num_seconds = call.num_seconds + 1
         self._begin(second)
         return second
 
@@ -103,27 +111,28 @@ class Attempts:
             if account is None:  # its twin was first
                 continue
             account.in_flight -= 1
-            last = self._judge(number, account, outcome, alone=len(call.slices) == 1)
+            last = self._judge(number, account, outcome, call)
             if last is not None:
                 ended.append(last)
             elif account.in_flight == 0:  # else its twin may yet succeed
                 again.append((number, outcome.failure))
         self._try_again(again, now)
+        if call.twin is not None and self.is_wanted(call):  # the other may have another beside it
+            call.twin.twin = None
         return ended
 
-    def _judge(
-        self, number: int, account: _Account, outcome: Outcome, *, alone: bool
-    ) -> Ended | None:
+    def _judge(self, number: int, account: _Account, outcome: Outcome, call: Call) -> Ended | None:
         """Give the end of a slice if this was it."""
         failure = outcome.failure
         if failure is None:
             return self._end(number, account, outcome, None)
-        if failure.cause in ALONE and not alone:
-            account.memory_level = max(account.memory_level, int(failure.cause is Cause.MEMORY))
+        if failure.cause is Cause.MEMORY:
+            if call.memory_level < account.memory_level:  # its twin had told that already
+                return None
+            account.memory_level = call.memory_level + 1
+        if failure.cause in ALONE and len(call.slices) > 1:
             return None
         account.failures[failure.cause] += 1
-        if failure.cause is Cause.MEMORY:
-            account.memory_level += 1
         if account.failures[failure.cause] < self._patience.limits[failure.cause]:
             return None
         if account.in_flight and failure.cause is not Cause.ERROR:

@@ -1,43 +1,42 @@
-"""The engine of every stage with slices: calls of them in flight on Ray, until each has ended.
+"""The engine of every stage with slices: calls of them in flight, until each has ended.
 
 Takes tasks (a module-level function and its picklable argument), gives what became of each in order
 of completion. Does not know what a task does; state lives in the storage the tasks write to, so a
 task may run twice and must not mind. What is tried again and when is `attempts.py`; here it is
-only carried out. Ray is imported by the functions, not the module: the session must have set its
-environment before.
+only carried out. Does not know Ray, nor a clock: `calls.py` says what it needs of them.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cluster.attempts import Attempts, Call
-from nanotok_ray.cluster.call import run_call
-from nanotok_ray.cluster.cancelling import Overtaken, cancel
-from nanotok_ray.cluster.deaths import failure_of
+from nanotok_ray.cluster.calls import Calls, Reference
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
+from nanotok_ray.cluster.overtaken import Overtaken
 from nanotok_ray.cluster.pace import Pace
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.probes import Probe, probes_in
-from nanotok_ray.cluster.room import Room, free_cpus, look
+from nanotok_ray.cluster.ray_calls import RayCalls
+from nanotok_ray.cluster.room import Room
 from nanotok_ray.cluster.task import Ended, SharedFolder, Task
-
-if TYPE_CHECKING:
-    import ray
 
 __all__ = ["Ended", "Patience", "SharedFolder", "Task", "run_tasks"]
 
-LEAST_WINDOW = 64
-"""Calls in flight at least: waiting calls are what an autoscaler sees of what is to do."""
+WINDOW_PER_CPU = 2
+"""Calls in flight for each CPU: one runs, and the next is there when it ends."""
+
+LEAST_WINDOW = 1024
+"""Calls in flight at least: waiting calls are all that an autoscaler sees of what is to do."""
 
 MOST_WINDOW = 20_000
 """Calls in flight at most: each costs the driver 7 kB and more."""
 
 WAIT_SECONDS = 1.0
+WAIT_PARTS = 16
+"""One in so many of the calls in flight is waited for at a time."""
+
 ROOM_SECONDS = 10.0
 """How long what the cluster has is taken for known."""
 
-GET_SECONDS = 60.0
 OnFailure = Callable[[str, int, Failure], None]
 
 SHOWN_NOTES = 5
@@ -51,8 +50,9 @@ def run_tasks(
     on_note: Callable[[str], None] | None = None,
     on_failure: OnFailure = lambda *_: None,
     on_look: Callable[[int], None] = lambda _: None,
+    calls_with: Callable[[Sequence[Probe]], Calls] = RayCalls,
 ) -> Iterator[Ended]:
-    """Run tasks on Ray and give each as it ends, exactly once.
+    """Run tasks and give each as it ends, exactly once.
 
     Small tasks share a call, and the largest go first. Leaving the loop early cancels the rest.
 
@@ -63,6 +63,7 @@ def run_tasks(
             should know.
         on_failure: told of every such failure: the first slice's name, how many slices, and why.
         on_look: told how many calls seem to run, a second later at the latest.
+        calls_with: gives the cluster that is to run them, whose workers look at probes first.
 
     Raises:
         SharedFolderError: a node does not see a folder of the tasks.
@@ -71,7 +72,7 @@ def run_tasks(
     patience = patience or Patience()
     attempts = Attempts(known, patience=patience)
     with probes_in({place for task in known for place in task.shared}) as probes:
-        flight = _Flight(known, attempts, patience, probes=probes)
+        flight = _Flight(known, attempts, patience, cluster=calls_with(probes))
         flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
         try:
             while not attempts.is_over:
@@ -93,18 +94,15 @@ class _Flight:
         attempts: Attempts,
         patience: Patience,
         *,
-        probes: Sequence[Probe],
+        cluster: Calls,
     ) -> None:
-        import ray  # noqa: PLC0415 - see above
-
         self._tasks = tasks
         self._attempts = attempts
         self._pace = Pace(patience)
-        self._overtaken = Overtaken(patience.overtaken_grace)
-        self._probes = probes
-        self._remote = ray.remote(max_retries=0)(run_call)
-        self._calls: dict[ray.ObjectRef[Any], Call] = {}
-        self._references: dict[Call, ray.ObjectRef[Any]] = {}
+        self._cluster = cluster
+        self._overtaken = Overtaken(cluster, grace=patience.overtaken_grace)
+        self._calls: dict[Reference, Call] = {}
+        self._references: dict[Call, Reference] = {}
         self._room: tuple[float, Room] | None = None
         self._told = 0
         self.on_note: Callable[[str], None] = lambda _: None
@@ -113,15 +111,15 @@ class _Flight:
     @property
     def room(self) -> Room:
         """What the cluster has, known since a moment."""
-        now = time.monotonic()
+        now = self._cluster.now()
         if self._room is None or now - self._room[0] > ROOM_SECONDS:
-            self._room = now, look()
+            self._room = now, self._cluster.room()
         return self._room[1]
 
     @property
     def width(self) -> int:
         """Calls in flight at most."""
-        return min(max(2 * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
 
     @property
     def num_running(self) -> int:
@@ -130,8 +128,9 @@ class _Flight:
 
     def fill(self) -> None:
         """Make calls until the window is full; beside slow ones, if there is nothing else to do."""
-        now = time.monotonic()
+        now = self._cluster.now()
         while len(self._calls) < self.width:
+            now = self._cluster.now()
             call = self._attempts.take(now, cpus=self.room.cpus)
             if call is None:
                 break
@@ -139,43 +138,35 @@ class _Flight:
         if self._attempts.due(now) != 0:
             self._fill_with_seconds(now)
 
-    def wait(self) -> "list[ray.ObjectRef[Any]]":
+    def wait(self) -> list[Reference]:
         """Give calls that ended, after a while at the latest, or when a call is due."""
-        import ray  # noqa: PLC0415 - see above
-
         seconds = WAIT_SECONDS
         if len(self._calls) < self.width:
-            due = self._attempts.due(time.monotonic())
+            due = self._attempts.due(self._cluster.now())
             seconds = WAIT_SECONDS if due is None else min(WAIT_SECONDS, due)
         if not self._calls:
-            time.sleep(seconds)
+            self._cluster.sleep(seconds)
             return []
-        ready, _ = ray.wait(
-            list(self._calls),
-            num_returns=max(1, len(self._calls) // 16),
-            timeout=seconds,
-            fetch_local=False,
-        )
-        return list(ready)
+        return self._cluster.wait(self._calls, max(1, len(self._calls) // WAIT_PARTS), seconds)
 
-    def land(self, reference: "ray.ObjectRef[Any]") -> list[Ended]:
+    def land(self, reference: Reference) -> list[Ended]:
         """Give the slices that ended with a call."""
         call = self._calls.pop(reference, None)
         if call is None:  # its twin was first, since it was found to have ended
             return []
         del self._references[call]
-        return self._settle(call, self._outcomes(reference, call))
+        return self._settle(call, self._cluster.outcomes(reference, len(call.slices)))
 
     def give_up_late_ones(self) -> list[Ended]:
         """Kill calls that run past their deadlines, and give the slices that ended with them.
 
-        Nobody knows when Ray starts a call; while fewer CPUs are busy than calls seem to run, some
-        only wait for a CPU, and none is given up.
+        Nobody knows when a call starts; while fewer CPUs are busy than calls seem to run, some only
+        wait for a CPU, and none is given up.
         """
-        now = time.monotonic()
+        now = self._cluster.now()
         self._overtaken.kill_late(now)
         late = self._pace.past_deadline(now)
-        if not late or self.room.cpus - free_cpus() < self._pace.num_running:
+        if not late or self.room.cpus - self._cluster.free_cpus() < self._pace.num_busy:
             return []
         ended = []
         for call, seconds in late:
@@ -183,7 +174,7 @@ class _Flight:
             if reference is None:  # its twin was given up, and with it the slices failed for good
                 continue
             del self._calls[reference]
-            cancel([reference], force=True)
+            self._cluster.cancel([reference], force=True)
             text = f"it ran for over {seconds:,g} s, its limit by limits.slice_deadline"
             outcome = Outcome(failure=Failure(Cause.SLOW, text))
             ended += self._settle(call, [outcome] * len(call.slices))
@@ -191,13 +182,13 @@ class _Flight:
 
     def cancel_all(self) -> None:
         """Cancel what is in flight, and kill what was overtaken and has not ended yet."""
-        cancel(list(self._calls))
+        self._cluster.cancel(self._calls)
         self._overtaken.end()
 
     def _settle(self, call: Call, outcomes: Sequence[Outcome]) -> list[Ended]:
         """Take what became of a call that is no longer in flight."""
         self._tell(call, outcomes)
-        now = time.monotonic()
+        now = self._cluster.now()
         is_whole = all(outcome.failure is None for outcome in outcomes)
         seconds = sum(each.seconds for each in outcomes) if is_whole else None
         self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
@@ -214,31 +205,23 @@ class _Flight:
         overdue = self._pace.overdue(now)
         if not overdue:
             return
-        for slow in overdue[: free_cpus()]:
+        for slow in overdue[: self._cluster.free_cpus()]:
             self._make(self._attempts.take_second(slow), now)
             self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
 
     def _make(self, call: Call, now: float) -> None:
         steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]
-        options = self.room.request(call.memory_level)
-        if call.is_second:
-            options["scheduling_strategy"] = "SPREAD"
-        reference = self._remote.options(name=self._name(call), **options).remote(
-            steps, self._probes
+        room = self.room
+        reference = self._cluster.start(
+            self._name(call),
+            steps,
+            room=room,
+            memory_level=call.memory_level,
+            spread=call.is_second,
         )
         self._calls[reference] = call
         self._references[call] = reference
-        self._pace.began(call, now, cpus=self.room.cpus)
-
-    def _outcomes(self, reference: "ray.ObjectRef[Any]", call: Call) -> Sequence[Outcome]:
-        import ray  # noqa: PLC0415 - see above
-        from ray.exceptions import RayError  # noqa: PLC0415 - see above
-
-        try:
-            outcomes: Sequence[Outcome] = ray.get(reference, timeout=GET_SECONDS)
-        except RayError as error:
-            return [Outcome(failure=failure_of(error))] * len(call.slices)
-        return outcomes
+        self._pace.began(call, now, cpus=room.cpus, wanted=room.cpus_at(call.memory_level))
 
     def _tell(self, call: Call, outcomes: Sequence[Outcome]) -> None:
         """Tell of failures that may not be for good."""

@@ -1,11 +1,13 @@
 """How long calls take, and which of those in flight is overdue.
 
 Ray does not tell when a call starts to run: calls are taken to start in the order in which they
-were made, as many at a time as there are CPUs. Pure: takes the time, knows neither Ray nor a clock.
+were made, as many at a time as there are CPUs; those that want more than one CPU only when no other
+waits, as a cluster may let them wait for so long. Pure: takes the time, knows neither Ray nor a
+clock.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 
 from nanotok_ray.cluster.attempts import Call
 from nanotok_ray.cluster.patience import Patience
@@ -16,7 +18,7 @@ SLOWEST_RATE = float(1 << 20)
 KEPT_CALLS = 1000
 """As many of the last calls are looked at."""
 
-PERCENTILE = 0.95
+PERCENTILE = 0.75
 
 
 class Pace:
@@ -25,20 +27,27 @@ class Pace:
     def __init__(self, patience: Patience) -> None:
         """Know of no call yet."""
         self._patience = patience
-        self._running: dict[Call, float] = {}
-        self._queued: dict[Call, None] = {}
+        self._running: dict[Call, float] = {}  # those that run longest first
+        self._queued: OrderedDict[Call, None] = OrderedDict()
+        self._large: OrderedDict[Call, None] = OrderedDict()
+        self._wanted: dict[Call, int] = {}
+        self._busy = 0
         self._seconds: deque[float] = deque(maxlen=KEPT_CALLS)
         self._slowness: deque[float] = deque(maxlen=KEPT_CALLS)
 
-    def began(self, call: Call, now: float, *, cpus: int) -> None:
-        """A call was made."""
-        self._queued[call] = None
+    def began(self, call: Call, now: float, *, cpus: int, wanted: int = 1) -> None:
+        """A call was made that wants so many CPUs."""
+        self._wanted[call] = wanted
+        (self._large if wanted > 1 else self._queued)[call] = None
         self._advance(now, cpus)
 
     def left(self, call: Call, now: float, *, cpus: int, seconds: float | None = None) -> None:
         """A call is no longer in flight; `seconds` are what its slices took if it ended well."""
-        self._running.pop(call, None)
+        wanted = self._wanted.pop(call)
+        if self._running.pop(call, None) is not None:
+            self._busy -= wanted
         self._queued.pop(call, None)
+        self._large.pop(call, None)
         if seconds is not None:
             self._seconds.append(seconds)
             self._slowness.append(seconds / call.num_bytes)
@@ -47,27 +56,42 @@ class Pace:
     def overdue(self, now: float) -> list[Call]:
         """Give calls in flight that deserve a second attempt, those that run longest first.
 
-        Calls that had one, and second attempts themselves, are left out.
+        Calls that have one now, or had as many as they may, are left out.
         """
-        expected = _high(self._seconds), _high(self._slowness)
-        return [
-            call
-            for call, since in self._running.items()
-            if call.twin is None and now - since > self._allowed(call, *expected)
+        candidates = [
+            (call, seconds)
+            for call, seconds in self._longer_than(self._patience.overdue_floor, now)
+            if call.may_have_second(self._patience)
         ]
+        if not candidates:
+            return []
+        expected = _high(self._seconds), _high(self._slowness)
+        return [call for call, seconds in candidates if seconds > self._allowed(call, *expected)]
 
     def past_deadline(self, now: float) -> list[tuple[Call, float]]:
         """Give calls in flight that are to be given up, with the seconds that they were given."""
         deadlines = [
-            (call, since, self._patience.deadline_of(call.num_bytes))
-            for call, since in self._running.items()
+            (call, seconds, self._patience.deadline_of(call.num_bytes))
+            for call, seconds in self._longer_than(self._patience.deadline, now)
         ]
-        return [(call, given) for call, since, given in deadlines if now - since > given]
+        return [(call, given) for call, seconds, given in deadlines if seconds > given]
 
     @property
     def num_running(self) -> int:
         """How many calls seem to run."""
         return len(self._running)
+
+    @property
+    def num_busy(self) -> int:
+        """On how many CPUs calls seem to run."""
+        return self._busy
+
+    def _longer_than(self, least: float, now: float) -> Iterator[tuple[Call, float]]:
+        """Give calls that seem to run for more than so many seconds, and for how long."""
+        for call, since in self._running.items():
+            if now - since <= least:  # and so are all that follow
+                return
+            yield call, now - since
 
     def _allowed(self, call: Call, seconds: float | None, slowness: float | None) -> float:
         """Give the seconds that a call may run before it is overdue."""
@@ -78,10 +102,18 @@ class Pace:
         return max(self._patience.overdue_floor, self._patience.overdue_factor * expected)
 
     def _advance(self, now: float, cpus: int) -> None:
-        while self._queued and len(self._running) < cpus:
-            call = next(iter(self._queued))
-            del self._queued[call]
-            self._running[call] = now
+        while self._queued and self._busy < cpus:
+            self._run(self._queued.popitem(last=False)[0], now)
+        while self._large and not self._queued:
+            call = next(iter(self._large))
+            if self._busy and self._busy + self._wanted[call] > cpus:
+                return
+            del self._large[call]
+            self._run(call, now)
+
+    def _run(self, call: Call, now: float) -> None:
+        self._running[call] = now
+        self._busy += self._wanted[call]
 
 
 def _high(values: Iterable[float]) -> float | None:

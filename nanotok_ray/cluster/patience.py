@@ -33,6 +33,8 @@ class Patience:
     """No call is tried a second time beside the first before it has run for this long."""
     overdue_factor: float = 3.0
     """... nor before it has run for so many times what calls of its size take."""
+    second_attempts: int = 3
+    """How often a call is tried beside itself; more than once if such attempts fail."""
     overtaken_grace: float = 30.0
     """A call that was interrupted, as its twin was first, is killed after so long."""
 

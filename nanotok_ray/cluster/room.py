@@ -22,10 +22,14 @@ class Room:
         >>> Room(cpus=64, node_cpus=8, node_memory=16_000).request(9)
         {'num_cpus': 8, 'memory': 16000}
         """
+        cpus = self.cpus_at(level)
         if level == 0:
-            return {"num_cpus": 1}
-        times = min(2**level, self.node_cpus)
-        return {"num_cpus": times, "memory": self.node_memory * times // self.node_cpus}
+            return {"num_cpus": cpus}
+        return {"num_cpus": cpus, "memory": self.node_memory * cpus // self.node_cpus}
+
+    def cpus_at(self, level: int) -> int:
+        """Give how many CPUs a call of a memory level asks for."""
+        return min(1 << level, self.node_cpus)
 
 
 def look() -> Room:

@@ -1,0 +1,78 @@
+"""How one call goes on a simulated node: when it ends and with what, drawn from a seed.
+
+Knows slices and faults; does not know nodes beyond their slowness, nor a queue.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
+from simulated_faults import Faults
+from simulated_slices import Slice
+
+CALL_SECONDS = 0.005
+"""What a call takes beside its slices."""
+
+STUBBORN = 0.5
+"""Share of those that hang that no interrupt ends."""
+
+STORAGE = Failure(Cause.STORAGE, "slow down")
+WORKER = Failure(Cause.WORKER, "killed")
+MEMORY = Failure(Cause.MEMORY, "no memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a slice that ended well stands for."""
+
+    cpu_seconds: float
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What becomes of a call if nothing stops it."""
+
+    seconds: float
+    """inf: it hangs."""
+    outcomes: tuple[Outcome, ...]
+    is_stubborn: bool = False
+    """Whether it hangs so that no interrupt ends it."""
+
+
+def course_of(
+    slices: Sequence[Slice],
+    faults: Faults,
+    rng: random.Random,
+    *,
+    call: int,
+    level: int,
+    cpus: int,
+    slowness: float,
+) -> Course:
+    """Draw how slices go one after the other."""
+    seconds = CALL_SECONDS
+    outcomes: list[Outcome] = []
+    for own in slices:
+        took = own.seconds * slowness * rng.uniform(0.9, 1.1)
+        if rng.random() < faults.hangs:
+            return Course(float("inf"), (), is_stubborn=rng.random() < STUBBORN)
+        death = _death(own, level, faults, rng)
+        if death is not None:
+            failed = (Outcome(failure=death),) * len(slices)
+            return Course(seconds + took * rng.random(), failed)
+        if rng.random() < faults.storage_failures:
+            took *= rng.random()
+            outcomes.append(Outcome(seconds=took, failure=STORAGE))
+        else:
+            outcomes.append(Outcome(result=Result(took * cpus, call), seconds=took))
+        seconds += took
+    return Course(seconds, tuple(outcomes))
+
+
+def _death(own: Slice, level: int, faults: Faults, rng: random.Random) -> Failure | None:
+    if level < own.least_level:
+        return MEMORY
+    is_dead = own.is_poison or rng.random() < faults.worker_deaths
+    return WORKER if is_dead else None

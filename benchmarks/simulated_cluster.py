@@ -1,0 +1,264 @@
+"""A cluster in virtual time, as the engine wants one (`nanotok_ray/cluster/calls.py`).
+
+Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs; for one that wants
+several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say;
+the autoscaler sees nothing but how many CPUs waiting calls want.
+"""
+
+import heapq
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.cluster.call import Step
+from nanotok_ray.cluster.calls import Reference
+from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
+from nanotok_ray.cluster.room import Room
+from simulated_attempts import Course, course_of
+from simulated_faults import Faults
+from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
+
+START_SECONDS = (0.0005, 0.002)
+"""What making a call takes of the driver's time: Ray does about a thousand a second."""
+
+LAND_SECONDS = 0.0002
+TICK_SECONDS = 5.0
+"""How often the autoscaler looks."""
+
+NODE_DIED = Failure(Cause.NODE, "node died")
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A call that was started."""
+
+    number: int
+    slices: tuple[Any, ...]
+    cpus: int
+    level: int
+    spread: bool
+    node: Node | None = None
+    since: float = 0.0
+    course: Course | None = None
+    outcomes: Sequence[Outcome] | None = None
+    """Not None: it has ended."""
+
+
+class SimulatedCluster:
+    """Nodes, a queue of calls, and the time."""
+
+    def __init__(self, faults: Faults, *, nodes: int, first_nodes: int, seed: int) -> None:
+        self._faults = faults
+        self._most_nodes = nodes
+        self._rng = random.Random(f"cluster {seed}")
+        self._nodes = Nodes(self._rng)
+        self._now = 0.0
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._numbers = itertools.count()
+        self._calls: dict[int, _Call] = {}
+        self._ended: dict[Reference, None] = {}
+        self._small: deque[_Call] = deque()
+        self._large: deque[_Call] = deque()
+        self._kept: Node | None = None
+        self._coming = 0
+        self.num_calls = self.nodes_lost = self.num_waits = 0
+        self.seconds: set[int] = set()
+        self.busy_seconds = 0.0
+        slow = max(1, round(faults.slow_nodes * nodes)) if faults.slow_nodes else 0
+        for number in range(first_nodes):
+            self._join(faults.slowness if number < slow else 1.0)
+        self._at(0.0, self._tick)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds that there were so far."""
+        return self._nodes.cpu_seconds(self._now)
+
+    def now(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._pass(self._now + seconds)
+
+    def room(self) -> Room:
+        cpus = self._nodes.seen_cpus
+        return Room(cpus=max(1, cpus), node_cpus=NODE_CPUS, node_memory=NODE_MEMORY)
+
+    def free_cpus(self) -> int:
+        return self._nodes.free_cpus
+
+    def start(
+        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+    ) -> Reference:
+        del name
+        self._pass(self._now + self._rng.uniform(*START_SECONDS))
+        cpus = room.request(memory_level)["num_cpus"]
+        slices = tuple(argument for _, argument in steps)
+        call = _Call(next(self._numbers), slices, cpus, memory_level, spread)
+        self._calls[call.number] = call
+        self.num_calls += 1
+        if spread:
+            self.seconds.add(call.number)
+        (self._small if cpus == 1 else self._large).append(call)
+        self._dispatch()
+        return call.number
+
+    def wait(
+        self, references: Collection[Reference], number: int, seconds: float
+    ) -> list[Reference]:
+        self.num_waits += 1
+        end = self._now + seconds
+        ready = [each for each in self._ended if each in references]
+        while len(ready) < number and self._events and self._events[0][0] <= end:
+            seen = len(self._ended)
+            self._step()
+            new = itertools.islice(reversed(self._ended), len(self._ended) - seen)
+            ready += [each for each in new if each in references]
+        if len(ready) < number:
+            self._now = max(self._now, end)
+        return sorted(ready)[:number]  # type: ignore[type-var]
+
+    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
+        self._pass(self._now + LAND_SECONDS)
+        del self._ended[reference]
+        outcomes = self._calls.pop(reference).outcomes  # type: ignore[call-overload]
+        assert outcomes is not None
+        assert len(outcomes) == number
+        return tuple(outcomes)
+
+    def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
+        for reference in references:
+            call = self._calls.get(reference)  # type: ignore[call-overload]
+            if call is not None and call.outcomes is None and (force or not self._is_deaf(call)):
+                self._end(call, ())
+        self._dispatch()
+
+    @staticmethod
+    def _is_deaf(call: _Call) -> bool:
+        return call.course is not None and call.course.is_stubborn
+
+    def _at(self, time: float, what: Callable[..., None], *arguments: Any) -> None:
+        heapq.heappush(self._events, (time, next(self._numbers), what, arguments))
+
+    def _pass(self, end: float) -> None:
+        while self._events and self._events[0][0] <= end:
+            self._step()
+        self._now = max(self._now, end)
+
+    def _step(self) -> None:
+        time, _, what, arguments = heapq.heappop(self._events)
+        self._now = max(self._now, time)
+        what(*arguments)
+
+    def _dispatch(self) -> None:
+        if not self._faults.starved:
+            self._dispatch_large()
+        while (call := self._first(self._small)) is not None:
+            node = self._nodes.take(call.cpus, spread=call.spread)
+            if node is None:
+                return
+            self._run(self._small.popleft(), node)
+        if self._faults.starved:
+            self._dispatch_large()
+
+    def _dispatch_large(self) -> None:
+        """Run calls that want several CPUs of a node, or keep one free for the first of them."""
+        while (call := self._first(self._large)) is not None:
+            if self._kept is not None and self._kept.is_open:
+                if self._kept.free < call.cpus:
+                    return
+                self._nodes.release(self._kept)
+                self._kept = None
+            node = self._nodes.take(call.cpus, spread=True)
+            if node is None:
+                self._kept = None if self._faults.starved else self._nodes.keep_one()
+                return
+            self._run(self._large.popleft(), node)
+
+    @staticmethod
+    def _first(queue: deque[_Call]) -> _Call | None:
+        """Give the first call of a queue that was not cancelled."""
+        while queue and queue[0].outcomes is not None:
+            queue.popleft()
+        return queue[0] if queue else None
+
+    def _run(self, call: _Call, node: Node) -> None:
+        call.node, call.since = node, self._now
+        node.running.add(call.number)
+        call.course = course_of(
+            call.slices,
+            self._faults,
+            self._rng,
+            call=call.number,
+            level=call.level,
+            cpus=call.cpus,
+            slowness=node.slowness,
+        )
+        if call.course.outcomes:
+            self._at(self._now + call.course.seconds, self._finish, call)
+
+    def _finish(self, call: _Call) -> None:
+        if call.outcomes is None and call.node is not None and call.node.is_up:
+            assert call.course is not None
+            self._end(call, call.course.outcomes)
+            self._dispatch()
+
+    def _end(self, call: _Call, outcomes: Sequence[Outcome]) -> None:
+        """Let a call end, and give its CPUs back if it has any."""
+        call.outcomes = outcomes
+        self._ended[call.number] = None
+        if call.node is not None and call.number in call.node.running:
+            self._stop(call, call.node)
+            self._nodes.give(call.node, call.cpus)
+
+    def _stop(self, call: _Call, node: Node) -> None:
+        node.running.discard(call.number)
+        self.busy_seconds += call.cpus * (self._now - call.since)
+
+    def _join(self, slowness: float) -> None:
+        node = self._nodes.add(self._now, slowness)
+        if self._faults.node_life is not None:
+            life = self._rng.expovariate(1.0 / self._faults.node_life)
+            if self._rng.random() < self._faults.noticed:
+                self._at(self._now + life, self._drain, node)
+                life += self._faults.notice
+                self._at(self._now + life, self._die, node, 1.0)
+            else:
+                self._at(self._now + life, self._die, node, self._faults.detection)
+        self._dispatch()
+
+    def _drain(self, node: Node) -> None:
+        self._nodes.drain(node)
+
+    def _die(self, node: Node, detection: float) -> None:
+        self.nodes_lost += 1
+        self._nodes.kill(node, self._now)
+        calls = [self._calls[number] for number in sorted(node.running)]
+        for call in calls:
+            self._stop(call, node)
+        self._at(self._now + detection, self._see_death, node, calls)
+
+    def _see_death(self, node: Node, calls: Sequence[_Call]) -> None:
+        self._nodes.forget(node)
+        for call in calls:
+            if call.outcomes is None:
+                self._end(call, (Outcome(failure=NODE_DIED),) * len(call.slices))
+
+    def _tick(self) -> None:
+        """Let the autoscaler ask for nodes for calls that wait."""
+        waiting = sum(call.cpus for call in self._small) + sum(call.cpus for call in self._large)
+        wanted = -(-waiting // NODE_CPUS) - self._coming
+        allowed = self._most_nodes - len(self._nodes) - self._coming
+        for _ in range(max(0, min(wanted, allowed))):
+            self._coming += 1
+            is_slow = self._rng.random() < self._faults.slow_nodes
+            wait = self._rng.uniform(*self._faults.node_wait)
+            self._at(self._now + wait, self._arrive, self._faults.slowness if is_slow else 1.0)
+        self._at(self._now + TICK_SECONDS, self._tick)
+
+    def _arrive(self, slowness: float) -> None:
+        self._coming -= 1
+        self._join(slowness)

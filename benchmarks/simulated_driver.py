@@ -1,0 +1,73 @@
+"""The CPU time of the driver's own code: that of a thread, less what the simulation takes of it.
+
+Stands between the engine and a simulated cluster, and is a cluster to the engine.
+"""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from nanotok_ray.cluster.call import Step
+from nanotok_ray.cluster.calls import Reference
+from nanotok_ray.cluster.outcome import Outcome
+from nanotok_ray.cluster.room import Room
+from simulated_cluster import SimulatedCluster
+
+
+class TimedCalls:
+    """A simulated cluster, with the CPU seconds that it takes itself."""
+
+    def __init__(self, cluster: SimulatedCluster, on_wait: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._since = time.thread_time()
+        self.own_seconds = 0.0
+        self._on_wait = on_wait
+
+    def now(self) -> float:
+        return self._cluster.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._begin()
+        self._cluster.sleep(seconds)
+        self._end()
+
+    def room(self) -> Room:
+        return self._cluster.room()
+
+    def free_cpus(self) -> int:
+        return self._cluster.free_cpus()
+
+    def start(
+        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+    ) -> Reference:
+        self._begin()
+        reference = self._cluster.start(
+            name, steps, room=room, memory_level=memory_level, spread=spread
+        )
+        self._end()
+        return reference
+
+    def wait(
+        self, references: Collection[Reference], number: int, seconds: float
+    ) -> list[Reference]:
+        self._begin()
+        self._on_wait()
+        ready = self._cluster.wait(references, number, seconds)
+        self._end()
+        return ready
+
+    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
+        self._begin()
+        outcomes = self._cluster.outcomes(reference, number)
+        self._end()
+        return outcomes
+
+    def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
+        self._begin()
+        self._cluster.cancel(references, force=force)
+        self._end()
+
+    def _begin(self) -> None:
+        self._since = time.thread_time()
+
+    def _end(self) -> None:
+        self.own_seconds += time.thread_time() - self._since
