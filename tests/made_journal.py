@@ -49,7 +49,13 @@ class Run:
         self.events.append(self._stage(name, 1, size))
         self.now += seconds
         self.events.append(
-            {"event": "stage end", "at": self.now, "name": name, "seconds": seconds, "num_bytes": size}
+            {
+                "event": "stage end",
+                "at": self.now,
+                "name": name,
+                "seconds": seconds,
+                "num_bytes": size,
+            }
         )
 
     def sliced(self, name: str, count: int, *, size: int = 1_000_000, rate: float = 8e6) -> None:

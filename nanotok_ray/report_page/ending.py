@@ -48,7 +48,13 @@ def _failures(facts: Facts) -> str:
     if not failed:
         return ""
     rows = [
-        (shown(own.stage, 60), code(own.name, 120), code(own.worker, 80), shown(own.error, 600), f"{own.attempts:,}")
+        (
+            shown(own.stage, 60),
+            code(own.name, 120),
+            code(own.worker, 80),
+            shown(own.error, 600),
+            f"{own.attempts:,}",
+        )
         for own in failed[:_MOST_ATTEMPTS]
     ]
     told = heading("Slices that failed for good", f"{len(failed):,}")
@@ -98,7 +104,9 @@ def exports(facts: Facts) -> str:
         (
             shown(own["layout"], 80),
             code(folder, 300),
-            shown(", ".join(f"{n:,} {why}" for why, n in own["left_out"].items()) or "nothing", 200),
+            shown(
+                ", ".join(f"{n:,} {why}" for why, n in own["left_out"].items()) or "nothing", 200
+            ),
             f"{own['files']:,}",
             f"{own['documents']:,}",
             f"{own['tokens']:,}",

@@ -18,6 +18,9 @@ from nanotok_ray.report_page.scale import Scale, round_top
 from nanotok_ray.tokenizer import Tokenizer
 
 _QUANTILES: Final = {"10%": 0.1, "median": 0.5, "90%": 0.9, "99%": 0.99}
+_MEGA: Final = 20
+"""Powers of two from here on are written in units of it."""
+
 _LONGEST_TOKEN = 16
 """Bytes: tokens of more are put together."""
 
@@ -70,7 +73,7 @@ def _document_plot(found: Lengths) -> str:
 
 
 def _power(number: int) -> str:
-    return f"{2**number:,}" if number < 10 else f"{2 ** (number - 10):,} Ki" if number < 20 else f"{2 ** (number - 20):,} Mi"  # noqa: PLR2004
+    return f"{2**number:,}" if number < _MEGA else f"{2 ** (number - _MEGA):,} Mi"
 
 
 def _percents(top: float) -> list[Tick]:
@@ -178,9 +181,7 @@ def _token_table(columns: Sequence[tuple[str, str, list[float]]]) -> str:
     return table(("bytes", *(name for _, name, _ in columns)), rows, texts=0)
 
 
-def _used_note(
-    sample: int, sizes: NDArray[np.int64], counts: NDArray[np.int64] | None
-) -> str:
+def _used_note(sample: int, sizes: NDArray[np.int64], counts: NDArray[np.int64] | None) -> str:
     if counts is None or not sample:
         return ""
     is_text = sizes > 0

@@ -81,7 +81,8 @@ def use_of(shards: Shards, *, num_ids: int) -> Numbers:
 def _chosen(shards: Shards) -> list[int]:
     most = MOST_SHARDS if is_local(shards.files.url) else MOST_REMOTE_SHARDS
     count = len(shards.rows)
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int)).tolist()
+    places: list[int] = np.linspace(0, count - 1, min(count, most)).astype(int).tolist()
+    return sorted(set(places))
 
 
 def _documents(shards: Shards, place: int, *, most: int) -> tuple[str, Numbers]:

@@ -72,7 +72,7 @@ def warning(text: object) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> str:
     """Give a table; the first `texts` columns are set to the left, numbers to the right."""
-    kinds = ["l" if place < texts else "" for place in range(len(heads))]
+    kinds = ["left" if place < texts else "" for place in range(len(heads))]
     top = "".join(
         f'<th scope="col"{_kind(kind)}>{html_of(head)}</th>'
         for kind, head in zip(kinds, heads, strict=True)
@@ -134,7 +134,5 @@ def bar(parts: Sequence[Part], *, of: float) -> Markup:
 
 def legend(kinds: Mapping[str, str]) -> str:
     """Give what colours stand for: class of the colour by name."""
-    keys = [
-        f'<span><i class="{kind}"></i>{html_of(name)}</span>' for name, kind in kinds.items()
-    ]
+    keys = [f'<span><i class="{kind}"></i>{html_of(name)}</span>' for name, kind in kinds.items()]
     return f'<p class="legend">{"".join(keys)}</p>\n' if keys else ""

@@ -39,14 +39,25 @@ def _by_source(masked: Mapping[str, Mapping[str, Any]]) -> str:
         ]
         share = numbers.share(trained, tokens)
         bare = own["without_trainable_token"]
-        rows.append((shown(name, 80), bar(parts, of=tokens), share, f"{trained:,}", f"{tokens:,}", f"{bare:,}"))
+        rows.append(
+            (
+                shown(name, 80),
+                bar(parts, of=tokens),
+                share,
+                f"{trained:,}",
+                f"{tokens:,}",
+                f"{bare:,}",
+            )
+        )
     heads = ("source", "", "trained on", "tokens trained on", "tokens", "documents without any")
     keys = legend({"trained on": "yes", "not trained on": "no"})
     return heading("Trained on, by source") + keys + table(heads, rows, texts=2)
 
 
 def _by_role(masked: Mapping[str, Mapping[str, Any]]) -> str:
-    present = [role for role in ROLE_KINDS if any(own["roles"].get(role) for own in masked.values())]
+    present = [
+        role for role in ROLE_KINDS if any(own["roles"].get(role) for own in masked.values())
+    ]
     rows = []
     for name, own in masked.items():
         total = sum(own["roles"].values())
@@ -86,7 +97,15 @@ def _trained_by_role(facts: Facts) -> str:
                 Part(kind="no", value=no, title=f"{no:,} not trained on"),
             ]
             share = numbers.share(yes, yes + no)
-            rows.append((shown(source, 80), role, bar(parts, of=yes + no), share, f"{yes + no:,}"))
+            rows.append(
+                (
+                    shown(source, 80),
+                    shown(role, 40),
+                    bar(parts, of=yes + no),
+                    share,
+                    f"{yes + no:,}",
+                )
+            )
     if not rows:
         return ""
     heads = ("source", "role", "", "trained on", "tokens")
@@ -120,15 +139,12 @@ def _sampled(
                     if isinstance(item, Image):
                         counts["image", 0] += item.count
                     else:
-                        counts[_role(block.role, is_special=item.is_special), item.mask or 0] += 1
+                        role = block.role or (item.text if item.is_special else "text")
+                        counts[role, item.mask or 0] += 1
         looked_at += 1
         if counts.total() >= _SAMPLE_TOKENS:
             break
     return looked_at, counts
-
-
-def _role(role: str, *, is_special: bool) -> str:
-    return role or ("outside turns, special" if is_special else "outside turns, text")
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling:

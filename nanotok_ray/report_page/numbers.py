@@ -22,6 +22,16 @@ def compact(number: float) -> str:
     return f"{number:,.0f}" if abs(number) < _EXACT else _scaled(number)
 
 
+def tick(number: float) -> str:
+    """Give a round count as a tick has it.
+
+    >>> tick(100), tick(10_000), tick(2_500_000)
+    ('100', '10 k', '2.5 M')
+    """
+    limit, unit = next((each for each in _UNITS if number >= each[0]), (1, ""))
+    return f"{number:,g}" if number < _EXACT else f"{number / limit:g} {unit}"
+
+
 def num_bytes(number: float) -> str:
     """Give a number of bytes with its unit, of 1,000 each.
 
@@ -65,8 +75,8 @@ def tick_seconds(time: float) -> str:
 def rate(size: float, time: float) -> str:
     """Give bytes in a time as MB/s; a dash where it says nothing.
 
-    >>> rate(25_000_000, 2), rate(0, 2)
-    ('12.5 MB/s', '–')
+    >>> rate(25_000_000, 2)
+    '12.5 MB/s'
     """
     if not size or time <= 0:
         return "\u2013"
@@ -78,8 +88,8 @@ def rate(size: float, time: float) -> str:
 def share(part: float, whole: float) -> str:
     """Give a part of a whole in percent; a dash of nothing.
 
-    >>> share(1, 3), share(0, 0)
-    ('33.3%', '–')
+    >>> share(1, 3)
+    '33.3%'
     """
     return f"{part / whole:.1%}" if whole else "\u2013"
 

@@ -40,18 +40,6 @@ _HEAD: Final = """\
 """
 
 _Part = Callable[[Facts], str]
-_SECTIONS: Final[tuple[tuple[str, str, tuple[_Part, ...]], ...]] = (
-    ("run", "How it ran", (stages, lambda own: _of_journal(own))),
-    ("sources", "Sources", (sources,)),
-    ("vocabulary", "Vocabulary", (lambda own: _learned(own),)),
-    ("lengths", "Lengths", (document_lengths, lambda own: _token_lengths(own))),
-    ("quarantine", "Set aside", (quarantined,)),
-    ("masks", "Masks", (masks,)),
-    ("examples", "Examples", (lambda own: _tokens(own), example_documents)),
-    ("notes", "Notes and warnings", (ending.notes,)),
-    ("exports", "Exports", (ending.exports,)),
-    ("files", "Files", (ending.files,)),
-)
 
 
 def report_page(out: Folder) -> str:
@@ -62,7 +50,7 @@ def report_page(out: Folder) -> str:
     """
     facts = read_facts(out)
     parts = [
-        (name, told, "".join(_made(part, facts) for part in own)) for name, told, own in _SECTIONS
+        (name, told, "".join(_made(part, facts) for part in own)) for name, told, own in _sections()
     ]
     body = "".join(section(name, told, inside) for name, told, inside in parts)
     return "".join(
@@ -122,3 +110,19 @@ def _contents(parts: Sequence[tuple[str, str, str]]) -> str:
 def _foot(facts: Facts) -> str:
     made = code(f"nanotok report {facts.out.url}", 2000)
     return f'<footer class="quiet">Made by {made}. Times are UTC.</footer>\n'
+
+
+def _sections() -> tuple[tuple[str, str, tuple[_Part, ...]], ...]:
+    """Give name, heading and parts of each section, in the order of the page."""
+    return (
+        ("run", "How it ran", (stages, _of_journal)),
+        ("sources", "Sources", (sources,)),
+        ("vocabulary", "Vocabulary", (_learned,)),
+        ("lengths", "Lengths", (document_lengths, _token_lengths)),
+        ("quarantine", "Set aside", (quarantined,)),
+        ("masks", "Masks", (masks,)),
+        ("examples", "Examples", (_tokens, example_documents)),
+        ("notes", "Notes and warnings", (ending.notes,)),
+        ("exports", "Exports", (ending.exports,)),
+        ("files", "Files", (ending.files,)),
+    )

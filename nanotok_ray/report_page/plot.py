@@ -110,7 +110,8 @@ def rectangle(x: float, y: float, width: float, height: float, *, kind: str, tit
     """Give a box by its left lower corner, with the words that a pointer shows."""
     return (
         f'<rect class="{kind}" x="{number(x)}" y="{number(1 - y - height)}" '
-        f'width="{number(width)}" height="{number(height)}"><title>{attribute(title)}</title></rect>'
+        f'width="{number(width)}" height="{number(height)}">'
+        f"<title>{attribute(title)}</title></rect>"
     )
 
 

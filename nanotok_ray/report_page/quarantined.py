@@ -45,7 +45,12 @@ def quarantined(facts: Facts) -> str:
     if not counts:
         return "<p>Nothing was set aside so far.</p>\n" if facts.has_begun else ""
     rows = [
-        (shown(place, 80), shown(reason, 200), *_told(found.examples.get((place, reason))), f"{n:,}")
+        (
+            shown(place, 80),
+            shown(reason, 200),
+            *_told(found.examples.get((place, reason))),
+            f"{n:,}",
+        )
         for (place, reason), n in list(counts.items())[:_MOST_ROWS]
     ]
     heads = ("source", "reason", "for example", "", "documents")

@@ -3,9 +3,14 @@
 Takes the facts; gives markup.
 """
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
-from nanotok_ray.report_page.markup import Part, bar, heading, shown, table
+from nanotok_ray.report_page.markup import Part, bar, heading, legend, shown, table
+
+_SPLITS: Final = {"train": "c1", "val": "c8"}
 
 
 def sources(facts: Facts) -> str:
@@ -20,7 +25,7 @@ def sources(facts: Facts) -> str:
     for name, each in [*own.items(), *([("all", everything)] if len(own) > 1 else [])]:
         source, _, split = name.rpartition("/")
         is_sum = name == "all"
-        kind = "c6" if is_sum else "c1" if split == "train" else "c8"
+        kind = "c6" if is_sum else _SPLITS[split]
         ratio = _per_token(each)
         part = Part(kind=kind, value=ratio, title=f"{ratio:.3f} bytes per token")
         rows.append(
@@ -40,9 +45,14 @@ def sources(facts: Facts) -> str:
         *("source", "split", "kind", "bytes per token", ""),
         *("documents", "text", "tokens", "share of tokens"),
     )
-    return heading("Bytes per token, by source and split") + table(heads, rows, texts=4)
+    keys = {
+        split: kind
+        for split, kind in _SPLITS.items()
+        if any(name.endswith(f"/{split}") for name in own)
+    }
+    told = heading("Bytes per token, by source and split")
+    return told + legend(keys) + table(heads, rows, texts=4)
 
 
-def _per_token(own: "dict[str, int] | object") -> float:
-    values = own if isinstance(own, dict) else {}
-    return values["text_bytes"] / values["tokens"] if values.get("tokens") else 0.0
+def _per_token(own: Mapping[str, Any]) -> float:
+    return float(own["text_bytes"] / own["tokens"]) if own["tokens"] else 0.0

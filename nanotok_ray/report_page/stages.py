@@ -35,7 +35,9 @@ def stages(facts: Facts) -> str:
     rows = [
         (
             shown(line.name, 60),
-            bar([Part(kind=stage_kind(line.name), value=line.seconds, title=line.name)], of=longest),
+            bar(
+                [Part(kind=stage_kind(line.name), value=line.seconds, title=line.name)], of=longest
+            ),
             numbers.seconds(line.seconds) if line.has_ended else "did not end",
             numbers.share(line.seconds, total),
             numbers.rate(line.num_bytes, line.seconds),
@@ -68,7 +70,7 @@ def _of_journal(stage: Stage, end: float) -> _Line:
         name=stage.name,
         seconds=took,
         num_bytes=stage.done_bytes,
-        done=stage.done,
+        done=stage.done or (None if stage.seconds is not None and stage.todo else 0),
         kept=stage.kept,
         failed=stage.failed,
         has_ended=stage.seconds is not None,

@@ -1,4 +1,4 @@
-"""The style of the page: quiet in light and dark, readable on a phone and on paper, nothing fetched."""
+"""The style of the page: quiet in light and dark, readable on a phone and on paper."""
 
 from typing import Final
 
@@ -72,8 +72,8 @@ table{border-collapse:collapse;width:100%;font-size:.86rem}
 th{font-weight:400;color:var(--quiet);white-space:nowrap;vertical-align:bottom}
 th,td{text-align:right;padding:.32rem 0 .32rem 1.1rem;border-bottom:1px solid var(--line);
 overflow-wrap:normal;white-space:nowrap;vertical-align:top}
-th.l,td.l{text-align:left;white-space:normal;overflow-wrap:anywhere}
-td.l{min-width:5.5rem}
+th.left,td.left{text-align:left;white-space:normal;overflow-wrap:anywhere}
+td.left{min-width:5.5rem}
 th:first-child,td:first-child{padding-left:0}
 tbody tr:last-child td{border-bottom:0}
 .bar{display:flex;min-width:7rem;width:100%;height:.85rem;margin-top:.27rem;border-radius:3px;

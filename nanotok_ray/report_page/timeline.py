@@ -8,7 +8,7 @@ stays small.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -60,7 +60,10 @@ def timeline(journal: RunJournal) -> str:
     is_binned = len(bars) > MOST_SLICES or len(workers) > MOST_LANES
     lanes = _groups(workers) if is_binned else [[each] for each in workers]
     draw = _cells if is_binned else _slices
-    shapes = [*draw(bars, lanes, scale), *_failed(journal, scale, below=_MARKS / _height(len(lanes)))]
+    shapes = [
+        *draw(bars, lanes, scale),
+        *_failed(journal, scale, below=_MARKS / _height(len(lanes))),
+    ]
     plot = Plot(
         title="Timeline of slices",
         description=(
@@ -113,7 +116,7 @@ def _groups(workers: list[str]) -> list[list[str]]:
     hosts = [[*own] for _, own in groupby(workers, lambda name: name.rpartition("/")[0])]
     parts = hosts if len(hosts) > 1 else [[each] for each in workers]
     cuts = np.linspace(0, len(parts), min(len(parts), _BINNED_LANES) + 1).astype(int).tolist()
-    return [sum(parts[a:b], []) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [[*chain(*parts[a:b])] for a, b in pairwise(cuts)]
 
 
 def _height(lanes: int) -> int:
@@ -125,9 +128,7 @@ def _rows(lanes: int) -> float:
     return (1 - _MARKS / _height(lanes)) / lanes
 
 
-def _slices(
-    bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale
-) -> Iterator[str]:
+def _slices(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
     lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
     height = _rows(len(lanes))
     for bar in bars:
@@ -149,9 +150,7 @@ def _slices(
         )
 
 
-def _cells(
-    bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale
-) -> Iterator[str]:
+def _cells(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
     """Draw stretches of time as dark as a lane was busy, in the colour of most of its work."""
     stages = list(dict.fromkeys(bar.own.stage for bar in bars))
     busy = _busy(bars, lanes, stages, scale.high)
@@ -255,12 +254,14 @@ def _told(
     told = (
         f"{len(bars):,} slices on {workers:,} workers, which were busy "
         f"{numbers.share(busy, width * workers)} of the time; {counted[True]:,} slices took more "
-        "than one attempt. Point at a bar for its slice."
+        "than one attempt (outlined; a mark below the lanes is an attempt that failed). Point at "
+        "a bar for its slice."
     )
     if is_binned:
         told += (
             f" With so many slices or workers the picture is binned: {_BINS} stretches of time of "
-            f"{numbers.seconds(width / _BINS)} and {len(lanes)} lanes of neighbouring workers, each "
-            "cell as dark as its workers were busy, in the colour of the stage that took most of it."
+            f"{numbers.seconds(width / _BINS)} and {len(lanes)} lanes of neighbouring workers. A "
+            "cell is as dark as its workers were busy, and has the colour of the stage that took "
+            "most of it."
         )
     return note(told)

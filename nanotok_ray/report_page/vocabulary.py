@@ -124,7 +124,7 @@ def _counts(report: Mapping[str, Any]) -> str:
             for place in marked
         ),
         x_ticks=_ticks(x),
-        y_ticks=[Tick(place=y.place(v), label=numbers.compact(v)) for v in y.ticks()],
+        y_ticks=[Tick(place=y.place(v), label=numbers.tick(v)) for v in y.ticks()],
         labels=[
             Label(
                 x=x.place(place),
@@ -154,7 +154,7 @@ def _seen(token: str) -> str:
 
 
 def _ticks(scale: Scale) -> list[Tick]:
-    return [Tick(place=scale.place(v), label=numbers.compact(v)) for v in scale.ticks()]
+    return [Tick(place=scale.place(v), label=numbers.tick(v)) for v in scale.ticks()]
 
 
 def spread(last: int, most: int) -> Sequence[int]:
