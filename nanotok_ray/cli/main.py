@@ -4,7 +4,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nanotok_ray.cli import counts, export, gc, jobs, learn, look, pack, plan, tokenizer, verify
+from nanotok_ray.cli import (
+    counts,
+    export,
+    gc,
+    jobs,
+    learn,
+    look,
+    pack,
+    plan,
+    report,
+    tokenizer,
+    verify,
+)
 from nanotok_ray.errors import (
     CorruptOutputError,
     IncompleteOutputError,
@@ -34,6 +46,7 @@ _GROUPS = (
     tokenizer,
     verify,
     look,
+    report,
 )
 """Modules of the commands beside those that run the job, in the order of `nanotok --help`."""
 

@@ -15,6 +15,7 @@ from nanotok_ray.cluster.exporting import Exporting, ExportResult, on_ray
 from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
+from nanotok_ray.cluster.reporting import write_page
 from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
@@ -162,6 +163,7 @@ class _Job(Run):
         exports = self._export(exportings(self.recipe, self.out))
         summary = self.summary(tokenizer, output, verification, exports=exports)
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
+        write_page(self.out, self.watch)
         return summary
 
     def _export_missing(self) -> list[ExportResult]:

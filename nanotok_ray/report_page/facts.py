@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar
 from nanotok_ray.errors import CorruptOutputError, NanotokError
 from nanotok_ray.export.folder import EXPORT_NAME, EXPORTS
 from nanotok_ray.export.layouts import LAYOUTS
-from nanotok_ray.journal import RunJournal, read_journal, runs_in
+from nanotok_ray.journal import JOURNAL_FOLDER, RunJournal, read_journal, runs_in
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
+    PLAN_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     TOKENIZER_FOLDER,
@@ -82,6 +83,12 @@ class Facts:
     def has_begun(self) -> bool:
         """Whether a run left a journal that has no end."""
         return self.journal is not None and self.journal.end is None
+
+
+def is_output(out: Folder) -> bool:
+    """Tell whether a folder holds anything of an output."""
+    below = (f"{TOKENIZER_FOLDER}/", f"{JOURNAL_FOLDER}/")
+    return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, _SUMMARY))) or any(map(out.list, below))
 
 
 def read_facts(out: Folder) -> Facts:

@@ -29,6 +29,8 @@ class Label:
     x: float
     y: float
     text: object
+    is_before: bool = False
+    """It stands to the left of its place, where a rising curve leaves room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +85,7 @@ class Plot:
 
     def _words(self) -> str:
         return "".join(
-            f'<span class="word{" back" if each.x > 0.7 else ""}" '  # noqa: PLR2004
+            f'<span class="word{" back" if each.is_before or each.x > 0.9 else ""}" '  # noqa: PLR2004
             f'style="left:{100 * each.x:.2f}%;bottom:{100 * each.y:.2f}%">'
             f"{html_of(each.text)}</span>"
             for each in self.labels

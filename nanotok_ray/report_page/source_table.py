@@ -30,20 +30,19 @@ def sources(facts: Facts) -> str:
         part = Part(kind=kind, value=ratio, title=f"{ratio:.3f} bytes per token")
         rows.append(
             (
-                "all" if is_sum else shown(source, 80),
-                "" if is_sum else split,
-                "" if is_sum else str(facts.manifest["kinds"][source]),
+                "all" if is_sum else shown(name, 80),
                 bar([part], of=most),
                 numbers.ratio(each["text_bytes"], each["tokens"]),
                 f"{each['documents']['out']:,}",
                 numbers.num_bytes(each["text_bytes"]),
                 f"{each['tokens']:,}",
                 numbers.share(each["tokens"], tokens),
+                "" if is_sum else shown(facts.manifest["kinds"][source], 40),
             )
         )
     heads = (
-        *("source", "split", "kind", "bytes per token", ""),
-        *("documents", "text", "tokens", "share of tokens"),
+        *("source", "bytes per token", "", "documents"),
+        *("text", "tokens", "share of tokens", "kind"),
     )
     keys = {
         split: kind
@@ -51,7 +50,7 @@ def sources(facts: Facts) -> str:
         if any(name.endswith(f"/{split}") for name in own)
     }
     told = heading("Bytes per token, by source and split")
-    return told + legend(keys) + table(heads, rows, texts=4)
+    return told + legend(keys) + table(heads, rows, texts=2)
 
 
 def _per_token(own: Mapping[str, Any]) -> float:

@@ -120,7 +120,7 @@ path{fill:none;vector-effect:non-scaling-stroke}
 .again{stroke:var(--bad);stroke-width:1.5;vector-effect:non-scaling-stroke}
 rect:hover{opacity:.75}
 .v1{opacity:.25}.v2{opacity:.5}.v3{opacity:.75}
-.tok{background:var(--text);border-radius:3px;padding:.05em .2em;white-space:pre-wrap;
+.tok{background:var(--text);border-radius:3px;padding:.05em .2em;white-space:break-spaces;
 line-height:1.9}
 .tok:nth-of-type(even){background:var(--text2)}
 i{font-style:normal}
@@ -159,7 +159,8 @@ border-radius:3px;color:var(--quiet);padding:0 .2em;margin:0 .1em}
 @media(max-width:40rem){body{font-size:15px}header{padding-top:1.2rem}h1{font-size:1.1rem}
 .figures{grid-template-columns:1fr 1fr;gap:.5rem}.figures dd{font-size:1.3rem}
 .pairs div{grid-template-columns:7rem 1fr}
-.lanes{padding-left:5rem}.lanes .ys{left:-5rem;width:4.7rem}
+.lanes{padding-left:6.4rem}.lanes .ys{left:-6.4rem;width:6.1rem}
+.bar{min-width:4.5rem}td.left{min-width:4.5rem}th,td{padding-left:.8rem}
 .plot:not(.lanes){padding-left:3rem}.plot:not(.lanes) .ys{left:-3rem;width:2.7rem}
 .plot .axis:not(.x){margin-left:-3rem}
 .xs span:nth-child(even):not(.last){display:none}

@@ -72,6 +72,7 @@ def _growth(report: Mapping[str, Any]) -> str:
                 x=x.place(row["merges"]),
                 y=y.place(row["bytes_per_token"]),
                 text=f"{row['bytes_per_token']:.2f}",
+                is_before=True,
             )
             for row in named
         ],
