@@ -62,14 +62,16 @@ def seconds(time: float) -> str:
 def tick_seconds(time: float) -> str:
     """Give a duration as a tick has it.
 
-    >>> tick_seconds(0), tick_seconds(2.5), tick_seconds(90), tick_seconds(5400)
-    ('0 s', '2.5 s', '1.5 min', '1.5 h')
+    >>> tick_seconds(0), tick_seconds(2.5), tick_seconds(60), tick_seconds(90), tick_seconds(5400)
+    ('0 s', '2.5 s', '1 min', '1:30 min', '1:30 h')
     """
     if time < _MINUTE:
         return f"{time:g} s"
-    if time < _HOUR:
-        return f"{time / _MINUTE:g} min"
-    return f"{time / _HOUR:g} h" if time < 2 * _DAY else f"{time / _DAY:g} d"
+    if time >= 2 * _DAY:
+        return f"{time / _DAY:g} d"
+    unit, name = (_MINUTE, "min") if time < _HOUR else (_HOUR, "h")
+    whole, rest = divmod(round(time), unit)
+    return f"{whole}:{rest * _MINUTE // unit:02d} {name}" if rest else f"{whole} {name}"
 
 
 def rate(size: float, time: float) -> str:

@@ -46,7 +46,7 @@ padding:.1rem .75rem;vertical-align:.15em;white-space:nowrap}
 .badge.bad{background:var(--badpaper);color:var(--bad)}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.4rem,1fr));gap:.7rem;
 margin:1.1rem 0}
-.figures div{display:flex;flex-direction:column-reverse;background:var(--card);
+.figures div{max-width:22rem;display:flex;flex-direction:column-reverse;background:var(--card);
 border:1px solid var(--line);border-radius:10px;padding:.65rem .9rem .6rem}
 .figures dt{color:var(--quiet);font-size:.8rem}
 .figures dd{margin:0;font-size:1.55rem;line-height:1.25;font-weight:600;letter-spacing:-.01em;

@@ -5,6 +5,7 @@ some workers and a cell for a stretch of time, as dark as they were busy in it, 
 stays small.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,12 +31,14 @@ _BINNED_LANES = 48
 _BINS = 200
 _LEVELS = 4
 _MOST_MARKS = 500
-_LEAST_SHARE = 0.0008
-"""Of the width of the picture: a slice is no narrower."""
+_LEAST_SHARE, _MARK_SHARE = 0.0008, 0.003
+"""Of the width of the picture: a slice is no narrower, and the mark of a failed attempt so wide."""
 
 _FULL_HEIGHT, _LEAST_HEIGHT, _TALLEST = 18, 5, 640
 _MARKS = 16
 """Pixels: of a lane at most and at least, of all lanes, of the marks of failed attempts below."""
+_NAME_CHARS = 200
+_DIGITS: Final = re.compile(r"([0-9]+)")
 _LABELS = 16
 """Lanes that are named at most."""
 
@@ -106,9 +109,10 @@ def _bars(journal: RunJournal) -> tuple[list[_Bar], float]:
     return bars, last
 
 
-def _worker_order(name: str) -> tuple[str, int, str]:
-    host, _, process = name.rpartition("/")
-    return host, int(process) if process.isdecimal() and len(process) < 20 else 0, name  # noqa: PLR2004
+def _worker_order(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Order names as people do: node-2 before node-10."""
+    parts = _DIGITS.split(name[:_NAME_CHARS])
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts], name
 
 
 def _groups(workers: list[str]) -> list[list[str]]:
@@ -202,20 +206,40 @@ def _busy(
 
 
 def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]:
-    """Mark failed attempts below the lanes, the first of them if they are very many."""
-    began = _origin(journal)
-    for each in journal.failed_attempts[:_MOST_MARKS]:
-        x = scale.place(each.at - began)
+    """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
+    began, own = _origin(journal), journal.failed_attempts
+    if len(own) > _MOST_MARKS:
+        yield from _failed_cells([each.at - began for each in own], scale, below=below)
+        return
+    for each in own:
         more = f" and {each.slices - 1:,} more slices" if each.slices > 1 else ""
         yield rectangle(
-            max(x - 0.0015, 0.0),
+            max(scale.place(each.at - began) - _MARK_SHARE / 2, 0.0),
             0.0,
-            0.003,
+            _MARK_SHARE,
             0.8 * below,
             kind="x1",
             title=(
                 f"failed attempt after {numbers.seconds(max(each.at - began, 0.0))}: {each.stage}, "
                 f"{each.name[:200]}{more}: {each.cause}: {each.text[:200]}"
+            ),
+        )
+
+
+def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[str]:
+    places = [min(int(scale.place(at) * _BINS), _BINS - 1) for at in times]
+    counts = Counter(places)
+    most = max(counts.values())
+    for place, count in sorted(counts.items()):
+        yield rectangle(
+            place / _BINS,
+            0.0,
+            0.9 / _BINS,
+            0.8 * below,
+            kind=f"x1 v{-(-count * _LEVELS // most)}",
+            title=(
+                f"{count:,} failed attempts from {numbers.seconds(place / _BINS * scale.high)} to "
+                f"{numbers.seconds((place + 1) / _BINS * scale.high)}"
             ),
         )
 
@@ -254,14 +278,15 @@ def _told(
     told = (
         f"{len(bars):,} slices on {workers:,} workers, which were busy "
         f"{numbers.share(busy, width * workers)} of the time; {counted[True]:,} slices took more "
-        "than one attempt (outlined; a mark below the lanes is an attempt that failed). Point at "
-        "a bar for its slice."
+        "than one attempt. A mark below the lanes is an attempt that failed. "
     )
     if is_binned:
         told += (
-            f" With so many slices or workers the picture is binned: {_BINS} stretches of time of "
+            f"With so many slices or workers the picture is binned: {_BINS} stretches of time of "
             f"{numbers.seconds(width / _BINS)} and {len(lanes)} lanes of neighbouring workers. A "
             "cell is as dark as its workers were busy, and has the colour of the stage that took "
             "most of it."
         )
+    else:
+        told += "Bars with a red outline took several attempts; point at one for its slice."
     return note(told)
