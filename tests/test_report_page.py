@@ -170,6 +170,16 @@ def test_what_was_set_aside_is_told_with_a_place(out):
     assert row[3] in {entry["reason"] for entry in entries}
 
 
+def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
+    monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
+    monkeypatch.setattr("nanotok_ray.report_page.lengths._MOST_REMOTE_READ", 24)  # as here
+    here, there = Folder(str(out)), Folder("memory://report-page")
+    for name in here.list():
+        there.write_whole(name, here.read_bytes(name))
+    assert page_of(out).page == report_page(there).replace(there.url, here.url)
+    assert not (tmp_path / "copies").exists()
+
+
 def test_nothing_set_aside_is_said(tmp_path, in_process):
     page = page_of(finished_output(tmp_path))
     assert "Nothing was set aside." in page.text

@@ -91,8 +91,8 @@ def is_output(out: Folder) -> bool:
     return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, _SUMMARY))) or any(map(out.list, below))
 
 
-def read_facts(out: Folder) -> Facts:
-    """Read what there is."""
+def read_facts(out: Folder, *, cache: str) -> Facts:
+    """Read what there is; what is fetched of shards that lie elsewhere is kept in `cache`."""
     problems: list[str] = []
 
     def attempt(name: str, read: Callable[[], _Read]) -> _Read | None:
@@ -108,7 +108,9 @@ def read_facts(out: Folder) -> Facts:
     manifest = attempt(MANIFEST_NAME, lambda: _manifest(out))
     journals = attempt("run/journal", lambda: _journals(out)) or (None, None)
     report = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
-    shards = {} if manifest is None else attempt(SHARDS_INDEX_NAME, lambda: _shards(out)) or {}
+    shards = (
+        {} if manifest is None else attempt(SHARDS_INDEX_NAME, lambda: _shards(out, cache)) or {}
+    )
     return Facts(
         out=out,
         manifest=manifest,
@@ -159,8 +161,8 @@ def _tokenizer(out: Folder) -> Tokenizer | None:
     return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=False)
 
 
-def _shards(out: Folder) -> dict[str, Shards]:
-    return {split: open_shards(out.url, split=split) for split in SPLITS}
+def _shards(out: Folder, cache: str) -> dict[str, Shards]:
+    return {split: open_shards(out.url, split=split, cache=cache) for split in SPLITS}
 
 
 def _exports(out: Folder) -> dict[str, dict[str, Any]]:

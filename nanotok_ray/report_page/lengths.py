@@ -20,7 +20,7 @@ MOST_REMOTE_SHARDS = 48
 _MOST_DOCUMENTS = 20_000
 """Of a shard."""
 
-_MOST_READ = 24
+_MOST_READ, _MOST_REMOTE_READ = 24, 6
 _MOST_TOKENS = 20_000
 """Shards that are read for their ids, and tokens of each."""
 
@@ -66,7 +66,9 @@ def use_of(shards: Shards, *, num_ids: int) -> Numbers:
         CorruptOutputError: a file is not what the manifest says.
     """
     counts = np.zeros(num_ids, dtype=np.int64)
-    for place in _chosen(shards)[:: max(len(_chosen(shards)) // _MOST_READ, 1)]:
+    chosen = _chosen(shards)
+    most = _MOST_READ if is_local(shards.files.url) else _MOST_REMOTE_READ
+    for place in chosen[:: max(-(-len(chosen) // most), 1)]:
         _, numbers = _documents(shards, place, most=_MOST_DOCUMENTS)
         left = _MOST_TOKENS
         for document in numbers.tolist():

@@ -6,6 +6,7 @@ outputs may be unfinished, damaged or of another version.
 """
 
 from collections.abc import Callable, Sequence
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.document_page.markup import attribute
@@ -48,18 +49,8 @@ def report_page(out: Folder) -> str:
     Raises:
         TransientIOError: storage failed in a way that may pass.
     """
-    facts = read_facts(out)
-    parts = [
-        (name, told, "".join(_made(part, facts) for part in own)) for name, told, own in _sections()
-    ]
-    body = "".join(section(name, told, inside) for name, told, inside in parts)
-    return "".join(
-        [
-            f"{_HEAD}<title>{attribute(title(facts))}</title>\n<style>{STYLE}</style>\n</head>\n",
-            f"<body>\n{_made(head, facts)}{_contents(parts)}<main>\n{body}</main>\n",
-            f"{_foot(facts)}</body>\n</html>\n",
-        ]
-    )
+    with TemporaryDirectory(prefix="nanotok-report-") as cache:
+        return _page(read_facts(out, cache=cache))
 
 
 def write_report(out: Folder) -> int:
@@ -71,6 +62,20 @@ def write_report(out: Folder) -> int:
     data = report_page(out).encode("utf-8", "replace")
     out.write_whole(REPORT_PAGE_NAME, data)
     return len(data)
+
+
+def _page(facts: Facts) -> str:
+    parts = [
+        (name, told, "".join(_made(part, facts) for part in own)) for name, told, own in _sections()
+    ]
+    body = "".join(section(name, told, inside) for name, told, inside in parts)
+    return "".join(
+        [
+            f"{_HEAD}<title>{attribute(title(facts))}</title>\n<style>{STYLE}</style>\n</head>\n",
+            f"<body>\n{_made(head, facts)}{_contents(parts)}<main>\n{body}</main>\n",
+            f"{_foot(facts)}</body>\n</html>\n",
+        ]
+    )
 
 
 def _made(part: _Part, facts: Facts) -> str:
