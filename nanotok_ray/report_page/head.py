@@ -81,7 +81,8 @@ def _what(facts: Facts) -> str:
         parts.append(Markup(html_of(f"began {numbers.moment(began)}")))
     took = seconds_of(journal)
     if took is not None:
-        word = "took" if journal.end is not None else "last heard of after"
+        word = "took about" if facts.status == "done" else "last heard of after"
+        word = "took" if journal.end is not None else word
         parts.append(Markup(html_of(f"{word} {numbers.seconds(took)}")))
     return f'<p class="lead">{" · ".join(parts)}</p>\n' if parts else ""
 

@@ -17,7 +17,7 @@ from nanotok_ray.report_page.palette import ROLE_KINDS
 from nanotok_ray.tokenizer import Tokenizer
 
 _SAMPLE: Final = 200
-_SAMPLE_TOKENS: Final = 100_000
+_SAMPLE_TOKENS: Final = 40_000
 """Documents and tokens of a source that are looked at."""
 
 

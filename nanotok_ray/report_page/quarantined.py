@@ -74,7 +74,7 @@ def _told(example: QuarantineEntry | None) -> tuple[object, object]:
 def _files(facts: Facts) -> Iterable[str]:
     """Give the names of quarantine files, those of shards that are named first."""
     there = facts.out.list(QUARANTINE)
-    if len(there) <= _MOST_FILES and facts.manifest is None:
+    if not there or facts.manifest is None:
         return there
     named = {
         record_name(own.name(place)).removeprefix(RECORDS).removesuffix(".json")

@@ -44,9 +44,9 @@ padding:.55rem .9rem;margin:.7rem 0;font-size:.92rem}
 padding:.1rem .75rem;vertical-align:.15em;white-space:nowrap}
 .badge.good{background:var(--goodpaper);color:var(--good)}
 .badge.bad{background:var(--badpaper);color:var(--bad)}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.4rem,1fr));gap:.7rem;
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.4rem,1fr));gap:.7rem;
 margin:1.1rem 0}
-.figures div{max-width:22rem;display:flex;flex-direction:column-reverse;background:var(--card);
+.figures div{display:flex;flex-direction:column-reverse;background:var(--card);
 border:1px solid var(--line);border-radius:10px;padding:.65rem .9rem .6rem}
 .figures dt{color:var(--quiet);font-size:.8rem}
 .figures dd{margin:0;font-size:1.55rem;line-height:1.25;font-weight:600;letter-spacing:-.01em;
@@ -160,7 +160,7 @@ border-radius:3px;color:var(--quiet);padding:0 .2em;margin:0 .1em}
 .figures{grid-template-columns:1fr 1fr;gap:.5rem}.figures dd{font-size:1.3rem}
 .pairs div{grid-template-columns:7rem 1fr}
 .lanes{padding-left:6.4rem}.lanes .ys{left:-6.4rem;width:6.1rem}
-.bar{min-width:4.5rem}td.left{min-width:4.5rem}th,td{padding-left:.8rem}
+.bar{min-width:4.5rem}td.left{min-width:6rem}th,td{padding-left:.8rem}
 .plot:not(.lanes){padding-left:3rem}.plot:not(.lanes) .ys{left:-3rem;width:2.7rem}
 .plot .axis:not(.x){margin-left:-3rem}
 .xs span:nth-child(even):not(.last){display:none}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.report_page import numbers
-from nanotok_ray.report_page.markup import folded, heading, note, pairs, shown, table
+from nanotok_ray.report_page.markup import code, folded, heading, note, pairs, shown, table
 from nanotok_ray.report_page.plot import Label, Plot, Tick, curve, dot
 from nanotok_ray.report_page.scale import Scale, round_top
 from nanotok_ray.training_report import why_stopped
@@ -30,7 +30,7 @@ def _learned(report: Mapping[str, Any]) -> str:
         "ended": why_stopped(report),
         "learned from": f"{report['texts']:,} texts, {numbers.num_bytes(report['text_bytes'])}",
         "distinct spans": f"{report['distinct_spans']:,}",
-        "pattern": shown(report["pattern"]),
+        "pattern": code(report["pattern"], 2000),
     }
     if report["differs_from_rustbpe"]:
         told["not as rustbpe, because of"] = ", ".join(report["differs_from_rustbpe"])
