@@ -16,7 +16,7 @@ def head(**own: Any) -> dict[str, Any]:
         "event": "run",
         "at": START,
         "command": "python -m jobs.prepare jobs/recipes/demo.toml",
-        "started": START,
+        "started": "2026-09-21T14:13:20+00:00",
         "host": "head-0",
         "pid": 4321,
         "ray_job": "02000000",

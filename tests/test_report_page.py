@@ -492,3 +492,11 @@ def test_places_keep_the_order_of_values(a, b, is_log):
 def test_a_scale_without_width_is_refused(low, high, is_log):
     with pytest.raises(ValueError, match="no scale"):
         Scale(low=low, high=high, is_log=is_log)
+
+
+def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):
+    events = demo_run(10)
+    write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
+    assert "began 2026-09-21 14:13:20 UTC" in page_of(out).text
+    write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
+    assert "began 2026-09-21 14:13:20 UTC" in page_of(out).text

@@ -4,6 +4,7 @@ Takes the facts; gives markup.
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from nanotok_ray.journal import RunJournal
@@ -88,11 +89,27 @@ def _what(facts: Facts) -> str:
 
 
 def began_at(journal: RunJournal) -> float:
-    """Give when a run began, in seconds since 1970; 0: not known."""
-    at = journal.head.get("at")
-    if isinstance(at, int | float) and at > 0:
-        return float(at)
-    return min((stage.at for stage in journal.stages), default=0.0)
+    """Give when a run began, in seconds since 1970; 0: not known.
+
+    The end says it best; a head is written again when more is known, at a later time.
+    """
+    if journal.end is not None:
+        at, took = journal.end.get("at"), journal.end.get("seconds")
+        if isinstance(at, int | float) and isinstance(took, int | float):
+            return max(float(at) - float(took), 0.0)
+    found = [_started(journal.head.get("started")), journal.head.get("at")]
+    found += [stage.at for stage in journal.stages[:1]]
+    return min((float(at) for at in found if isinstance(at, int | float) and at > 0), default=0.0)
+
+
+def _started(started: object) -> object:
+    """Give seconds since 1970 of a time as ISO has it; else what was given."""
+    if not isinstance(started, str):
+        return started
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def seconds_of(journal: RunJournal) -> float | None:

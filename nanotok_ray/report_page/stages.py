@@ -61,7 +61,9 @@ def _lines(facts: Facts) -> Iterator[_Line]:
         ends = [*(each.at for each in own[1:]), facts.worked.last_at]
         yield from map(_of_journal, own, ends)
     elif facts.summary is not None:
-        yield from (_of_summary(name, each) for name, each in facts.summary["stages"].items())
+        yield from (
+            _of_summary(name, each) for name, each in facts.summary.get("stages", {}).items()
+        )
 
 
 def _of_journal(stage: Stage, end: float) -> _Line:
