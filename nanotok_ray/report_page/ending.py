@@ -50,7 +50,7 @@ def _failures(facts: Facts) -> str:
     rows = [
         (
             shown(own.stage, 60),
-            code(own.name, 120),
+            code(numbers.slice_name(own.name, own.stage), 120),
             code(own.worker, 80),
             shown(own.error, 600),
             f"{own.attempts:,}",
@@ -70,7 +70,7 @@ def _attempts(facts: Facts) -> str:
         (
             numbers.seconds(max(each.at - began, 0.0)),
             shown(each.stage, 60),
-            code(each.name, 120),
+            code(numbers.slice_name(each.name, each.stage), 120),
             shown(each.cause, 80),
             shown(each.text, 300),
             f"{each.slices:,}",

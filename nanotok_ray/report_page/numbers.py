@@ -74,6 +74,15 @@ def tick_seconds(time: float) -> str:
     return f"{whole}:{rest * _MINUTE // unit:02d} {name}" if rest else f"{whole} {name}"
 
 
+def slice_name(name: str, stage: str) -> str:
+    """Give the name of a slice without that of its stage, where it stands beside it.
+
+    >>> slice_name("count web/part-00001", "count")
+    'web/part-00001'
+    """
+    return name.removeprefix(f"{stage} ")
+
+
 def rate(size: float, time: float) -> str:
     """Give bytes in a time as MB/s; a dash where it says nothing.
 

@@ -72,11 +72,18 @@ def _of_journal(stage: Stage, end: float) -> _Line:
         name=stage.name,
         seconds=took,
         num_bytes=stage.done_bytes,
-        done=stage.done or (None if stage.seconds is not None and stage.todo else 0),
+        done=_done(stage),
         kept=stage.kept,
         failed=stage.failed,
         has_ended=stage.seconds is not None,
     )
+
+
+def _done(stage: Stage) -> int | None:
+    """Give what was done; progress is told now and then, so the last may be missing."""
+    if stage.seconds is None:
+        return stage.done
+    return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
 
 
 def _of_summary(name: str, own: dict[str, Any]) -> _Line:

@@ -26,7 +26,7 @@ def stragglers(journal: RunJournal) -> str:
         return ""
     rows = [
         (
-            code(own.name, 120),
+            code(numbers.slice_name(own.name, own.stage), 120),
             shown(own.stage, 60),
             code(own.worker, 80),
             numbers.seconds(own.seconds),

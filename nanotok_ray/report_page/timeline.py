@@ -138,20 +138,24 @@ def _slices(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) 
     for bar in bars:
         own, x = bar.own, scale.place(bar.began)
         kind = "x1" if own.error is not None else stage_kind(own.stage)
-        again = f", {own.attempts} attempts" if own.attempts != 1 else ""
-        failed = f", failed: {own.error[:200]}" if own.error is not None else ""
         yield rectangle(
             x,
             1 - (lane_of[own.worker] + 0.92) * height,
             max(scale.place(bar.ended) - x, _LEAST_SHARE),
             0.84 * height,
             kind=f"{kind} again" if own.attempts > 1 else kind,
-            title=(
-                f"{own.stage}: {own.name[:200]}, {numbers.seconds(own.seconds)}, "
-                f"{numbers.num_bytes(own.num_bytes)}, {numbers.rate(own.num_bytes, own.seconds)}"
-                f"{again}, {own.worker[:100]}{failed}"
-            ),
+            title=_slice_told(own),
         )
+
+
+def _slice_told(own: JournalledSlice) -> str:
+    name = numbers.slice_name(own.name, own.stage)[:200]
+    again = f", {own.attempts} attempts" if own.attempts != 1 else ""
+    failed = f", failed: {own.error[:200]}" if own.error is not None else ""
+    return (
+        f"{own.stage}: {name}, {numbers.seconds(own.seconds)}, {numbers.num_bytes(own.num_bytes)}, "
+        f"{numbers.rate(own.num_bytes, own.seconds)}{again}, {own.worker[:100]}{failed}"
+    )
 
 
 def _cells(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
@@ -212,6 +216,7 @@ def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]
         yield from _failed_cells([each.at - began for each in own], scale, below=below)
         return
     for each in own:
+        name = numbers.slice_name(each.name, each.stage)[:200]
         more = f" and {each.slices - 1:,} more slices" if each.slices > 1 else ""
         yield rectangle(
             max(scale.place(each.at - began) - _MARK_SHARE / 2, 0.0),
@@ -221,7 +226,7 @@ def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]
             kind="x1",
             title=(
                 f"failed attempt after {numbers.seconds(max(each.at - began, 0.0))}: {each.stage}, "
-                f"{each.name[:200]}{more}: {each.cause}: {each.text[:200]}"
+                f"{name}{more}: {each.cause}: {each.text[:200]}"
             ),
         )
 
@@ -277,9 +282,13 @@ def _told(
     counted = Counter(bar.own.attempts > 1 for bar in bars)
     told = (
         f"{len(bars):,} slices on {workers:,} workers, which were busy "
-        f"{numbers.share(busy, width * workers)} of the time; {counted[True]:,} slices took more "
-        "than one attempt. A mark below the lanes is an attempt that failed. "
+        f"{numbers.share(busy, width * workers)} of the time. "
     )
+    if counted[True]:
+        told += (
+            f"{counted[True]:,} slices took more than one attempt; a mark below the lanes is an "
+            "attempt that failed. "
+        )
     if is_binned:
         told += (
             f"With so many slices or workers the picture is binned: {_BINS} stretches of time of "
@@ -288,5 +297,6 @@ def _told(
             "most of it."
         )
     else:
-        told += "Bars with a red outline took several attempts; point at one for its slice."
+        again = "Bars with a red outline took several attempts. " if counted[True] else ""
+        told += f"{again}Point at a bar for its slice."
     return note(told)
