@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 50
+SECONDS = 80
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update"),

@@ -9,7 +9,7 @@ from tests.browser import find_browser
 from tests.finished_output import finished_output
 from tests.made_journal import demo_run, write_journal
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("browser")]
 
 BLUE = (0x3F, 0x6F, 0xB0)
 """The first colour of charts in light."""
@@ -81,8 +81,8 @@ def test_the_page_is_seen_in_dark(browser, file):
 
 
 def test_every_stretch_of_the_page_has_something_to_see(browser, file):
-    height = int(browser.fit(file.read_text(), width=1280)["height"])
-    seen = browser.picture(file, width=1280, height=height)
+    height = int(browser.fit(file.read_text(), width=800)["height"])
+    seen = browser.picture(file, width=800, height=height)
     for top in range(0, height - 600, 600):
         part = seen[top : top + 600]
         assert len(np.unique(part.reshape(-1, 3), axis=0)) > 20, f"nothing from {top} on"
