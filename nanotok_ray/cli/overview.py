@@ -77,6 +77,13 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "its files alone.",
             ),
             Command(
+                "report",
+                "report",
+                "Write the report of an output as one HTML file that needs no network: open it in "
+                "any browser.",
+                has_json=False,
+            ),
+            Command(
                 "verify",
                 "verify",
                 "Check a finished output: sizes, sha256, indexes, masks, sums, and a sample "

@@ -16,6 +16,7 @@ from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.journaling import SUMMARY_NAME
 from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
+from nanotok_ray.cluster.reporting import write_page
 from nanotok_ray.cluster.run import Run, Start
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
@@ -24,6 +25,9 @@ from nanotok_ray.cluster.train import finished_tokenizer, standing_tokenizer
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.errors import (
     IncompleteOutputError,
+    LeaseLostError,
+    NanotokError,
+    OutputInUseError,
     QuarantineLimitError,
     SourceError,
     VerificationError,
@@ -137,9 +141,22 @@ def _tokenize(job: "_Job") -> Summary:
 
 
 def _run(recipe: Recipe, start: Start, run: Callable[["_Job"], Summary]) -> Summary:
-    """Run a job, with its journal, from the start again where another run came between."""
-    with start.watch.journalled(recipe, start.command):
-        return looking_again(recipe.output.path, lambda: run(_Job.of(recipe, start)))
+    """Run a job, with its journal, from the start again where another run came between.
+
+    A run that had the lease leaves a report page, of its failure too; one that is told to end has
+    no time for it.
+    """
+    watch = start.watch
+    try:
+        with watch.journalled(recipe, start.command):
+            summary = looking_again(recipe.output.path, lambda: run(_Job.of(recipe, start)))
+    except (LeaseLostError, OutputInUseError):  # the output is another run's
+        raise
+    except NanotokError:
+        write_page(recipe.output.path, watch)
+        raise
+    write_page(recipe.output.path, watch)
+    return summary
 
 
 class _Job(Run):

@@ -8,6 +8,7 @@ that happens here fails a job. Does not know how a journal is stored.
 import json
 import os
 import platform
+import shlex
 import socket
 import sys
 import time
@@ -85,6 +86,11 @@ class Journaling:
     def _has_slices(self, event: Advanced) -> bool:
         """Tell whether the rows of slices say what the event does."""
         return event.running > 0 or event.stage in self._sliced
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run had a lease, and so has a journal."""
+        return self._journal is not None
 
     def leased(self, run: int) -> None:
         """Begin the journal, as the run has its first lease; or say what it has since, as Ray."""
@@ -210,6 +216,7 @@ class Journaling:
             "format": JOURNAL_FORMAT,
             "run": run,
             "command": self.command,
+            "arguments": without_secrets(shlex.join(sys.argv)),
             "started": _iso(self._began),
             "host": socket.gethostname(),
             "pid": os.getpid(),

@@ -76,8 +76,8 @@ class RunJournal:
 
     run: int
     head: Mapping[str, Any]
-    """command, started, host, pid, ray_job, version, core, python, ray, cpus, nodes, and recipe
-    (its text)."""
+    """command, arguments (the process's own command line), started, host, pid, ray_job, version,
+    core, python, ray, cpus, nodes, and recipe (its text)."""
     last_at: float
     """When the last event was written down."""
     notes: tuple[Happened, ...] = ()

@@ -1,0 +1,174 @@
+"""What is there to report: what the files of an output say of it, as far as they can be read.
+
+Takes an output folder; gives plain values, an open reader and a tokenizer. What is missing is None;
+what is there and cannot be read is told as a problem. Does not know how any of it is shown.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from nanotok_ray.errors import CorruptOutputError, NanotokError
+from nanotok_ray.export.folder import EXPORT_NAME, EXPORTS
+from nanotok_ray.export.layouts import LAYOUTS
+from nanotok_ray.journal import JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    SHARDS_INDEX_NAME,
+    SPLITS,
+    TOKENIZER_FOLDER,
+    from_json,
+)
+from nanotok_ray.output_shapes import MAX_MANIFEST_BYTES, check_size, parse_manifest
+from nanotok_ray.reader import open_shards
+from nanotok_ray.reader.shards import Shards
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.training_report import REPORT_FORMAT, REPORT_NAME
+
+UNREADABLE: Final = (
+    *(NanotokError, OSError, LookupError, TypeError, ValueError),
+    *(ArithmeticError, AttributeError, RecursionError),
+)
+"""What files of another version, or of somebody's hand, may raise where they are read."""
+
+_SUMMARY = "run/summary.json"
+_MAX_JSON_BYTES = 1 << 30
+_EARLIER_RUNS = 20
+"""So many runs before the last are looked at for one that worked on slices."""
+
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """All that the page is made of."""
+
+    out: Folder
+    manifest: Mapping[str, Any] | None
+    summary: Mapping[str, Any] | None
+    learning: Mapping[str, Any] | None
+    """The training report of the tokenizer."""
+    journal: RunJournal | None
+    """Of the last run."""
+    worked: RunJournal | None
+    """Of the last run that worked on slices: mostly the same."""
+    tokenizer: Tokenizer | None
+    shards: Mapping[str, Shards]
+    """By split; empty without a manifest."""
+    exports: Mapping[str, Mapping[str, Any]]
+    """What export.json says, by folder."""
+    problems: tuple[str, ...]
+
+    @property
+    def sources(self) -> dict[str, Mapping[str, Any]]:
+        """The totals of each source and split, by `source/split`."""
+        totals = {} if self.manifest is None else self.manifest["totals"]
+        return {name: own for name, own in totals.items() if name != "all"}
+
+    @property
+    def status(self) -> str:
+        """How the last run ended: done, unchanged, failed, interrupted, terminated or unfinished.
+
+        The page that a job writes of itself is made before its journal ends.
+        """
+        if self.journal is not None and self.journal.end is not None:
+            return str(self.journal.end.get("status", "unfinished"))
+        is_whole = self.manifest is not None or (self.tokenizer is not None and not self.has_begun)
+        return "done" if is_whole else "unfinished"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run left a journal that has no end."""
+        return self.journal is not None and self.journal.end is None
+
+
+def is_output(out: Folder) -> bool:
+    """Tell whether a folder holds anything of an output."""
+    below = (f"{TOKENIZER_FOLDER}/", f"{JOURNAL_FOLDER}/")
+    return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, _SUMMARY))) or any(map(out.list, below))
+
+
+def read_facts(out: Folder, *, cache: str) -> Facts:
+    """Read what there is; what is fetched of shards that lie elsewhere is kept in `cache`."""
+    problems: list[str] = []
+
+    def attempt(name: str, read: Callable[[], _Read]) -> _Read | None:
+        try:
+            return read()
+        except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            told = str(error) or type(error).__name__
+            problems.append(told if name in told else f"{name} cannot be read: {told}")
+            return None
+
+    manifest = attempt(MANIFEST_NAME, lambda: _manifest(out))
+    journals = attempt("run/journal", lambda: _journals(out)) or (None, None)
+    report = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
+    shards = (
+        {} if manifest is None else attempt(SHARDS_INDEX_NAME, lambda: _shards(out, cache)) or {}
+    )
+    return Facts(
+        out=out,
+        manifest=manifest,
+        summary=attempt(_SUMMARY, lambda: _object(out, _SUMMARY)),
+        learning=attempt(report, lambda: _report(out, report)),
+        journal=journals[0],
+        worked=journals[1],
+        tokenizer=attempt(TOKENIZER_FOLDER, lambda: _tokenizer(out)),
+        shards=shards,
+        exports=attempt(EXPORTS, lambda: _exports(out)) or {},
+        problems=tuple(problems),
+    )
+
+
+def _manifest(out: Folder) -> dict[str, Any]:
+    check_size(out.size(MANIFEST_NAME), most=MAX_MANIFEST_BYTES, name=out.join(MANIFEST_NAME))
+    return parse_manifest(out.read_bytes(MANIFEST_NAME), name=out.join(MANIFEST_NAME))
+
+
+def _object(out: Folder, name: str) -> dict[str, Any]:
+    check_size(out.size(name), most=_MAX_JSON_BYTES, name=out.join(name))
+    values = json.loads(out.read_bytes(name))
+    if not isinstance(values, dict):
+        raise CorruptOutputError(f"{out.join(name)} is no JSON object")
+    return values
+
+
+def _report(out: Folder, name: str) -> dict[str, Any]:
+    check_size(out.size(name), most=_MAX_JSON_BYTES, name=out.join(name))
+    return from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
+
+
+def _journals(out: Folder) -> tuple[RunJournal | None, RunJournal | None]:
+    last = read_journal(out)
+    if last is None or last.slices:
+        return last, last
+    earlier = [run for run in runs_in(out) if run < last.run]
+    for run in reversed(earlier[-_EARLIER_RUNS:]):
+        found = read_journal(out, run)
+        if found is not None and found.slices:
+            return last, found
+    return last, last
+
+
+def _tokenizer(out: Folder) -> Tokenizer | None:
+    if not out.sizes(f"{TOKENIZER_FOLDER}/"):
+        return None
+    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=False)
+
+
+def _shards(out: Folder, cache: str) -> dict[str, Shards]:
+    return {split: open_shards(out.url, split=split, cache=cache) for split in SPLITS}
+
+
+def _exports(out: Folder) -> dict[str, dict[str, Any]]:
+    names = {name: out.join(f"{EXPORTS}/{name}") for name in LAYOUTS}
+    return {
+        folder: _object(out, f"{EXPORTS}/{name}/{EXPORT_NAME}")
+        for name, folder in names.items()
+        if out.exists(f"{EXPORTS}/{name}/{EXPORT_NAME}")
+    }

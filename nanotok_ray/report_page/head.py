@@ -1,0 +1,190 @@
+"""The head of the page: how the run ended, the key figures, what ran and on what.
+
+Takes the facts; gives markup.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from nanotok_ray.journal import RunJournal
+from nanotok_ray.report_page import numbers
+from nanotok_ray.report_page.facts import Facts
+from nanotok_ray.report_page.markup import (
+    Markup,
+    code,
+    folded,
+    html_of,
+    pairs,
+    shown,
+    warning,
+)
+
+_STATUS: Final = {
+    "done": ("good", "done"),
+    "unchanged": ("good", "nothing to do"),
+    "failed": ("bad", "failed"),
+    "interrupted": ("bad", "interrupted"),
+    "terminated": ("bad", "terminated"),
+    "unfinished": ("bad", "not finished"),
+}
+_SHOWN_RECIPE = 200_000
+_SHOWN_ERROR = 4000
+
+
+def head(facts: Facts) -> str:
+    """Give the head."""
+    kind, told = _STATUS.get(facts.status, ("bad", facts.status))
+    badge = f'<span class="badge {kind}">{html_of(told)}</span>'
+    return (
+        f'<header>\n<p class="quiet">nanotok report</p>\n'
+        f"<h1>{shown(facts.out.url, 2000)} {badge}</h1>\n"
+        f"{_error(facts)}{_what(facts)}{_figures(facts)}{_run(facts)}</header>\n"
+    )
+
+
+def title(facts: Facts) -> str:
+    """Give the title of the window."""
+    return f"nanotok report: {facts.out.url[:300]}"
+
+
+def _error(facts: Facts) -> str:
+    lines = []
+    end = facts.journal.end if facts.journal is not None else None
+    error = end.get("error") if end is not None else None
+    if error:
+        lines.append(warning(Markup(f'<span class="pre">{shown(error, _SHOWN_ERROR)}</span>')))
+    if facts.manifest is None:
+        lines.append(_no_manifest(facts))
+    return "".join(lines)
+
+
+def _no_manifest(facts: Facts) -> str:
+    if facts.journal is None and facts.tokenizer is None:
+        return warning(
+            "There is no output here: no manifest, no tokenizer and no journal of a run."
+        )
+    told = "There is no manifest: the corpus is not tokenized, or not all of it."
+    if facts.status in {"done", "unchanged"} and facts.tokenizer is not None:
+        return f'<p class="quiet">{told} The tokenizer is there.</p>\n'
+    return warning(f"{told} The same command goes on from where it stopped.")
+
+
+def _what(facts: Facts) -> str:
+    """Say in a line what ran, when and how long."""
+    journal = facts.journal
+    if journal is None:
+        return '<p class="lead">No journal of a run is here, so times are not known.</p>\n'
+    head_of = journal.head
+    parts = [code(head_of["command"], 2000)] if head_of.get("command") else []
+    began = began_at(journal)
+    if began:
+        parts.append(Markup(html_of(f"began {numbers.moment(began)}")))
+    took = seconds_of(journal)
+    if took is not None:
+        word = "took about" if facts.status == "done" else "last heard of after"
+        word = "took" if journal.end is not None else word
+        parts.append(Markup(html_of(f"{word} {numbers.seconds(took)}")))
+    return f'<p class="lead">{" · ".join(parts)}</p>\n' if parts else ""
+
+
+def began_at(journal: RunJournal) -> float:
+    """Give when a run began, in seconds since 1970; 0: not known.
+
+    The end says it best; a head is written again when more is known, at a later time.
+    """
+    if journal.end is not None:
+        at, took = journal.end.get("at"), journal.end.get("seconds")
+        if isinstance(at, int | float) and isinstance(took, int | float):
+            return max(float(at) - float(took), 0.0)
+    found = [_started(journal.head.get("started")), journal.head.get("at")]
+    found += [stage.at for stage in journal.stages[:1]]
+    return min((float(at) for at in found if isinstance(at, int | float) and at > 0), default=0.0)
+
+
+def _started(started: object) -> object:
+    """Give seconds since 1970 of a time as ISO has it; else what was given."""
+    if not isinstance(started, str):
+        return started
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def seconds_of(journal: RunJournal) -> float | None:
+    """Give what a run took, or has taken up to its last event."""
+    took = journal.end.get("seconds") if journal.end is not None else None
+    if isinstance(took, int | float):
+        return float(took)
+    began = began_at(journal)
+    return max(journal.last_at - began, 0.0) if began and journal.last_at else None
+
+
+def _figures(facts: Facts) -> str:
+    lines = [
+        f'<div><dt>{html_of(name)}</dt><dd title="{html_of(exact)}">{html_of(value)}</dd></div>\n'
+        for name, value, exact in _each_figure(facts)
+    ]
+    return f'<dl class="figures">\n{"".join(lines)}</dl>\n' if lines else ""
+
+
+def _each_figure(facts: Facts) -> Iterator[tuple[str, str, str]]:
+    """Give name, value and exact value."""
+    if facts.manifest is not None:
+        own = facts.manifest["totals"]["all"]
+        documents, size, tokens = own["documents"]["out"], own["text_bytes"], own["tokens"]
+        yield "documents", numbers.compact(documents), f"{documents:,}"
+        yield "text", numbers.num_bytes(size), f"{size:,} bytes"
+        yield "tokens", numbers.compact(tokens), f"{tokens:,}"
+        per_token = numbers.ratio(size, tokens)
+        yield "bytes per token", per_token, f"{size:,} bytes / {tokens:,} tokens"
+    if facts.tokenizer is not None:
+        size = facts.tokenizer.get_vocab_size()
+        yield "vocabulary", f"{size:,}", f"{size:,} ids"
+    stage, size, took = _speed(facts)
+    if size and took:
+        told = f"{size:,.0f} bytes in {took:,.2f} s"
+        yield f"MB/s, {stage}", numbers.rate(size, took).removesuffix(" MB/s"), told
+
+
+def _speed(facts: Facts) -> tuple[str, float, float]:
+    """Give stage, bytes and seconds of the last stage that went through the text."""
+    stages: Mapping[str, Any] = (facts.summary or {}).get("stages", {})
+    found = {name: (own["bytes"], own["seconds"]) for name, own in stages.items()}
+    if facts.worked is not None:
+        for each in facts.worked.stages:
+            found[each.name] = each.done_bytes, each.seconds or 0.0
+    for name in ("tokenize", "count"):
+        size, took = found.get(name, (0, 0))
+        if size and took:
+            return name, size, took
+    return "", 0, 0
+
+
+def _run(facts: Facts) -> str:
+    if facts.journal is None:
+        return ""
+    own = facts.journal.head
+    names = {
+        "command": "command",
+        "arguments": "command line",
+        "host": "host",
+        "pid": "process",
+        "ray_job": "Ray job",
+        "nodes": "nodes",
+        "cpus": "CPUs",
+        "version": "nanotok_ray",
+        "core": "core",
+        "python": "Python",
+        "ray": "Ray",
+    }
+    values: dict[str, object] = {"run": facts.journal.run}
+    values |= {told: code(own[name], 2000) for name, told in names.items() if _is_told(own, name)}
+    recipe = own.get("recipe")
+    text = f"<pre>{html_of(str(recipe)[:_SHOWN_RECIPE])}</pre>\n" if recipe else ""
+    return folded("What ran, and on what", pairs(values)) + folded("Recipe", text)
+
+
+def _is_told(own: Mapping[str, Any], name: str) -> bool:
+    return own.get(name) not in (None, "")

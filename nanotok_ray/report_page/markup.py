@@ -1,0 +1,138 @@
+"""Pieces of the page: sections, tables, bars. What is no `Markup` is escaped.
+
+Takes texts and markup; gives markup. Does not know what any of it means.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nanotok_ray.document_page.markup import attribute
+
+_MOST_CHARS = 400
+"""Of a cell: names and reasons may be of any length."""
+
+
+class Markup(str):
+    """A text that is HTML already."""
+
+    __slots__ = ()
+
+
+def html_of(value: object) -> str:
+    """Give a value as HTML: markup as it is, all else escaped, what is not seen made visible.
+
+    >>> html_of("a<b>"), html_of(Markup("<b>"))
+    ('a&lt;b&gt;', '<b>')
+    """
+    return str(value) if isinstance(value, Markup) else attribute(str(value))
+
+
+def shown(text: object, most: int = _MOST_CHARS) -> Markup:
+    """Give a text of the data: cut if it is long, and set apart from the direction of the rest.
+
+    >>> shown("abcdef", 4)
+    '<bdi>abcd…</bdi>'
+    """
+    own = str(text)
+    return Markup(f"<bdi>{attribute(own[:most])}{'…' if len(own) > most else ''}</bdi>")
+
+
+def code(text: object, most: int = _MOST_CHARS) -> Markup:
+    """Give a text of the data in type of fixed width."""
+    return Markup(f"<code>{shown(text, most)}</code>")
+
+
+def section(name: str, title: str, *parts: str, lead: object = "") -> str:
+    """Give a section with its heading and a line below it; nothing if it has no parts."""
+    inside = "".join(parts)
+    if not inside:
+        return ""
+    told = f'<p class="lead">{html_of(lead)}</p>\n' if lead else ""
+    return (
+        f'<section id="{name}">\n<h2><a href="#{name}">{html_of(title)}</a></h2>\n'
+        f"{told}{inside}</section>\n"
+    )
+
+
+def heading(title: object, told: object = "") -> str:
+    """Give the heading of a chart or table, and what it says beside it."""
+    beside = f' <span class="quiet">{html_of(told)}</span>' if told else ""
+    return f"<h3>{html_of(title)}{beside}</h3>\n"
+
+
+def note(text: object) -> str:
+    """Give a line below a chart or table."""
+    return f'<p class="quiet">{html_of(text)}</p>\n'
+
+
+def warning(text: object) -> str:
+    """Give a line that must be seen."""
+    return f'<p class="warn" role="alert">{html_of(text)}</p>\n'
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> str:
+    """Give a table; the first `texts` columns are set to the left, numbers to the right."""
+    kinds = ["left" if place < texts else "" for place in range(len(heads))]
+    top = "".join(
+        f'<th scope="col"{_kind(kind)}>{html_of(head)}</th>'
+        for kind, head in zip(kinds, heads, strict=True)
+    )
+    lines = [
+        "<tr>"
+        + "".join(
+            f"<td{_kind(kind)}>{html_of(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)
+        )
+        + "</tr>\n"
+        for row in rows
+    ]
+    return (
+        f'<div class="wide" tabindex="0"><table>\n<thead><tr>{top}</tr></thead>\n'
+        f"<tbody>\n{''.join(lines)}</tbody></table></div>\n"
+    )
+
+
+def _kind(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def folded(title: object, inside: str) -> str:
+    """Give something that is shown when asked for; nothing if there is nothing in it."""
+    if not inside:
+        return ""
+    return f"<details><summary>{html_of(title)}</summary>\n{inside}</details>\n"
+
+
+def pairs(values: Mapping[str, object]) -> str:
+    """Give names with their values, a line each."""
+    lines = [
+        f"<div><dt>{html_of(name)}</dt><dd>{html_of(value)}</dd></div>\n"
+        for name, value in values.items()
+    ]
+    return f'<dl class="pairs">\n{"".join(lines)}</dl>\n' if lines else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a bar."""
+
+    kind: str
+    """Class of its colour."""
+    value: float
+    title: str
+
+
+def bar(parts: Sequence[Part], *, of: float) -> Markup:
+    """Give a bar whose parts are as long as their shares of `of`; one of 0 is left out."""
+    inside = "".join(
+        f'<i class="{part.kind}" style="width:{100 * part.value / of:.3f}%" '
+        f'title="{attribute(part.title)}"></i>'
+        for part in parts
+        if part.value > 0 and of > 0
+    )
+    return Markup(f'<span class="bar">{inside}</span>')
+
+
+def legend(kinds: Mapping[str, str]) -> str:
+    """Give what colours stand for: class of the colour by name."""
+    keys = [f'<span><i class="{kind}"></i>{html_of(name)}</span>' for name, kind in kinds.items()]
+    return f'<p class="legend">{"".join(keys)}</p>\n' if keys else ""

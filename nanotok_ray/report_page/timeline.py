@@ -1,0 +1,302 @@
+"""The timeline of a run: a lane for each worker, a bar for each slice, failed attempts below.
+
+Takes a journal; gives a figure. With very many slices or workers it is binned: a lane stands for
+some workers and a cell for a stretch of time, as dark as they were busy in it, so that the page
+stays small.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby, pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.journal import JournalledSlice, RunJournal
+from nanotok_ray.report_page import numbers
+from nanotok_ray.report_page.head import began_at
+from nanotok_ray.report_page.markup import legend, note, shown
+from nanotok_ray.report_page.palette import stage_kind
+from nanotok_ray.report_page.plot import Plot, Tick, rectangle
+from nanotok_ray.report_page.scale import Scale
+
+MOST_SLICES: Final = 5000
+MOST_LANES: Final = 128
+"""With more slices or workers the timeline is binned."""
+
+_BINNED_LANES = 48
+_BINS = 200
+_LEVELS = 4
+_MOST_MARKS = 500
+_LEAST_SHARE, _MARK_SHARE = 0.0008, 0.003
+"""Of the width of the picture: a slice is no narrower, and the mark of a failed attempt so wide."""
+
+_FULL_HEIGHT, _LEAST_HEIGHT, _TALLEST = 18, 5, 640
+_MARKS = 16
+"""Pixels: of a lane at most and at least, of all lanes, of the marks of failed attempts below."""
+_NAME_CHARS = 200
+_DIGITS: Final = re.compile(r"([0-9]+)")
+_LABELS = 16
+"""Lanes that are named at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Bar:
+    """A slice as it is drawn."""
+
+    own: JournalledSlice
+    began: float
+    """Seconds after the run began."""
+    ended: float
+
+
+def timeline(journal: RunJournal) -> str:
+    """Give the timeline; nothing if no slice ended."""
+    bars, width = _bars(journal)
+    if not bars:
+        return ""
+    workers = sorted({bar.own.worker for bar in bars}, key=_worker_order)
+    scale = Scale(low=0.0, high=width)
+    is_binned = len(bars) > MOST_SLICES or len(workers) > MOST_LANES
+    lanes = _groups(workers) if is_binned else [[each] for each in workers]
+    draw = _cells if is_binned else _slices
+    shapes = [
+        *draw(bars, lanes, scale),
+        *_failed(journal, scale, below=_MARKS / _height(len(lanes))),
+    ]
+    plot = Plot(
+        title="Timeline of slices",
+        description=(
+            f"{len(bars):,} slices of {len(workers):,} workers over {numbers.seconds(width)}; the "
+            "tables of stages and of the slowest slices say the same in numbers."
+        ),
+        shapes="".join(shapes),
+        x_ticks=[
+            Tick(place=scale.place(at), label=numbers.tick_seconds(at)) for at in scale.time_ticks()
+        ],
+        y_ticks=_lane_ticks(lanes),
+        height=_height(len(lanes)),
+        x_name="since the run began",
+        kind="lanes",
+        y_lines=False,
+    )
+    return f"{_legend(bars, journal)}{plot.html()}{_told(bars, lanes, width, is_binned=is_binned)}"
+
+
+def _origin(journal: RunJournal) -> float:
+    """Give when the run began, or its first slice, where the head is not there."""
+    first = min((own.at - own.seconds for own in journal.slices), default=0.0)
+    return began_at(journal) or first
+
+
+def _bars(journal: RunJournal) -> tuple[list[_Bar], float]:
+    """Give the slices in seconds after the run began, and how long it was.
+
+    A worker's clock may be off: a bar ends no later than the driver heard of it.
+    """
+    start = _origin(journal)
+    bars = []
+    for own in journal.slices:
+        end = own.at - start
+        began = own.began - start if own.began > 0 else end - own.seconds
+        if not 0 <= began <= end:
+            began = max(end - own.seconds, 0.0)
+        bars.append(_Bar(own=own, began=began, ended=max(min(began + own.seconds, end), began)))
+    last = max([bar.ended for bar in bars] + [journal.last_at - start, 1e-3])
+    return bars, last
+
+
+def _worker_order(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Order names as people do: node-2 before node-10."""
+    parts = _DIGITS.split(name[:_NAME_CHARS])
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts], name
+
+
+def _groups(workers: list[str]) -> list[list[str]]:
+    """Share workers out among a few lanes: by host, hosts that are neighbours together."""
+    hosts = [[*own] for _, own in groupby(workers, lambda name: name.rpartition("/")[0])]
+    parts = hosts if len(hosts) > 1 else [[each] for each in workers]
+    cuts = np.linspace(0, len(parts), min(len(parts), _BINNED_LANES) + 1).astype(int).tolist()
+    return [[*chain(*parts[a:b])] for a, b in pairwise(cuts)]
+
+
+def _height(lanes: int) -> int:
+    return max(min(_FULL_HEIGHT * lanes, _TALLEST), _LEAST_HEIGHT * lanes) + _MARKS
+
+
+def _rows(lanes: int) -> float:
+    """Give the share of the height that a lane has."""
+    return (1 - _MARKS / _height(lanes)) / lanes
+
+
+def _slices(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
+    lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
+    height = _rows(len(lanes))
+    for bar in bars:
+        own, x = bar.own, scale.place(bar.began)
+        kind = "x1" if own.error is not None else stage_kind(own.stage)
+        yield rectangle(
+            x,
+            1 - (lane_of[own.worker] + 0.92) * height,
+            max(scale.place(bar.ended) - x, _LEAST_SHARE),
+            0.84 * height,
+            kind=f"{kind} again" if own.attempts > 1 else kind,
+            title=_slice_told(own),
+        )
+
+
+def _slice_told(own: JournalledSlice) -> str:
+    name = numbers.slice_name(own.name, own.stage)[:200]
+    again = f", {own.attempts} attempts" if own.attempts != 1 else ""
+    failed = f", failed: {own.error[:200]}" if own.error is not None else ""
+    return (
+        f"{own.stage}: {name}, {numbers.seconds(own.seconds)}, {numbers.num_bytes(own.num_bytes)}, "
+        f"{numbers.rate(own.num_bytes, own.seconds)}{again}, {own.worker[:100]}{failed}"
+    )
+
+
+def _cells(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
+    """Draw stretches of time as dark as a lane was busy, in the colour of most of its work."""
+    stages = list(dict.fromkeys(bar.own.stage for bar in bars))
+    busy = _busy(bars, lanes, stages, scale.high)
+    height, width = _rows(len(lanes)), scale.high / _BINS
+    for lane, own in enumerate(lanes):
+        share = busy[:, lane].sum(axis=0) / (width * len(own))
+        main = busy[:, lane].argmax(axis=0)
+        level = np.ceil(np.minimum(share, 1.0) * _LEVELS - 1e-9).astype(int)
+        cells = enumerate(zip(level.tolist(), main.tolist(), strict=True))
+        for (depth, stage), run in groupby(cells, lambda cell: cell[1]):
+            places = [place for place, _ in run]
+            if not depth:
+                continue
+            part = share[places[0] : places[-1] + 1].mean()
+            yield rectangle(
+                places[0] / _BINS,
+                1 - (lane + 0.96) * height,
+                len(places) / _BINS,
+                0.92 * height,
+                kind=f"{stage_kind(stages[stage])} v{depth}",
+                title=(
+                    f"{_lane_name(own)}: mostly {stages[stage]}, {min(part, 1.0):.0%} busy, from "
+                    f"{numbers.seconds(places[0] * width)} to "
+                    f"{numbers.seconds((places[-1] + 1) * width)}"
+                ),
+            )
+
+
+def _busy(
+    bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], stages: Sequence[str], width: float
+) -> NDArray[np.float64]:
+    """Give seconds of work by stage, lane and stretch of time: [stages, lanes, bins]."""
+    lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
+    stage_of = {name: number for number, name in enumerate(stages)}
+    rows = np.array(
+        [stage_of[bar.own.stage] * len(lanes) + lane_of[bar.own.worker] for bar in bars]
+    )
+    step = width / _BINS
+    starts = np.clip(np.array([bar.began for bar in bars]) / step, 0, _BINS)
+    ends = np.clip(np.array([bar.ended for bar in bars]) / step, 0, _BINS)
+    done = np.zeros((len(stages) * len(lanes), _BINS + 2))
+    for places, sign in ((starts, 1.0), (ends, -1.0)):  # how much work has begun, less what ended
+        whole = places.astype(int)
+        rest = places - whole
+        np.add.at(done, (rows, whole), sign * (1 - rest))
+        np.add.at(done, (rows, whole + 1), sign * rest)
+    busy = np.cumsum(done, axis=1)[:, :_BINS] * step
+    return np.maximum(busy, 0.0).reshape(len(stages), len(lanes), _BINS)
+
+
+def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]:
+    """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
+    began, own = _origin(journal), journal.failed_attempts
+    if len(own) > _MOST_MARKS:
+        yield from _failed_cells([each.at - began for each in own], scale, below=below)
+        return
+    for each in own:
+        name = numbers.slice_name(each.name, each.stage)[:200]
+        more = f" and {each.slices - 1:,} more slices" if each.slices > 1 else ""
+        yield rectangle(
+            max(scale.place(each.at - began) - _MARK_SHARE / 2, 0.0),
+            0.0,
+            _MARK_SHARE,
+            0.8 * below,
+            kind="x1",
+            title=(
+                f"failed attempt after {numbers.seconds(max(each.at - began, 0.0))}: {each.stage}, "
+                f"{name}{more}: {each.cause}: {each.text[:200]}"
+            ),
+        )
+
+
+def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[str]:
+    places = [min(int(scale.place(at) * _BINS), _BINS - 1) for at in times]
+    counts = Counter(places)
+    most = max(counts.values())
+    for place, count in sorted(counts.items()):
+        yield rectangle(
+            place / _BINS,
+            0.0,
+            0.9 / _BINS,
+            0.8 * below,
+            kind=f"x1 v{-(-count * _LEVELS // most)}",
+            title=(
+                f"{count:,} failed attempts from {numbers.seconds(place / _BINS * scale.high)} to "
+                f"{numbers.seconds((place + 1) / _BINS * scale.high)}"
+            ),
+        )
+
+
+def _lane_ticks(lanes: Sequence[Sequence[str]]) -> list[Tick]:
+    height = _rows(len(lanes))
+    step = -(-len(lanes) // _LABELS)
+    return [
+        Tick(place=1 - (number + 0.5) * height, label=shown(_lane_name(own), 60))
+        for number, own in enumerate(lanes)
+        if number % step == 0
+    ]
+
+
+def _lane_name(own: Sequence[str]) -> str:
+    hosts = dict.fromkeys(worker.rpartition("/")[0] for worker in own)
+    if len(own) == 1:
+        return own[0]
+    more = f" and {len(hosts) - 1} hosts more" if len(hosts) > 1 else ""
+    return f"{next(iter(hosts))}{more}, {len(own)} workers"
+
+
+def _legend(bars: Sequence[_Bar], journal: RunJournal) -> str:
+    kinds = {bar.own.stage: stage_kind(bar.own.stage) for bar in bars}
+    if journal.failed_attempts or any(bar.own.error is not None for bar in bars):
+        kinds["failed"] = "x1"
+    return legend(kinds)
+
+
+def _told(
+    bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], width: float, *, is_binned: bool
+) -> str:
+    workers = sum(map(len, lanes))
+    busy = sum(bar.ended - bar.began for bar in bars)
+    counted = Counter(bar.own.attempts > 1 for bar in bars)
+    told = (
+        f"{len(bars):,} slices on {workers:,} workers, which were busy "
+        f"{numbers.share(busy, width * workers)} of the time. "
+    )
+    if counted[True]:
+        told += (
+            f"{counted[True]:,} slices took more than one attempt; a mark below the lanes is an "
+            "attempt that failed. "
+        )
+    if is_binned:
+        told += (
+            f"With so many slices or workers the picture is binned: {_BINS} stretches of time of "
+            f"{numbers.seconds(width / _BINS)} and {len(lanes)} lanes of neighbouring workers. A "
+            "cell is as dark as its workers were busy, and has the colour of the stage that took "
+            "most of it."
+        )
+    else:
+        again = "Bars with a red outline took several attempts. " if counted[True] else ""
+        told += f"{again}Point at a bar for its slice."
+    return note(told)

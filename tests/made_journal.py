@@ -1,0 +1,154 @@
+"""Journals made by hand: believable runs with stragglers and failures, from a seed."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from nanotok_ray.journal import segment_name
+
+START = 1_790_000_000.0
+
+
+def head(**own: Any) -> dict[str, Any]:
+    """Give the first event of a journal."""
+    return {
+        "event": "run",
+        "at": START,
+        "command": "python -m jobs.prepare jobs/recipes/demo.toml",
+        "started": "2026-09-21T14:13:20+00:00",
+        "host": "head-0",
+        "pid": 4321,
+        "ray_job": "02000000",
+        "version": "0.1.0",
+        "core": "0.1.0 (avx2)",
+        "python": "3.11.2",
+        "ray": "2.60.0",
+        "cpus": 8,
+        "nodes": 2,
+        "recipe": '[output]\npath = "build/demo/out"\n',
+    } | own
+
+
+def end(at: float, status: str = "done", error: str | None = None) -> dict[str, Any]:
+    """Give the last event."""
+    return {"event": "end", "at": at, "status": status, "error": error, "seconds": at - START}
+
+
+class Run:
+    """The events of a run, made stage by stage."""
+
+    def __init__(self, *, workers: int = 8, hosts: int = 2, seed: int = 0) -> None:
+        self.events: list[dict[str, Any]] = [head()]
+        self.now = START + 1.5
+        self._rng = random.Random(seed)
+        self._workers = [f"node-{n % hosts}/{3000 + 7 * n}" for n in range(workers)]
+
+    def plain(self, name: str, seconds: float, size: int = 0) -> None:
+        """Add a stage without slices."""
+        self.events.append(self._stage(name, 1, size))
+        self.now += seconds
+        self.events.append(
+            {
+                "event": "stage end",
+                "at": self.now,
+                "name": name,
+                "seconds": seconds,
+                "num_bytes": size,
+            }
+        )
+
+    def sliced(self, name: str, count: int, *, size: int = 1_000_000, rate: float = 8e6) -> None:
+        """Add a stage with slices, of which some are slow or failed at first."""
+        rng, began = self._rng, self.now
+        self.events.append(self._stage(name, count, count * size))
+        free = [began + rng.random() * 0.05 for _ in self._workers]
+        told = []
+        for number in range(count):
+            worker = min(range(len(free)), key=free.__getitem__)
+            own = int(size * rng.uniform(0.7, 1.1))
+            slow = 5.0 if rng.random() < 0.03 else 1.0
+            seconds = own / rate * rng.uniform(0.9, 1.2) * slow
+            attempts = 1
+            place = f"{name} web/train/part-{number:05d}"
+            if rng.random() < 0.05:
+                attempts, lost = 2, seconds / 2
+                free[worker] += lost
+                told.append(self._attempt(name, place, free[worker]))
+            start = free[worker]
+            free[worker] += seconds + 0.01
+            told.append(
+                {
+                    "event": "slice",
+                    "at": start + seconds,
+                    "stage": name,
+                    "name": place,
+                    "began": start,
+                    "seconds": seconds,
+                    "num_bytes": own,
+                    "worker": self._workers[worker],
+                    "attempts": attempts,
+                    "error": None,
+                }
+            )
+        self.events += sorted(told, key=lambda each: each["at"])
+        self.now = max(free)
+        total = sum(each.get("num_bytes", 0) for each in told)
+        self.events.append(
+            {
+                "event": "stage end",
+                "at": self.now,
+                "name": name,
+                "seconds": self.now - began,
+                "num_bytes": total,
+            }
+        )
+
+    def note(self, text: str) -> None:
+        """Add a note."""
+        self.events.append({"event": "note", "at": self.now, "text": text})
+
+    def _stage(self, name: str, todo: int, size: int) -> dict[str, Any]:
+        return {
+            "event": "stage",
+            "at": self.now,
+            "name": name,
+            "todo": todo,
+            "kept": 0,
+            "num_bytes": size,
+        }
+
+    @staticmethod
+    def _attempt(stage: str, name: str, at: float) -> dict[str, Any]:
+        return {
+            "event": "attempt",
+            "at": at,
+            "stage": stage,
+            "name": name,
+            "slices": 1,
+            "cause": "the node was lost",
+            "text": "its worker died: node-1 was preempted",
+        }
+
+
+def demo_run(slices: int = 120, **own: Any) -> list[dict[str, Any]]:
+    """Give the events of a whole run."""
+    run = Run(**own)
+    run.note("source web: 2 files were added since the plan was frozen")
+    run.sliced("count", slices)
+    run.plain("reduce", 0.4)
+    run.plain("learn", 2.2, 90_000_000)
+    run.plain("span table", 0.3)
+    run.sliced("tokenize", slices, rate=12e6)
+    run.plain("verify", 0.2)
+    return [*run.events, end(run.now + 0.1)]
+
+
+def write_journal(out: Path, events: list[dict[str, Any]], *, run: int = 1, parts: int = 1) -> None:
+    """Write events as the segments of a journal."""
+    size = -(-len(events) // parts)
+    for part in range(parts):
+        own = events[part * size : (part + 1) * size]
+        path = out / segment_name(run, part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in own))
