@@ -73,7 +73,7 @@ def is_said(quote, messages):
     """Tell whether a message has the words of a quote in their order; `...` is anything."""
     if quote in FROM_ELSEWHERE:
         return True
-    parts = [part.strip() for part in quote.split("...")]
+    parts = [part.strip() for part in quote.removesuffix(": ...").split("...")]
     wanted = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
     return any(wanted.search(message) for message in messages)
 
