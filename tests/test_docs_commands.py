@@ -104,23 +104,20 @@ def check(words, *, may_run, place=None):
     while words and re.match(r"\w+=", words[0]):
         words = words[1:]
     program, *arguments = words
-    match program:
-        case "nanotok":
-            check_nanotok(arguments, runs=may_run and not wants_more, place=place)
-        case "python" | ".venv/bin/python":
-            check_python(arguments, runs=may_run and not wants_more, place=place)
-        case "make":
-            check_make(arguments)
-        case "ray":
-            check_ray(arguments)
-        case "export":
-            assert all(re.match(r"\w+=\S", each) for each in arguments), words
-        case ".":
-            assert arguments[0].endswith(".venv/bin/activate"), words
-        case "cmp":
-            assert len(arguments) == 2, words
-        case _:
-            check_other(program, arguments)
+    runs = may_run and not wants_more
+    if program == "nanotok":
+        check_nanotok(arguments, runs=runs, place=place)
+    elif program in {"python", ".venv/bin/python"}:
+        check_python(arguments, runs=runs, place=place)
+    elif program in READ:
+        READ[program](arguments)
+    else:
+        check_other(program, arguments)
+
+
+def check_shell(arguments):
+    """Read `export NAME=VALUE`, `cmp A B`, and `. .venv/bin/activate`."""
+    assert all(re.search(r"^\w+=\S|^/|^[$]|\.venv/bin/activate$", each) for each in arguments)
 
 
 def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
@@ -227,6 +224,15 @@ def check_other(program, arguments):
         if each.startswith("-"):
             assert each.partition("=")[0] in FLAGS[own], (own, each)
     check_files(arguments)
+
+
+READ = {
+    "make": check_make,
+    "ray": check_ray,
+    "export": check_shell,
+    "cmp": check_shell,
+    ".": check_shell,
+}
 
 
 def recipe_of(steps):
