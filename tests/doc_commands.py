@@ -15,6 +15,8 @@ PLAIN = ("text", "json", "toml", "console", "yaml")
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CRON = re.compile(r"^(?:[\d*/,-]+ ){5} *")
+_BEGINS = re.compile(rf"(?:/\S*/)?(?:{'|'.join(PROGRAMS)}) ")
+_SUBSTITUTED = re.compile(r"\$\([^)]*\)")
 _HEAD = re.compile(r"^(?:#)? {4,}((?:python|nanotok|make|ray|docker) .*)$", re.MULTILINE)
 
 
@@ -39,10 +41,12 @@ def _lines(text: str) -> list[str]:
 def words_of(line: str) -> list[str]:
     """Give the words of a command without its comment, its place in a schedule and redirections.
 
-    >>> words_of("30 2 * * *  nanotok prepare a.toml 2>> b.log   # nightly")
-    ['nanotok', 'prepare', 'a.toml']
+    >>> words_of("30 2 * * *  /opt/bin/nanotok prepare a.toml 2>> b.log   # nightly")
+    ['/opt/bin/nanotok', 'prepare', 'a.toml']
+    >>> words_of("nanotok submit a.toml --submission-id web-$(date +\\\\%F)")
+    ['nanotok', 'submit', 'a.toml', '--submission-id', 'web-X']
     """
-    words = shlex.split(_CRON.sub("", line.strip()), comments=True)
+    words = shlex.split(_SUBSTITUTED.sub("X", _CRON.sub("", line.strip())), comments=True)
     for number, word in enumerate(words):
         if word.startswith(("2>", ">")):
             return words[:number]
@@ -68,10 +72,7 @@ def has_command(text: str) -> bool:
     >>> has_command("30 2 * * *  nanotok prepare a.toml"), has_command("jobs/   what ray job runs")
     (True, False)
     """
-    return any(
-        _CRON.sub("", line).startswith(tuple(f"{own} " for own in PROGRAMS))
-        for line in _lines(text)
-    )
+    return any(_BEGINS.match(_CRON.sub("", line)) for line in _lines(text))
 
 
 def head_commands(text: str) -> list[list[str]]:

@@ -27,7 +27,7 @@ from tests.finished_output import run_here
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
 HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
-PENDING = {"submit", "status", "report", "doctor", "--relearn"}
+PENDING = {"submit", "status", "report", "doctor"}
 """Commands and flags that the pages name before this tree has them; empty it when it has."""
 
 THEIRS = ("scripts.",)
@@ -44,6 +44,7 @@ ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k
 """A word of a command that wants another machine, a store, or packages that are not in the lock."""
 ONLY_PARSED = ("doctor", "submit")
 
+PYTHONS = ("python", ".venv/bin/python")
 FLAGS = {
     ("kubectl", "create"): {"-f", "--from-file"},
     ("kubectl", "apply"): {"-f"},
@@ -103,11 +104,14 @@ def check(words, *, may_run, place=None):
     wants_more = any(ELSEWHERE.search(word) for word in words)
     while words and re.match(r"\w+=", words[0]):
         words = words[1:]
+    if not words:  # variables alone
+        return
     program, *arguments = words
+    program = program if program in PYTHONS else program.rpartition("/")[2]
     runs = may_run and not wants_more
     if program == "nanotok":
         check_nanotok(arguments, runs=runs, place=place)
-    elif program in {"python", ".venv/bin/python"}:
+    elif program in PYTHONS:
         check_python(arguments, runs=runs, place=place)
     elif program in READ:
         READ[program](arguments)
