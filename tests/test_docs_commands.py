@@ -207,6 +207,9 @@ def check_ray(arguments):
         rest = [*context._protected_args, *context.args]
         _, command, rest = command.resolve_command(context, rest)
     check_files(arguments)
+    for each in arguments:  # what `ray exec` runs there
+        if " " in each and not each.startswith("{"):
+            check(words_of(each), may_run=False)
     if "--" in arguments:
         check(arguments[arguments.index("--") + 1 :], may_run=False)
 
@@ -327,6 +330,7 @@ def test_the_readme_loads_and_is_short(tmp_path):
         "ray job submit --no-such-flag -- python -m jobs.prepare recipe.toml",
         "ray job submit -- python -m jobs.prepare recipe.toml --no-such-flag",
         "ray up no-such-file.yaml",
+        "ray exec cluster.yaml 'RAY_ADDRESS=auto nanotok prepare'",
         "kubectl create --no-such-flag",
         "kubectl create -f deploy/no-such-file.yaml",
         "docker run it",
