@@ -28,7 +28,7 @@ from tests.finished_output import run_here
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
 HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
 PENDING = {"submit", "status", "report", "doctor"}
-"""Commands and flags that the pages name before this tree has them; empty it when it has."""
+"""Commands that the pages name before this tree has them; empty it when it has."""
 
 THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
@@ -126,13 +126,11 @@ def check_shell(arguments):
 
 def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
     command = arguments[0]
-    known = subcommands()
-    if command in PENDING and command not in known:
+    if command in PENDING - set(subcommands()):
         return
-    own = [each for each in arguments if each not in PENDING or each in flags_of(known[command])]
-    parse(own, default_recipe=default_recipe)
+    parse(arguments, default_recipe=default_recipe)
     if runs and command not in ONLY_PARSED:
-        own = [here(os.path.expandvars(each), place) for each in own]
+        own = [here(os.path.expandvars(each), place) for each in arguments]
         assert main(own, default_recipe=default_recipe) == 0, own
 
 
@@ -140,10 +138,6 @@ def subcommands():
     """Give the parser of each subcommand."""
     actions = parser()._actions
     return next(each.choices for each in actions if isinstance(each, argparse._SubParsersAction))
-
-
-def flags_of(own):
-    return {flag for action in own._actions for flag in action.option_strings}
 
 
 def parse(arguments, *, default_recipe=None):
