@@ -81,7 +81,7 @@ def place(tmp_path, monkeypatch):
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path / "data/nanochat"))
-    for name in ("RAY_ADDRESS", "CODE", "NANOTOK_BUCKET"):
+    for name in ("RAY_ADDRESS", "CODE", "DATA", "RUN", "NANOTOK_BUCKET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.fsync", lambda _: None)
     for module in (exporting, run, verifying):

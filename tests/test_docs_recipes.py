@@ -163,7 +163,8 @@ def test_every_number_has_its_limits_on_the_page():
 def test_every_toml_block_loads(tmp_path, monkeypatch):
     blocks = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 5
-    monkeypatch.delenv("CODE", raising=False)
+    for name in ("CODE", "DATA", "RUN"):
+        monkeypatch.delenv(name, raising=False)
     for number_, block in enumerate(blocks):
         path = tmp_path / f"{number_}.toml"
         path.write_text(block, "utf-8")
