@@ -27,9 +27,6 @@ from tests.finished_output import run_here
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
 HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
-PENDING = {"status", "report", "doctor"}
-"""Commands that the pages name before this tree has them; empty it when it has."""
-
 THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
 
@@ -126,8 +123,6 @@ def check_shell(arguments):
 
 def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
     command = arguments[0]
-    if command in PENDING - set(subcommands()):
-        return
     parse(arguments, default_recipe=default_recipe)
     if runs and command not in ONLY_PARSED:
         own = [here(os.path.expandvars(each), place) for each in arguments]
@@ -288,7 +283,7 @@ INLINE = re.compile(r"(?<!`)`((?:nanotok|make|python -m|\.venv/bin/python -m|ray
 @pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
 def test_what_sentences_name_is_there(path):
     """A command within a sentence may stop short; its verb or module must be there."""
-    known = {*subcommands(), *PENDING}
+    known = subcommands()
     for text in INLINE.findall(path.read_text("utf-8")):
         program, first, *rest = text.replace("\\|", "|").split()
         if program == "nanotok":
