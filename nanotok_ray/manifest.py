@@ -24,6 +24,8 @@ MANIFEST_NAME = "manifest.json"
 SHARDS_INDEX_NAME = "shards.idx"
 PLAN_NAME = "plan.json"
 TOKENIZER_FOLDER = "tokenizer"
+SUMMARY_NAME = "run/summary.json"
+REPORT_PAGE_NAME = "run/report.html"
 RECORDS = "records/tokenize/"
 """Where the records of shards lie in the output folder."""
 

@@ -18,8 +18,6 @@ from nanotok_ray.kept_counts import (
 )
 from nanotok_ray.recipe import Recipe, load_recipe
 
-COMMANDS = ("counts",)
-
 _COUNTS = """\
 Look after the counts that runs keep in the work folder.
 

@@ -9,7 +9,6 @@ from nanotok_ray.doctor.finding import Finding, worst
 from nanotok_ray.doctor.secrets import hidden
 from nanotok_ray.printable import printable
 
-COMMANDS = ("doctor",)
 FAILED = 5
 
 _DOCTOR = """\

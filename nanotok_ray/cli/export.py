@@ -13,8 +13,6 @@ from nanotok_ray.export import LAYOUTS, told_options
 from nanotok_ray.export.layouts import parse_layout
 from nanotok_ray.storage import Folder
 
-COMMANDS = ("export",)
-
 _LAYOUTS = "\n".join(
     fill(
         own.reader,

@@ -9,8 +9,6 @@ from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.garbage import Garbage, find_garbage
 from nanotok_ray.storage import Folder
 
-COMMANDS = ("gc",)
-
 _GC = """\
 Remove what the manifest of a finished output does not name, and say how many bytes that frees.
 

@@ -16,8 +16,6 @@ from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.tokenizer import Tokenizer, copy_span_table
 
-COMMANDS = ("prepare", "train", "tokenize")
-
 _PREPARE = """\
 Learn a tokenizer from every train document, tokenize the corpus, verify.
 

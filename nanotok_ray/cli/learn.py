@@ -15,8 +15,6 @@ from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.stored_counts import CountPaths, find_counts, load_counts
 from nanotok_ray.tokenizer.output import file_suffix
 
-COMMANDS = ("learn",)
-
 _LEARN = f"""\
 Learn a tokenizer from counts of spans: no text is read.
 

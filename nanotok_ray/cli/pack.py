@@ -22,8 +22,6 @@ from nanotok_ray.packing.settings import Packing
 from nanotok_ray.printable import printable
 from nanotok_ray.reader import Shards, open_shards
 
-COMMANDS = ("pack",)
-
 ROWS_AT_ONCE = 4096
 """Rows that are planned at a time."""
 

@@ -8,8 +8,6 @@ from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, p
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.recipe import load_recipe
 
-COMMANDS = ("plan",)
-
 _PLAN = """\
 Freeze the inputs of a recipe and say what a job would do, and how long it may take.
 

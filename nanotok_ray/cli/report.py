@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.manifest import REPORT_PAGE_NAME
 from nanotok_ray.storage import Folder
-
-COMMANDS = ("report",)
 
 _REPORT = """\
 Write the report of an output as one HTML file that needs no network: open it in any browser.
@@ -41,11 +40,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.report_page import (  # noqa: PLC0415 - slow to import
-        REPORT_PAGE_NAME,
-        report_page,
-        write_report,
-    )
+    from nanotok_ray.report_page import report_page, write_report  # noqa: PLC0415 - slow to import
 
     out = Folder(arguments.folder)
     _check_there(out)

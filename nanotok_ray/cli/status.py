@@ -11,8 +11,6 @@ from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.printable import printable
 
-COMMANDS = ("status",)
-
 WATCH_SECONDS = 10.0
 GOOD, BAD = 0, 4
 

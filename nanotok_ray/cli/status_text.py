@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from nanotok_ray.cli.stage_progress import UNITS
+from nanotok_ray.cli.stage_progress import UNITS, unit_of
 from nanotok_ray.cluster.outlook_text import duration
 
 _NEXT = {
@@ -67,7 +67,7 @@ def _stage(own: Mapping[str, Any]) -> str:
     ...     "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5, "seconds_left": 70.2})
     '12 of 96 slices (4 more done before), 5.0 MB, 0.5 MB/s, 1 failed, about 1 min 10 s left'
     """
-    parts = [f"{own['done']:,} of {own['todo']:,} {UNITS.get(own['name'], 'slices')}"]
+    parts = [f"{own['done']:,} of {own['todo']:,} {unit_of(own['name'])}"]
     if own["kept"]:
         parts[0] += f" ({own['kept']:,} more done before)"
     is_text = own["name"] not in UNITS

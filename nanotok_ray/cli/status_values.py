@@ -12,10 +12,9 @@ from typing import Any
 from nanotok_ray.cluster.standing import FINISHED, RUNNING, Standing
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
-from nanotok_ray.manifest import MANIFEST_NAME
+from nanotok_ray.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
 from nanotok_ray.storage import Folder
 
-REPORT_PAGE = "run/report.html"
 SHOWN_FAILURES = 3
 
 _HEAD = ("command", "host", "pid", "ray_job", "started", "version", "ray", "cpus", "nodes")
@@ -36,7 +35,7 @@ def status_values(out: Folder, standing: Standing, *, now: float) -> dict[str, A
         "failed_attempts": {},
         "last_failed": [],
         "missing_segments": 0 if journal is None else journal.missing_segments,
-        "report": out.join(REPORT_PAGE) if out.exists(REPORT_PAGE) else None,
+        "report": out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
     }
     if journal is not None:
         values |= _of_journal(journal, now=now, is_running=standing.state == RUNNING)
@@ -49,7 +48,7 @@ def _head(standing: Standing) -> dict[str, Any]:
     """Say who runs or ran: the holder of the lease, as long as it is held, else the journal."""
     head = dict(standing.journal.head) if standing.journal is not None else {}
     lease = standing.lease
-    if lease is not None and lease.values.get("state") != "released":
+    if lease is not None and not lease.is_released:
         own = {"command": lease.values.get("command"), "started": lease.values.get("taken")}
         holder = lease.holder
         own |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}

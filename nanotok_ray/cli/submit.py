@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from nanotok_ray.cluster.submitting.shipping import Shipped
     from nanotok_ray.cluster.submitting.starting import Started
 
-COMMANDS = ("submit",)
 
 _SUBMIT = """\
 Run a recipe on a Ray cluster by its job server, follow it, and say truly how it ended.

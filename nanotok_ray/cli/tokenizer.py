@@ -12,8 +12,6 @@ from nanotok_ray.special_tokens import PRESETS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.output import WITHOUT_SPECIAL_TOKENS, file_suffix, write_new
 
-COMMANDS = ("tokenizer",)
-
 _TOKENIZER = """\
 Do something with a tokenizer that is there.
 

@@ -14,7 +14,6 @@ from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
 from nanotok_ray.cluster.exporting import Exporting, ExportResult, on_ray
 from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
-from nanotok_ray.cluster.journaling import SUMMARY_NAME
 from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
 from nanotok_ray.cluster.reporting import write_page
 from nanotok_ray.cluster.run import Run, Start
@@ -36,6 +35,7 @@ from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
+    SUMMARY_NAME,
     TOKENIZER_FOLDER,
     to_json,
 )

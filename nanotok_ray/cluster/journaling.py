@@ -34,14 +34,17 @@ from nanotok_ray.cluster.events import (
 )
 from nanotok_ray.cluster.recipe_text import without_secrets
 from nanotok_ray.errors import LeaseLostError, NanotokError
-from nanotok_ray.journal import JOURNAL_FORMAT, Journal
-from nanotok_ray.manifest import to_json
+from nanotok_ray.journal import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    JOURNAL_FORMAT,
+    TERMINATED,
+    Journal,
+)
+from nanotok_ray.manifest import SUMMARY_NAME, to_json
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
-
-SUMMARY_NAME = "run/summary.json"
-
-DONE, FAILED, INTERRUPTED, TERMINATED = "done", "failed", "interrupted", "terminated"
 
 _TIMES = {"seconds", "bytes"}
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from nanotok_ray.cluster.events import Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.lease_file import (
     LEASE_FORMAT,
+    RELEASED,
     Seen,
     lease_in_force,
     lease_name,
@@ -97,7 +98,7 @@ class Lease:
     def release(self) -> None:
         """Leave it to the next run at once."""
         if not self._is_lost:
-            self._out.write_whole(lease_name(self.number), self._data("released"))
+            self._out.write_whole(lease_name(self.number), self._data(RELEASED))
 
     def check(self) -> None:
         """Ask storage whether this run still holds the lease.

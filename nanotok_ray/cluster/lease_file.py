@@ -15,6 +15,8 @@ from nanotok_ray.storage import Folder
 
 LEASE_FOLDER = "run/lease"
 LEASE_FORMAT = "nanotok-lease 1"
+RELEASED = "released"
+"""The state of a lease that was let go."""
 
 _NAME = re.compile(rf"{LEASE_FOLDER}/(\d{{6,18}})\.json")
 
@@ -56,9 +58,14 @@ class Seen:
         holder = self.values.get("holder")
         return Holder.from_values(holder if isinstance(holder, dict) else {})
 
+    @property
+    def is_released(self) -> bool:
+        """Whether its holder has let it go."""
+        return bool(self.values.get("state") == RELEASED)
+
     def is_free(self, me: Holder) -> bool:
         """Tell whether nobody holds it for sure: it was released, or its holder is dead."""
-        return self.values.get("state") == "released" or self.holder.is_dead(me)
+        return self.is_released or self.holder.is_dead(me)
 
     def told(self) -> str:
         """Say who holds it, since when."""

@@ -117,6 +117,6 @@ class Pace:
 
 
 def _high(values: Iterable[float]) -> float | None:
-    """Give the 95th percentile, None of nothing."""
+    """Give what three in four are not above, None of nothing."""
     ordered = sorted(values)
     return ordered[int(PERCENTILE * (len(ordered) - 1))] if ordered else None

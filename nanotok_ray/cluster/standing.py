@@ -12,14 +12,13 @@ from typing import Any
 from nanotok_ray.cluster.lease import EXPIRY_SECONDS
 from nanotok_ray.cluster.lease_file import Seen, lease_in_force
 from nanotok_ray.cluster.lease_holder import Holder
-from nanotok_ray.journal import RunJournal, read_journal
+from nanotok_ray.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal, read_journal
 from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME
 from nanotok_ray.storage import Folder
 
 NOTHING, PLANNED = "nothing", "never run"
 RUNNING, DEAD = "running", "dead"
 FINISHED, TRAINED, UNFINISHED = "finished", "trained", "unfinished"
-FAILED, INTERRUPTED, TERMINATED = "failed", "interrupted", "terminated"
 
 WELL = (RUNNING, FINISHED, TRAINED)
 """All others want something to be done."""
@@ -81,7 +80,7 @@ def _state(
 ) -> tuple[str, str]:
     """Give the state, and what shows it."""
     end = None if journal is None else journal.end
-    if lease is not None and not _is_released(lease):
+    if lease is not None and not lease.is_released:
         state, why = _of_holder(lease.holder, me or Holder.this_process(), silent)
         if state == RUNNING or end is None:
             return state, why
@@ -103,7 +102,7 @@ def _without_a_run(out: Folder, *, is_published: bool) -> Standing:
 
 def _is_of(journal: RunJournal | None, lease: Seen) -> bool:
     """Tell whether the journal is not that of an earlier run than the one that holds the lease."""
-    if journal is None or journal.run == lease.number or _is_released(lease):
+    if journal is None or journal.run == lease.number or lease.is_released:
         return True
     holder = lease.holder
     is_same = (journal.head.get("host"), journal.head.get("pid")) == (holder.host, holder.pid)
@@ -123,23 +122,19 @@ def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, s
 
 def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) -> tuple[str, str]:
     status = end.get("status")
-    if status == "done" and is_published:
+    if status == DONE and is_published:
         return FINISHED, ""
-    if status == "done" and journal.head.get("command") == "train":
+    if status == DONE and journal.head.get("command") == "train":
         return TRAINED, "the tokenizer is learned; the corpus was not to be tokenized"
     if status in (FAILED, INTERRUPTED, TERMINATED):
         error = end.get("error")
         return str(status), error if isinstance(error, str) else ""
-    return UNFINISHED, "the manifest is gone" if status == "done" else "how it ended is not known"
-
-
-def _is_released(lease: Seen) -> bool:
-    return bool(lease.values.get("state") == "released")
+    return UNFINISHED, "the manifest is gone" if status == DONE else "how it ended is not known"
 
 
 def _renewed(lease: Seen | None) -> float:
     """Give when the lease was last written, by its holder's clock; 0: let go, or not known."""
-    if lease is None or _is_released(lease):
+    if lease is None or lease.is_released:
         return 0.0
     try:
         return datetime.fromisoformat(lease.values["renewed"]).timestamp()

@@ -4,6 +4,10 @@ Knows storage; does not know Ray, nor who writes or looks at it. No key and no h
 """
 
 from nanotok_ray.journal.model import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    TERMINATED,
     FailedAttempt,
     Happened,
     JournalledSlice,
@@ -15,8 +19,12 @@ from nanotok_ray.journal.reading import read_journal
 from nanotok_ray.journal.writer import Journal
 
 __all__ = [
+    "DONE",
+    "FAILED",
+    "INTERRUPTED",
     "JOURNAL_FOLDER",
     "JOURNAL_FORMAT",
+    "TERMINATED",
     "FailedAttempt",
     "Happened",
     "Journal",

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted", "terminated")
+"""How a run may end."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Happened:
@@ -85,6 +88,6 @@ class RunJournal:
     slices: tuple[JournalledSlice, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
     end: Mapping[str, Any] | None = field(default=None)
-    """status (done, unchanged, failed, interrupted or terminated), error, seconds; None: no end."""
+    """status (one of ENDS), error, seconds; None: no end."""
     missing_segments: int = 0
     """Segments that are gone or cannot be read, between others."""

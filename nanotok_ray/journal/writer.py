@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from nanotok_ray.journal.names import runs_in, segment_name
+from nanotok_ray.journal.names import JOURNAL_FOLDER, runs_in, segment_name
 from nanotok_ray.storage import Folder
 
 SEGMENT_SECONDS = 30.0
@@ -100,7 +100,7 @@ class Journal:
         return self._told()
 
     def _told(self) -> str | None:
-        where = self._out.join("run/journal")
+        where = self._out.join(JOURNAL_FOLDER)
         if self._thread.is_alive():
             return f"the end of the journal in {where} was not written in time"
         if self._problem is not None:

@@ -4,6 +4,6 @@ Takes an output folder, finished or not; gives the page. Does not know Ray, nor 
 """
 
 from nanotok_ray.report_page.facts import is_output
-from nanotok_ray.report_page.page import REPORT_PAGE_NAME, report_page, write_report
+from nanotok_ray.report_page.page import report_page, write_report
 
-__all__ = ["REPORT_PAGE_NAME", "is_output", "report_page", "write_report"]
+__all__ = ["is_output", "report_page", "write_report"]

@@ -6,7 +6,13 @@ Takes the facts; gives markup.
 from typing import Final
 
 from nanotok_ray.journal import JOURNAL_FOLDER
-from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
+from nanotok_ray.manifest import (
+    MANIFEST_NAME,
+    PLAN_NAME,
+    SHARDS_INDEX_NAME,
+    SUMMARY_NAME,
+    TOKENIZER_FOLDER,
+)
 from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
@@ -22,7 +28,7 @@ _FILES: Final = {
     "tokenizer": TOKENIZER_FOLDER,
     "quarantine": QUARANTINE.rstrip("/"),
     "journal": JOURNAL_FOLDER,
-    "summary": "run/summary.json",
+    "summary": SUMMARY_NAME,
 }
 
 

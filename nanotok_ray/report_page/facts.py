@@ -12,12 +12,13 @@ from typing import Any, Final, TypeVar
 from nanotok_ray.errors import CorruptOutputError, NanotokError
 from nanotok_ray.export.folder import EXPORT_NAME, EXPORTS
 from nanotok_ray.export.layouts import LAYOUTS
-from nanotok_ray.journal import JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
+    SUMMARY_NAME,
     TOKENIZER_FOLDER,
     from_json,
 )
@@ -34,7 +35,6 @@ UNREADABLE: Final = (
 )
 """What files of another version, or of somebody's hand, may raise where they are read."""
 
-_SUMMARY = "run/summary.json"
 _MAX_JSON_BYTES = 1 << 30
 _EARLIER_RUNS = 20
 """So many runs before the last are looked at for one that worked on slices."""
@@ -70,14 +70,14 @@ class Facts:
 
     @property
     def status(self) -> str:
-        """How the last run ended: done, unchanged, failed, interrupted, terminated or unfinished.
+        """How the last run ended: done, failed, interrupted, terminated or unfinished.
 
         The page that a job writes of itself is made before its journal ends.
         """
         if self.journal is not None and self.journal.end is not None:
             return str(self.journal.end.get("status", "unfinished"))
         is_whole = self.manifest is not None or (self.tokenizer is not None and not self.has_begun)
-        return "done" if is_whole else "unfinished"
+        return DONE if is_whole else "unfinished"
 
     @property
     def has_begun(self) -> bool:
@@ -88,7 +88,9 @@ class Facts:
 def is_output(out: Folder) -> bool:
     """Tell whether a folder holds anything of an output."""
     below = (f"{TOKENIZER_FOLDER}/", f"{JOURNAL_FOLDER}/")
-    return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, _SUMMARY))) or any(map(out.list, below))
+    return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, SUMMARY_NAME))) or any(
+        map(out.list, below)
+    )
 
 
 def read_facts(out: Folder, *, cache: str) -> Facts:
@@ -106,7 +108,7 @@ def read_facts(out: Folder, *, cache: str) -> Facts:
             return None
 
     manifest = attempt(MANIFEST_NAME, lambda: _manifest(out))
-    journals = attempt("run/journal", lambda: _journals(out)) or (None, None)
+    journals = attempt(JOURNAL_FOLDER, lambda: _journals(out)) or (None, None)
     report = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
     shards = (
         {} if manifest is None else attempt(SHARDS_INDEX_NAME, lambda: _shards(out, cache)) or {}
@@ -114,7 +116,7 @@ def read_facts(out: Folder, *, cache: str) -> Facts:
     return Facts(
         out=out,
         manifest=manifest,
-        summary=attempt(_SUMMARY, lambda: _object(out, _SUMMARY)),
+        summary=attempt(SUMMARY_NAME, lambda: _object(out, SUMMARY_NAME)),
         learning=attempt(report, lambda: _report(out, report)),
         journal=journals[0],
         worked=journals[1],

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from nanotok_ray.journal import RunJournal
+from nanotok_ray.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.markup import (
@@ -21,11 +21,10 @@ from nanotok_ray.report_page.markup import (
 )
 
 _STATUS: Final = {
-    "done": ("good", "done"),
-    "unchanged": ("good", "nothing to do"),
-    "failed": ("bad", "failed"),
-    "interrupted": ("bad", "interrupted"),
-    "terminated": ("bad", "terminated"),
+    DONE: ("good", "done"),
+    FAILED: ("bad", "failed"),
+    INTERRUPTED: ("bad", "interrupted"),
+    TERMINATED: ("bad", "terminated"),
     "unfinished": ("bad", "not finished"),
 }
 _SHOWN_RECIPE = 200_000
@@ -65,7 +64,7 @@ def _no_manifest(facts: Facts) -> str:
             "There is no output here: no manifest, no tokenizer and no journal of a run."
         )
     told = "There is no manifest: the corpus is not tokenized, or not all of it."
-    if facts.status in {"done", "unchanged"} and facts.tokenizer is not None:
+    if facts.status == DONE and facts.tokenizer is not None:
         return f'<p class="quiet">{told} The tokenizer is there.</p>\n'
     return warning(f"{told} The same command goes on from where it stopped.")
 
@@ -82,7 +81,7 @@ def _what(facts: Facts) -> str:
         parts.append(Markup(html_of(f"began {numbers.moment(began)}")))
     took = seconds_of(journal)
     if took is not None:
-        word = "took about" if facts.status == "done" else "last heard of after"
+        word = "took about" if facts.status == DONE else "last heard of after"
         word = "took" if journal.end is not None else word
         parts.append(Markup(html_of(f"{word} {numbers.seconds(took)}")))
     return f'<p class="lead">{" · ".join(parts)}</p>\n' if parts else ""

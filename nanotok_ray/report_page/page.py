@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.document_page.markup import attribute
+from nanotok_ray.manifest import REPORT_PAGE_NAME
 from nanotok_ray.report_page import ending
 from nanotok_ray.report_page.example_documents import example_documents
 from nanotok_ray.report_page.example_tokens import example_tokens
@@ -26,9 +27,6 @@ from nanotok_ray.report_page.style import STYLE
 from nanotok_ray.report_page.timeline import timeline
 from nanotok_ray.report_page.vocabulary import vocabulary
 from nanotok_ray.storage import Folder
-
-REPORT_PAGE_NAME: Final = "run/report.html"
-"""Where the page lies in the output folder."""
 
 _HEAD: Final = """\
 <!DOCTYPE html>

@@ -16,9 +16,6 @@ TICK = 1.0
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
 """Seconds from one question to the next: in the first seconds of following, and later."""
 
-DEFAULT_PATIENCE = 300.0
-"""Seconds for which a job server may be away."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Followed:
