@@ -19,7 +19,7 @@ from nanotok_ray.doctor.ray_settings import (
     check_ray_settings,
     check_token,
 )
-from nanotok_ray.doctor.secrets import hidden
+from nanotok_ray.secret_values import without_secrets
 from tests.small_corpus import write_corpus
 
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
@@ -322,7 +322,7 @@ def test_secrets_are_blotted_out(monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=zzz")
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/home/me/token")
     text = "hunter2-hunter2 sec/ret+key AccountKey=zzz /home/me/token sftp://me:pw@host/x"
-    assert hidden(text) == "*** *** *** /home/me/token sftp://me:***@host/x"
+    assert without_secrets(text) == "*** *** *** /home/me/token sftp://***@host/x"
 
 
 def run(capsys, *arguments):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster import journaling
+from nanotok_ray.cluster import journal_rows
 from nanotok_ray.cluster.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.journaling import Journaling
@@ -200,6 +200,31 @@ def test_the_recipe_is_kept_as_it_was_written_without_secrets(kept, out):
     assert not any(word in text for word in ("hidden", "pw@", "abc"))
 
 
+def test_no_text_of_a_journal_holds_a_secret(kept, out, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2-hunter2")
+    text = "https://me:pw@host/x?sig=abc refuses hunter2-hunter2"
+    kept.leased(1)
+    kept(Note(text=text))
+    kept(AttemptFailed(stage="count", name="a", slices=1, cause="slow", text=text))
+    kept(
+        SliceEnded(
+            stage="count",
+            name="a",
+            began=1.0,
+            seconds=1.0,
+            num_bytes=0,
+            worker="w/1",
+            attempts=1,
+            error=text,
+        )
+    )
+    kept.failed(SliceError(text))
+    own = read_journal(out)
+    told = [own.notes[0].text, own.failed_attempts[0].text, own.slices[0].error, own.end["error"]]
+    assert told == ["https://***@host/x?sig=*** refuses ***"] * 4
+    assert b"hunter2" not in out.read_bytes("run/summary.json")
+
+
 def test_what_was_told_before_the_lease_is_written_too(kept, out):
     kept(Note(text="early"))
     kept.leased(3)
@@ -208,7 +233,7 @@ def test_what_was_told_before_the_lease_is_written_too(kept, out):
 
 
 def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
-    monkeypatch.setattr(journaling, "MOST_ATTEMPTS", 5)
+    monkeypatch.setattr(journal_rows, "MOST_ATTEMPTS", 5)
     kept.leased(1)
     attempt = AttemptFailed(stage="count", name="a", slices=2, cause="slow", text="x" * 5000)
     for number in range(9):

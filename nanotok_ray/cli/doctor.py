@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.doctor.finding import Finding, worst
-from nanotok_ray.doctor.secrets import hidden
 from nanotok_ray.printable import printable
+from nanotok_ray.secret_values import without_secrets
 
 FAILED = 5
 
@@ -55,10 +55,10 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
     findings: list[Finding] = []
     for each in _findings(arguments):
         finding = Finding(
-            name=hidden(each.name),
+            name=without_secrets(each.name),
             status=each.status,
-            found=hidden(each.found),
-            advice=hidden(each.advice),
+            found=without_secrets(each.found),
+            advice=without_secrets(each.advice),
         )
         findings.append(finding)
         print(printable(finding.line(), lines=True), file=sys.stderr, flush=True)

@@ -2,43 +2,22 @@
 
 The journal begins when the run has its first lease, whose number is that of the run; what was told
 before is held until then. A run that takes no lease changes nothing and writes nothing. Nothing
-that happens here fails a job. Does not know how a journal is stored.
+that happens here fails a job. Does not know which rows a journal has, nor how it is stored.
 """
 
 import json
-import os
-import platform
-import shlex
-import socket
-import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Any
 
-import nanotok_ray
-from nanotok_ray import _core
-from nanotok_ray.cluster.events import (
-    Advanced,
-    AttemptFailed,
-    Event,
-    Note,
-    OnEvent,
-    SliceEnded,
-    StageEnded,
-    StageStarted,
-    ignore,
-)
-from nanotok_ray.cluster.recipe_text import without_secrets
+from nanotok_ray.cluster.events import Event, Note, OnEvent, ignore
+from nanotok_ray.cluster.journal_rows import JournalRows, head_row, iso, told
 from nanotok_ray.errors import LeaseLostError, NanotokError
 from nanotok_ray.journal import (
     DONE,
     FAILED,
     INTERRUPTED,
-    JOURNAL_FORMAT,
     TERMINATED,
     Journal,
 )
@@ -48,10 +27,6 @@ from nanotok_ray.storage import Folder
 
 _TIMES = {"seconds", "bytes"}
 
-MOST_ATTEMPTS = 10_000
-"""Failed attempts that are told one by one; beyond that they are only counted."""
-
-SHOWN_CHARS = 2000
 LEAVE_SECONDS = 1.0
 """How long a run that is told to end waits for its journal: `ray job stop` kills after 3."""
 
@@ -73,22 +48,14 @@ class Journaling:
     _journal: Journal | None = None
     _waiting: list[dict[str, Any]] = field(default_factory=list)
     _began: float = 0.0
-    _sliced: set[str] = field(default_factory=set)
-    _percents: dict[str, int] = field(default_factory=dict)
-    _attempts: Counter[str] = field(default_factory=Counter)
+    _rows: JournalRows = field(default_factory=JournalRows)
     _earlier: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, event: Event) -> None:
         """Write an event down."""
-        if self.recipe is None or (isinstance(event, Advanced) and self._has_slices(event)):
-            return
-        row = self._row(event)
+        row = None if self.recipe is None else self._rows.of(event, self._at())
         if row is not None:
             self._add(row)
-
-    def _has_slices(self, event: Advanced) -> bool:
-        """Tell whether the rows of slices say what the event does."""
-        return event.running > 0 or event.stage in self._sliced
 
     @property
     def has_begun(self) -> bool:
@@ -104,20 +71,20 @@ class Journaling:
             out = Folder(self.recipe.output.path)
             self._earlier = stages_of_last_run(out)
             self._journal = Journal(out, run)
-            self._journal.add(self._head(run))
+            self._journal.add(self._head(self.recipe, run))
             for row in self._waiting:
                 self._journal.add(row)
             self._waiting.clear()
             self._journal.begin()
         else:
-            self._journal.add(self._head(self._journal.run))
+            self._journal.add(self._head(self.recipe, self._journal.run))
 
     def failed(self, error: BaseException) -> None:
         """Write down that the run ended with an error; call it while the lease is held."""
         if self._journal is None or self.recipe is None:
             return
-        status, told = _status(error)
-        end = {"status": status, "error": without_secrets(told)[:SHOWN_CHARS]}
+        status, why = _status(error)
+        end = {"status": status, "error": told(why)}
         files = {} if isinstance(error, LeaseLostError) else {SUMMARY_NAME: self._summary(end)}
         self._end(end, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files)
 
@@ -132,9 +99,9 @@ class Journaling:
             return {}
         return {
             "run": self._journal.run,
-            "started": _iso(self._began),
+            "started": iso(self._began),
             "seconds": round(self.now() - self._began, 3),
-            "failed_attempts": dict(sorted(self._attempts.items())),
+            "failed_attempts": dict(sorted(self._rows.attempts.items())),
         }
 
     def _end(
@@ -165,86 +132,11 @@ class Journaling:
         else:
             self._journal.add(row)
 
+    def _head(self, recipe: Recipe, run: int) -> dict[str, Any]:
+        return head_row(recipe, self.command, run=run, began=self._began, at=self._at())
+
     def _at(self) -> float:
         return round(self.now(), 3)
-
-    def _row(self, event: Event) -> dict[str, Any] | None:
-        """Give the row of an event, None if it is left out."""
-        at = self._at()
-        match event:
-            case SliceEnded():
-                self._sliced.add(event.stage)
-                return _slice(event, at)
-            case Note():
-                return {"event": "note", "at": at, "text": event.text[:SHOWN_CHARS]}
-            case StageStarted():
-                self._percents.pop(event.stage, None)
-                return {
-                    "event": "stage",
-                    "at": at,
-                    "name": event.stage,
-                    "todo": event.todo,
-                    "kept": event.kept,
-                    "num_bytes": event.num_bytes,
-                }
-            case StageEnded():
-                seconds = round(event.seconds, 3)
-                size = event.num_bytes
-                return {"event": "stage end", "at": at, "seconds": seconds, "num_bytes": size}
-            case Advanced():
-                return self._progress(event, at)
-            case AttemptFailed():
-                return self._attempt(event, at)
-
-    def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
-        """Give how far a stage without slices is, at most once a percent."""
-        percent = 100 * event.done // max(event.todo, 1)
-        if percent == self._percents.get(event.stage):
-            return None
-        self._percents[event.stage] = percent
-        return {"event": "progress", "at": at, "done": event.done, "todo": event.todo}
-
-    def _attempt(self, event: AttemptFailed, at: float) -> dict[str, Any] | None:
-        is_shown = self._attempts.total() < MOST_ATTEMPTS
-        self._attempts[event.cause] += event.slices
-        if not is_shown:
-            return None
-        return {"event": "attempt", "at": at, **asdict(event), "text": event.text[:SHOWN_CHARS]}
-
-    def _head(self, run: int) -> dict[str, Any]:
-        assert self.recipe is not None
-        return {
-            "event": "run",
-            "at": self._at(),
-            "format": JOURNAL_FORMAT,
-            "run": run,
-            "command": self.command,
-            "arguments": without_secrets(shlex.join(sys.argv)),
-            "started": _iso(self._began),
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "version": nanotok_ray.__version__,
-            "core": _core.cpu_level(),
-            "python": platform.python_version(),
-            **_ray(),
-            "recipe": without_secrets(self.recipe.text),
-        }
-
-
-def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
-    row = {
-        "event": "slice",
-        "at": at,
-        "stage": event.stage,
-        "name": event.name,
-        "began": round(event.began, 3),
-        "seconds": round(event.seconds, 3),
-        "num_bytes": event.num_bytes,
-        "worker": event.worker,
-        "attempts": event.attempts,
-        "estimate": event.estimate,
-    }
-    return row if event.error is None else {**row, "error": event.error[:SHOWN_CHARS]}
 
 
 def stages_of_last_run(out: Folder) -> dict[str, Any]:
@@ -270,23 +162,3 @@ def _status(error: BaseException) -> tuple[str, str]:
     if isinstance(error, SystemExit):  # Terminated is one, and Ray makes others of SIGTERM
         return TERMINATED, "by SIGTERM"
     return FAILED, str(error) or type(error).__name__
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-
-
-def _ray() -> dict[str, Any]:
-    """Say what Ray is there: its version, this job, CPUs and nodes; none: this machine's CPUs."""
-    found = {"ray_job": "", "ray": "", "cpus": len(os.sched_getaffinity(0)), "nodes": 1}
-    ray = sys.modules.get("ray")  # importing it is for the session to do
-    with suppress(Exception):  # Ray that does not tell is no reason to fail
-        if ray is not None and ray.is_initialized():
-            alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-            found |= {
-                "ray_job": ray.get_runtime_context().get_job_id(),
-                "ray": ray.__version__,
-                "cpus": int(sum(own.get("CPU", 0) for own in alive)),
-                "nodes": len(alive),
-            }
-    return found
