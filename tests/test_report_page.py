@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.job import prepare, train_tokenizer
+from nanotok_ray.journal import read_journal
 from nanotok_ray.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.reader import open_shards
 from nanotok_ray.report_page import report_page, write_report
+from nanotok_ray.report_page.busy import bars_of, busy_seconds
 from nanotok_ray.report_page.scale import Scale, round_step, round_top
 from nanotok_ray.report_page.stragglers import slowest
 from nanotok_ray.storage import Folder
@@ -414,14 +416,11 @@ def test_very_many_slices_give_a_small_page(tmp_path, workers, hosts, lanes):
 
 def test_bins_hold_all_the_work(tmp_path):
     """What the cells say adds up to what the slices took."""
-    from nanotok_ray.journal import read_journal  # noqa: PLC0415
-    from nanotok_ray.report_page import timeline  # noqa: PLC0415
-
     write_journal(tmp_path, demo_run(3000, workers=12, hosts=3))
     journal = read_journal(Folder(str(tmp_path)))
-    bars, width = timeline._bars(journal)
-    lanes = timeline._groups(sorted({bar.own.worker for bar in bars}, key=timeline._worker_order))
-    busy = timeline._busy(bars, lanes, ["count", "tokenize"], width)
+    bars, width = bars_of(journal)
+    workers = sorted({bar.own.worker for bar in bars})
+    busy = busy_seconds(bars, [workers[:5], workers[5:]], ["count", "tokenize"], width)
     total = sum(bar.ended - bar.began for bar in bars)
     assert math.isclose(busy.sum(), total, rel_tol=1e-9)
     assert math.isclose(total, sum(each.seconds for each in journal.slices), rel_tol=1e-6)

@@ -8,16 +8,14 @@ stays small.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nanotok_ray.journal import JournalledSlice, RunJournal
 from nanotok_ray.report_page import numbers
-from nanotok_ray.report_page.head import began_at
+from nanotok_ray.report_page.busy import BINS, SliceBar, bars_of, busy_seconds, origin_of
 from nanotok_ray.report_page.markup import legend, note, shown
 from nanotok_ray.report_page.palette import stage_kind
 from nanotok_ray.report_page.plot import Plot, Tick, rectangle
@@ -28,7 +26,6 @@ MOST_LANES: Final = 128
 """With more slices or workers the timeline is binned."""
 
 _BINNED_LANES = 48
-_BINS = 200
 _LEVELS = 4
 _MOST_MARKS = 500
 _LEAST_SHARE, _MARK_SHARE = 0.0008, 0.003
@@ -43,19 +40,9 @@ _LABELS = 16
 """Lanes that are named at most."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Bar:
-    """A slice as it is drawn."""
-
-    own: JournalledSlice
-    began: float
-    """Seconds after the run began."""
-    ended: float
-
-
 def timeline(journal: RunJournal) -> str:
     """Give the timeline; nothing if no slice ended."""
-    bars, width = _bars(journal)
+    bars, width = bars_of(journal)
     if not bars:
         return ""
     workers = sorted({bar.own.worker for bar in bars}, key=_worker_order)
@@ -86,29 +73,6 @@ def timeline(journal: RunJournal) -> str:
     return f"{_legend(bars, journal)}{plot.html()}{_told(bars, lanes, width, is_binned=is_binned)}"
 
 
-def _origin(journal: RunJournal) -> float:
-    """Give when the run began, or its first slice, where the head is not there."""
-    first = min((own.at - own.seconds for own in journal.slices), default=0.0)
-    return began_at(journal) or first
-
-
-def _bars(journal: RunJournal) -> tuple[list[_Bar], float]:
-    """Give the slices in seconds after the run began, and how long it was.
-
-    A worker's clock may be off: a bar ends no later than the driver heard of it.
-    """
-    start = _origin(journal)
-    bars = []
-    for own in journal.slices:
-        end = own.at - start
-        began = own.began - start if own.began > 0 else end - own.seconds
-        if not 0 <= began <= end:
-            began = max(end - own.seconds, 0.0)
-        bars.append(_Bar(own=own, began=began, ended=max(min(began + own.seconds, end), began)))
-    last = max([bar.ended for bar in bars] + [journal.last_at - start, 1e-3])
-    return bars, last
-
-
 def _worker_order(name: str) -> tuple[list[tuple[int, str]], str]:
     """Order names as people do: node-2 before node-10."""
     parts = _DIGITS.split(name[:_NAME_CHARS])
@@ -132,7 +96,9 @@ def _rows(lanes: int) -> float:
     return (1 - _MARKS / _height(lanes)) / lanes
 
 
-def _slices(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
+def _slices(
+    bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale
+) -> Iterator[str]:
     lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
     height = _rows(len(lanes))
     for bar in bars:
@@ -158,11 +124,11 @@ def _slice_told(own: JournalledSlice) -> str:
     )
 
 
-def _cells(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
+def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
     """Draw stretches of time as dark as a lane was busy, in the colour of most of its work."""
     stages = list(dict.fromkeys(bar.own.stage for bar in bars))
-    busy = _busy(bars, lanes, stages, scale.high)
-    height, width = _rows(len(lanes)), scale.high / _BINS
+    busy = busy_seconds(bars, lanes, stages, scale.high)
+    height, width = _rows(len(lanes)), scale.high / BINS
     for lane, own in enumerate(lanes):
         share = busy[:, lane].sum(axis=0) / (width * len(own))
         main = busy[:, lane].argmax(axis=0)
@@ -174,9 +140,9 @@ def _cells(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -
                 continue
             part = share[places[0] : places[-1] + 1].mean()
             yield rectangle(
-                places[0] / _BINS,
+                places[0] / BINS,
                 1 - (lane + 0.96) * height,
-                len(places) / _BINS,
+                len(places) / BINS,
                 0.92 * height,
                 kind=f"{stage_kind(stages[stage])} v{depth}",
                 title=(
@@ -187,31 +153,9 @@ def _cells(bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], scale: Scale) -
             )
 
 
-def _busy(
-    bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], stages: Sequence[str], width: float
-) -> NDArray[np.float64]:
-    """Give seconds of work by stage, lane and stretch of time: [stages, lanes, bins]."""
-    lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
-    stage_of = {name: number for number, name in enumerate(stages)}
-    rows = np.array(
-        [stage_of[bar.own.stage] * len(lanes) + lane_of[bar.own.worker] for bar in bars]
-    )
-    step = width / _BINS
-    starts = np.clip(np.array([bar.began for bar in bars]) / step, 0, _BINS)
-    ends = np.clip(np.array([bar.ended for bar in bars]) / step, 0, _BINS)
-    done = np.zeros((len(stages) * len(lanes), _BINS + 2))
-    for places, sign in ((starts, 1.0), (ends, -1.0)):  # how much work has begun, less what ended
-        whole = places.astype(int)
-        rest = places - whole
-        np.add.at(done, (rows, whole), sign * (1 - rest))
-        np.add.at(done, (rows, whole + 1), sign * rest)
-    busy = np.cumsum(done, axis=1)[:, :_BINS] * step
-    return np.maximum(busy, 0.0).reshape(len(stages), len(lanes), _BINS)
-
-
 def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]:
     """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
-    began, own = _origin(journal), journal.failed_attempts
+    began, own = origin_of(journal), journal.failed_attempts
     if len(own) > _MOST_MARKS:
         yield from _failed_cells([each.at - began for each in own], scale, below=below)
         return
@@ -232,19 +176,19 @@ def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]
 
 
 def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[str]:
-    places = [min(int(scale.place(at) * _BINS), _BINS - 1) for at in times]
+    places = [min(int(scale.place(at) * BINS), BINS - 1) for at in times]
     counts = Counter(places)
     most = max(counts.values())
     for place, count in sorted(counts.items()):
         yield rectangle(
-            place / _BINS,
+            place / BINS,
             0.0,
-            0.9 / _BINS,
+            0.9 / BINS,
             0.8 * below,
             kind=f"x1 v{-(-count * _LEVELS // most)}",
             title=(
-                f"{count:,} failed attempts from {numbers.seconds(place / _BINS * scale.high)} to "
-                f"{numbers.seconds((place + 1) / _BINS * scale.high)}"
+                f"{count:,} failed attempts from {numbers.seconds(place / BINS * scale.high)} to "
+                f"{numbers.seconds((place + 1) / BINS * scale.high)}"
             ),
         )
 
@@ -267,7 +211,7 @@ def _lane_name(own: Sequence[str]) -> str:
     return f"{next(iter(hosts))}{more}, {len(own)} workers"
 
 
-def _legend(bars: Sequence[_Bar], journal: RunJournal) -> str:
+def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> str:
     kinds = {bar.own.stage: stage_kind(bar.own.stage) for bar in bars}
     if journal.failed_attempts or any(bar.own.error is not None for bar in bars):
         kinds["failed"] = "x1"
@@ -275,7 +219,7 @@ def _legend(bars: Sequence[_Bar], journal: RunJournal) -> str:
 
 
 def _told(
-    bars: Sequence[_Bar], lanes: Sequence[Sequence[str]], width: float, *, is_binned: bool
+    bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], width: float, *, is_binned: bool
 ) -> str:
     workers = sum(map(len, lanes))
     busy = sum(bar.ended - bar.began for bar in bars)
@@ -291,8 +235,8 @@ def _told(
         )
     if is_binned:
         told += (
-            f"With so many slices or workers the picture is binned: {_BINS} stretches of time of "
-            f"{numbers.seconds(width / _BINS)} and {len(lanes)} lanes of neighbouring workers. A "
+            f"With so many slices or workers the picture is binned: {BINS} stretches of time of "
+            f"{numbers.seconds(width / BINS)} and {len(lanes)} lanes of neighbouring workers. A "
             "cell is as dark as its workers were busy, and has the colour of the stage that took "
             "most of it."
         )
