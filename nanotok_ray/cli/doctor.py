@@ -4,12 +4,11 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from nanotok_ray.cli.exit_codes import INFRASTRUCTURE
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.doctor.finding import Finding, worst
 from nanotok_ray.printable import printable
 from nanotok_ray.secret_values import without_secrets
-
-FAILED = 5
 
 _DOCTOR = """\
 Check this machine, and the folders, sources and cluster of a job, before it runs.
@@ -78,7 +77,7 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
             ],
         }
     )
-    return FAILED if status == "fail" else 0
+    return INFRASTRUCTURE if status == "fail" else 0
 
 
 _KINDS = ("ok", "warn", "fail")

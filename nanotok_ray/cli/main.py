@@ -7,6 +7,17 @@ import sys
 from collections.abc import Collection, Sequence
 
 from nanotok_ray.cli.command_parser import CommandParser
+from nanotok_ray.cli.exit_codes import (
+    BAD_DATA,
+    BAD_OUTPUT,
+    EXIT_CODES,
+    FAILED,
+    IN_USE,
+    INFRASTRUCTURE,
+    INTERRUPTED,
+    TERMINATED,
+    USAGE,
+)
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.overview import COMMANDS, overview
 from nanotok_ray.errors import (
@@ -23,11 +34,7 @@ from nanotok_ray.errors import (
     VerificationError,
 )
 from nanotok_ray.printable import printable
-from nanotok_ray.termination import EXIT_CODE as TERMINATED
 from nanotok_ray.termination import Terminated, terminable
-
-FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
-IN_USE, INTERRUPTED = 6, 130
 
 _RIGHTS = "choose another place, or give this user the right to it"
 _PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
@@ -39,20 +46,6 @@ _STEPS = {
     errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
 }
 """What to do about an error of the operating system, by its number."""
-
-EXIT_CODES = """\
-exit codes:
-  0  done, or nothing to do
-  1  a failure with no code of its own
-  2  the recipe, an input or an argument is wrong
-  3  more documents were quarantined than the recipe allows
-  4  the output is unfinished or not what it should be
-  5  slices failed for good, or storage, the disk or a job server did
-  6  another run has this output
-  7  the submitted job was stopped
-  130  interrupted (Ctrl-C): the same command goes on from there
-  143  terminated (SIGTERM): the same command goes on from there
-"""
 
 
 def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:

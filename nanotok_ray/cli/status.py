@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.cli.exit_codes import BAD_OUTPUT
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.printable import printable
 
 WATCH_SECONDS = 10.0
-GOOD, BAD = 0, 4
 
 _STATUS = """\
 Say how the last run of an output stands: running, dead, finished, failed; from its files alone.
@@ -77,7 +77,7 @@ def exit_code(values: dict[str, Any]) -> int:
     """Give the exit code that stands for a state."""
     from nanotok_ray.cluster.standing import WELL  # noqa: PLC0415 - slow to import
 
-    return GOOD if values["state"] in WELL else BAD
+    return 0 if values["state"] in WELL else BAD_OUTPUT
 
 
 def look(

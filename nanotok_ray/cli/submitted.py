@@ -5,6 +5,7 @@ Takes the job's id and the job server; prints. Does not know how the job was sta
 
 from dataclasses import dataclass
 
+from nanotok_ray.cli.exit_codes import INFRASTRUCTURE, INTERRUPTED, TERMINATED
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
 from nanotok_ray.cluster.submitting.ending import ending_of
@@ -13,10 +14,7 @@ from nanotok_ray.cluster.submitting.log_tail import LogTail
 from nanotok_ray.cluster.submitting.log_text import LogText
 from nanotok_ray.cluster.submitting.model import JobState, WallClock
 from nanotok_ray.cluster.submitting.ray_jobs import RayJobs
-from nanotok_ray.termination import EXIT_CODE as TERMINATED
 from nanotok_ray.termination import Terminated
-
-UNREACHABLE, INTERRUPTED = 5, 130
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +69,7 @@ class Submitted:
         self.lines.tell(f"nanotok: {followed.given_up}; {self._goes_on()}")
         status = "timeout" if followed.is_late else "lost"
         self._print(status, followed.state, {"error": followed.given_up})
-        return UNREACHABLE
+        return INFRASTRUCTURE
 
     def _end(self, state: JobState, log: LogText) -> int:
         summary = log.summary
