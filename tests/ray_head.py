@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from jobs import demo_corpus
@@ -27,9 +28,21 @@ def free_port():
         return found.getsockname()[1]
 
 
+@dataclass(frozen=True)
+class Head:
+    """A head node that was started."""
+
+    dashboard: str
+    """URL of its job server; nothing answers there without a dashboard."""
+    address: str
+    """What a driver joins."""
+    environment: dict[str, str]
+    """Of a client, with the token."""
+
+
 @contextmanager
-def started_head():
-    """Start a head node of its own; give its job address and the environment of a client."""
+def started_head(*flags, cpus=2):
+    """Start a head node of its own, with further flags of `ray start`."""
     environment = {
         **os.environ,
         "RAY_AUTH_MODE": "token",
@@ -38,14 +51,15 @@ def started_head():
     }
     environment.pop("RAY_ADDRESS", None)
     environment.pop("RAY_API_SERVER_ADDRESS", None)
-    dashboard, folder = free_port(), f"/tmp/nanotok-{secrets.token_hex(4)}"
+    dashboard, port, folder = free_port(), free_port(), f"/tmp/nanotok-{secrets.token_hex(4)}"
     process = subprocess.Popen(
         [
-            *(BIN / "ray", "start", "--head", "--block", "--num-cpus", "2"),
-            *("--port", str(free_port()), "--ray-client-server-port", str(free_port())),
+            *(BIN / "ray", "start", "--head", "--block", "--num-cpus", str(cpus)),
+            *("--port", str(port), "--ray-client-server-port", str(free_port())),
             *("--dashboard-host", "127.0.0.1", "--dashboard-port", str(dashboard)),
             *("--dashboard-agent-listen-port", str(free_port())),
             *("--temp-dir", folder),
+            *flags,
         ],
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -53,7 +67,7 @@ def started_head():
         start_new_session=True,
     )
     try:
-        yield f"http://127.0.0.1:{dashboard}", environment
+        yield Head(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{port}", environment)
     finally:
         process.send_signal(signal.SIGTERM)
         try:

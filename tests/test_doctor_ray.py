@@ -1,15 +1,8 @@
 """The doctor and a real head with token authentication: its job server, and the cluster itself."""
 
 import json
-import os
-import secrets
-import signal
-import socket
 import subprocess
-import sys
 import time
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -21,51 +14,15 @@ from nanotok_ray.cluster.cluster_check import (
     nodes_finding,
     versions_finding,
 )
+from tests.ray_head import BIN, started_head
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
-
-BIN = Path(sys.executable).parent
-
-
-def free_port():
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
 def head():
-    """Start a head; give the addresses of job server and cluster, and a client's environment."""
-    environment = {
-        **os.environ,
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "PATH": f"{BIN}:{os.environ['PATH']}",
-    }
-    environment.pop("RAY_ADDRESS", None)
-    dashboard, port = free_port(), free_port()
-    process = subprocess.Popen(
-        [
-            *(BIN / "ray", "start", "--head", "--block", "--num-cpus", "1"),
-            *("--port", str(port), "--ray-client-server-port", str(free_port())),
-            *("--dashboard-host", "127.0.0.1", "--dashboard-port", str(dashboard)),
-            *("--dashboard-agent-listen-port", str(free_port())),
-            *("--temp-dir", f"/tmp/nanotok-{secrets.token_hex(4)}"),
-        ],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{port}", environment
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    with started_head(cpus=1) as started:
+        yield started
 
 
 def doctor(address, environment, *, until=""):
@@ -86,7 +43,7 @@ def doctor(address, environment, *, until=""):
 
 
 def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
-    address, _, environment = head
+    address, environment = head.dashboard, head.environment
     code, checks = doctor(address, environment, until="job server's Ray")
     assert (code, checks["job server"]["status"]) == (0, "ok")
     assert checks["job server's Ray"]["found"].endswith("as here")
@@ -96,7 +53,7 @@ def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
 
 
 def test_a_cluster_is_joined_and_its_nodes_asked_for_their_core(head):
-    _, address, environment = head
+    address, environment = head.address, head.environment
     code, checks = doctor(address, environment, until="cores of nodes")
     assert (code, checks["cluster"]["found"]) == (0, "1 nodes, 1 CPUs")
     assert core_identity() in checks["cores of nodes"]["found"]
@@ -104,7 +61,7 @@ def test_a_cluster_is_joined_and_its_nodes_asked_for_their_core(head):
 
 
 def test_a_cluster_with_another_token_is_not_joined(head):
-    _, address, environment = head
+    address, environment = head.address, head.environment
     doctor(address, environment, until="cluster")
     code, checks = doctor(address, environment | {"RAY_AUTH_TOKEN": "f" * 64}, until="cluster")
     assert (code, checks["cluster"]["status"]) == (5, "fail")

@@ -29,15 +29,24 @@ def demo(tmp_path):
 
 def submit(head, recipe, demo, *arguments):
     """Submit once the head answers; a head that is still starting refuses the connection."""
-    address, environment = head
     command = [
-        *(BIN / "ray", "job", "submit", "--address", address, "--working-dir", recipe.parent),
+        *(
+            BIN / "ray",
+            "job",
+            "submit",
+            "--address",
+            head.dashboard,
+            "--working-dir",
+            recipe.parent,
+        ),
         *("--runtime-env-json", json.dumps({"env_vars": {"NANOTOK_DEMO_DIR": str(demo)}})),
         *("--", "python", "-m", "jobs.prepare", recipe.name, *arguments),
     ]
     deadline = time.monotonic() + 90
     while True:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=head.environment, capture_output=True, text=True, check=False
+        )
         refused = "Failed to connect" in done.stderr or "Connection refused" in done.stderr
         if not refused or time.monotonic() > deadline:
             return done

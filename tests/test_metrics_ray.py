@@ -1,27 +1,22 @@
 """Metrics of a tiny job on a real head, as Prometheus would fetch them."""
 
 import json
-import os
 import re
-import secrets
-import signal
-import socket
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from nanotok_ray.cluster.metrics import METRICS
+from tests.ray_head import free_port, started_head
 from tests.small_corpus import write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 ROOT = Path(__file__).resolve().parents[1]
-BIN = Path(sys.executable).parent
 
 DRIVER = """
 import sys
@@ -51,41 +46,14 @@ path = "{folder}/out"
 """
 
 
-def free_port():
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.fixture
 def head():
-    """Start a head node whose metrics come every 200 ms; give its address and metrics port."""
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
-    environment.pop("RAY_ADDRESS", None)
-    port, metrics = free_port(), free_port()
-    process = subprocess.Popen(
-        [
-            *(BIN / "ray", "start", "--head", "--block", "--num-cpus", "2"),
-            *("--port", str(port), "--ray-client-server-port", str(free_port())),
-            *("--include-dashboard", "false", "--dashboard-agent-listen-port", str(free_port())),
-            *("--metrics-export-port", str(metrics)),
-            *("--system-config", '{"metrics_report_interval_ms": 200}'),
-            *("--temp-dir", f"/tmp/nanotok-{secrets.token_hex(4)}"),
-        ],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield f"127.0.0.1:{port}", metrics, environment
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    """Start a head node whose metrics come every 200 ms; give it and the port of its metrics."""
+    port = free_port()
+    often = '{"metrics_report_interval_ms": 200}'
+    flags = ("--include-dashboard", "false", "--metrics-export-port", str(port))
+    with started_head(*flags, "--system-config", often) as started:
+        yield started, port
 
 
 def scraped(port):
@@ -100,15 +68,15 @@ def scraped(port):
 
 
 def test_a_job_is_seen_by_prometheus(head, tmp_path):
-    address, port, environment = head
+    started, port = head
     write_corpus(tmp_path / "in")
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE.format(folder=tmp_path))
     last = ("ray_nanotok_attempts_failed_total", "last", "it went away")
     with subprocess.Popen(
-        [sys.executable, "-c", DRIVER, address, str(recipe)],
+        [sys.executable, "-c", DRIVER, started.address, str(recipe)],
         cwd=ROOT,
-        env=environment,
+        env=started.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

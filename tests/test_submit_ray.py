@@ -33,8 +33,7 @@ def demo(tmp_path):
 
 
 def command(head, demo, *arguments):
-    address, _ = head
-    own = ("submit", RECIPE, "--env", f"NANOTOK_DEMO_DIR={demo}", "--address", address)
+    own = ("submit", RECIPE, "--env", f"NANOTOK_DEMO_DIR={demo}", "--address", head.dashboard)
     return [BIN / "nanotok", *own, *arguments]
 
 
@@ -42,7 +41,7 @@ def submit(head, demo, *arguments, environment=None):
     """Give the exit code, the last line of stdout, and stderr."""
     done = subprocess.run(
         command(head, demo, *arguments),
-        env={**head[1], **(environment or {})},
+        env={**head.environment, **(environment or {})},
         capture_output=True,
         text=True,
         check=False,
@@ -54,7 +53,7 @@ def following(head, demo, *arguments):
     """Start the command and leave it running."""
     return subprocess.Popen(
         command(head, demo, *arguments),
-        env=head[1],
+        env=head.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -116,15 +115,15 @@ def test_ctrl_c_leaves_the_job_and_a_stopped_job_is_no_success(head, demo):
     assert process.returncode == 130
     told = json.loads(out.splitlines()[-1])
     own = told["submission_id"]
-    assert f"ray job stop {own} --address {head[0]}" in err
+    assert f"ray job stop {own} --address {head.dashboard}" in err
     code, left, err = submit(head, demo, *arguments, "--timeout", "0")
     assert (code, left["status"], left["job_status"]) == (5, "timeout", "RUNNING")
     assert f"following {own}" in err
     process = following(head, demo, *arguments)
     while f"following {own}" not in process.stderr.readline():
         assert process.poll() is None
-    stop = [BIN / "ray", "job", "stop", own, "--no-wait", "--address", head[0]]
-    subprocess.run(stop, env=head[1], check=True, capture_output=True)
+    stop = [BIN / "ray", "job", "stop", own, "--no-wait", "--address", head.dashboard]
+    subprocess.run(stop, env=head.environment, check=True, capture_output=True)
     out, _ = process.communicate()
     assert process.returncode == 7
     assert json.loads(out.splitlines()[-1])["job_status"] == "STOPPED"
