@@ -263,6 +263,27 @@ def test_journals_of_the_last_runs_stay(out):
     assert runs_in(out)[30] == [0]
 
 
+def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
+    for run in range(1, 30):
+        out.write_whole(segment_name(run, 0), b"")
+    journal, ends, is_tidy = Journal(out, 30), [], threading.Event()
+
+    def remove(name):
+        if not ends:
+            journal.add({"event": "end", "at": 2.0, "status": "done"})
+            assert "was not written in time" in journal.close(seconds=0)
+        ends.append(read_journal(out, 30).end)
+        Folder(out.url).remove(name)
+        if len(runs_in(out)) == writer.KEPT_RUNS:
+            is_tidy.set()
+
+    monkeypatch.setattr(out, "remove", remove)
+    journal.add({"event": "run", "at": 1.0})
+    journal.begin()
+    assert is_tidy.wait(30)
+    assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
+
+
 def test_what_is_no_json_is_left_out_and_told(out):
     journal = Journal(out, 1)
     journal.begin()

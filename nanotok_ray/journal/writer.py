@@ -58,6 +58,7 @@ class Journal:
         self._problem: str | None = None
         self._segment = 0
         self._is_closing = False
+        self._is_written = threading.Event()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._write_until_closed, name="journal")
         self._thread.daemon = True
@@ -96,12 +97,14 @@ class Journal:
             self._last_files = dict(last_files or {})
             self._is_closing = True
             self._changed.notify()
-        self._thread.join(seconds)
+        began = time.monotonic()
+        if self._is_written.wait(seconds):  # what is left of the time is for old journals
+            self._thread.join(max(0.0, seconds - (time.monotonic() - began)))
         return self._told()
 
     def _told(self) -> str | None:
         where = self._out.join(JOURNAL_FOLDER)
-        if self._thread.is_alive():
+        if not self._is_written.is_set():
             return f"the end of the journal in {where} was not written in time"
         if self._problem is not None:
             return f"the end of the journal in {where} was not written: {self._problem}"
@@ -112,7 +115,7 @@ class Journal:
     def _write_until_closed(self) -> None:
         self._remove_namesakes()
         self._write()
-        self._remove_old_ones()
+        is_tidy = self._remove_old_ones()
         while not self._is_closing:
             with self._changed:
                 self._changed.wait_for(self._is_due, self._pause())
@@ -120,6 +123,9 @@ class Journal:
         self._write()
         for name, data in self._last_files.items():
             self._attempt(name, data)
+        self._is_written.set()
+        if not is_tidy:
+            self._remove_old_ones()
 
     def _is_due(self) -> bool:
         return self._is_closing or (self._held >= SEGMENT_BYTES and self._problem is None)
@@ -159,10 +165,14 @@ class Journal:
             for segment in runs_in(self._out).get(self.run, []):
                 self._out.remove(segment_name(self.run, segment))
 
-    def _remove_old_ones(self) -> None:
+    def _remove_old_ones(self) -> bool:
+        """Remove journals of long ago; False: this one ends, and that is to be written first."""
         with suppress(Exception):  # as in _attempt
             found = runs_in(self._out)
             older = [run for run in found if run < self.run]
             for run in older[: max(0, len(older) - KEPT_RUNS + 1)]:
                 for segment in found[run]:
+                    if self._is_closing and not self._is_written.is_set():
+                        return False
                     self._out.remove(segment_name(run, segment))
+        return True
