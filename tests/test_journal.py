@@ -284,6 +284,21 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
     assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
 
 
+def test_an_end_that_is_refused_is_told_though_other_files_are_written(out, monkeypatch):
+    def write_whole(name, data):
+        if name.startswith("run/journal/"):
+            raise OSError(28, "No space left on device")
+        Folder(out.url).write_whole(name, data)
+
+    journal = Journal(out, 1)
+    monkeypatch.setattr(out, "write_whole", write_whole)
+    journal.add({"event": "end", "at": 1.0})
+    journal.begin()
+    told = journal.close(last_files={"run/summary.json": b"{}"})
+    assert told.endswith("was not written: [Errno 28] No space left on device")
+    assert out.read_bytes("run/summary.json") == b"{}"
+
+
 def test_what_is_no_json_is_left_out_and_told(out):
     journal = Journal(out, 1)
     journal.begin()

@@ -145,6 +145,7 @@ class Journal:
         data = ("\n".join(rows) + "\n").encode()
         if self._attempt(segment_name(self.run, self._segment), data):
             self._segment += 1
+            self._problem = None
             with self._changed:
                 del self._rows[:number]
                 self._held -= len(data)
@@ -156,7 +157,6 @@ class Journal:
         except Exception as error:  # whatever it is: the job goes on
             self._problem = str(error).partition("\n")[0] or type(error).__name__
             return False
-        self._problem = None
         return True
 
     def _remove_namesakes(self) -> None:
