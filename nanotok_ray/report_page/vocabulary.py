@@ -79,6 +79,15 @@ def _growth(report: Mapping[str, Any]) -> str:
         x_name="merges (logarithmic)",
         y_name="bytes per token",
     )
+    told = "Of the text that was counted, each source by its weight."
+    return (
+        heading("Growth of the vocabulary", told)
+        + plot.html()
+        + folded("The same in numbers", _curve_table(report))
+    )
+
+
+def _curve_table(report: Mapping[str, Any]) -> str:
     heads = ("merges", "vocabulary", "tokens", "bytes per token", "fewer tokens than before")
     lines = [
         (
@@ -90,12 +99,7 @@ def _growth(report: Mapping[str, Any]) -> str:
         )
         for row in report["curve"]
     ]
-    told = "Of the text that was counted, each source by its weight."
-    return (
-        heading("Growth of the vocabulary", told)
-        + plot.html()
-        + folded("The same in numbers", table(heads, lines, texts=0))
-    )
+    return table(heads, lines, texts=0)
 
 
 def _counts(report: Mapping[str, Any]) -> str:
