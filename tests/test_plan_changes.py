@@ -41,10 +41,10 @@ def with_lines(corpus, out, *overrides):
     )
 
 
-def run(job):
+def run(job, *, relearn=False):
     """Run a job; give per stage how many slices it did and how many it kept."""
     events = []
-    prepare(job, on_event=events.append)
+    prepare(job, relearn=relearn, on_event=events.append)
     started = [event for event in events if isinstance(event, StageStarted)]
     return {event.stage: (event.todo, event.kept) for event in started}
 
@@ -71,7 +71,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     first = run(job)
     assert first["count"] == (3, 0)
     change(corpus / "lines/1.jsonl")
-    foreseen = outlook(job, command="prepare")
+    foreseen = outlook(job, command="prepare", relearn=True)
     assert foreseen.values["changes"]["sources"] == [
         {"source": "web", "added": [], "removed": [], "changed": [{"file": "1.jsonl", "why": why}]}
     ]
@@ -81,7 +81,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     assert [each.files[0].path for each in foreseen.todo["count"]] == ["1.jsonl"]
     assert foreseen.values["tokenize"]["todo"] == 7  # it is not known what will be learned
     assert "if it comes out as it is, 1 of 7 slices are tokenized, else all" in foreseen.text()
-    assert run(job)["count"] == (1, 2)
+    assert run(job, relearn=True)["count"] == (1, 2)
     assert outlook(job, command="prepare").values["changes"]["sources"] == []
 
 
@@ -132,7 +132,7 @@ def test_a_new_file_counts_alone_and_another_vocabulary_size_counts_nothing(corp
     run(job)
     (corpus / "lines/00.jsonl").write_text('{"text": "new"}\n')
     assert outlook(job, command="prepare").values["changes"]["sources"][0]["added"] == ["00.jsonl"]
-    assert run(job)["count"] == (1, 3)
+    assert run(job, relearn=True)["count"] == (1, 3)
     larger = with_lines(corpus, tmp_path / "out", "tokenizer.vocab_size=270")
     assert outlook(larger, command="prepare").values["count"]["todo"] == 0
     assert run(larger)["count"] == (0, 4)
@@ -146,7 +146,7 @@ def test_a_removed_file_no_longer_counts(corpus, tmp_path):
     foreseen = outlook(job, command="prepare").values
     assert foreseen["changes"]["sources"][0]["removed"] == ["0.jsonl"]
     assert foreseen["changes"]["slices"] == {"same": 6, "new": 0, "gone": 1}
-    assert run(job)["count"] == (0, 2)
+    assert run(job, relearn=True)["count"] == (0, 2)
     alone = with_lines(corpus, tmp_path / "alone")
     run(alone)
     learned = [Tokenizer.load(tmp_path / f"{name}/tokenizer") for name in ("out", "alone")]
