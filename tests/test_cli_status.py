@@ -177,6 +177,14 @@ def test_nothing_is_foretold_without_a_basis(out):
     assert seen(out)["stages"][0]["seconds_left"] is None
 
 
+def test_an_estimate_that_has_run_out_says_nothing(out):
+    hold(out, at=NOW)
+    rows = [{**ONE, "name": str(number), "at": NOW - 80 + number} for number in range(2)]
+    journal(out, {**HEAD, "cpus": 2}, COUNT, *rows)
+    stage = seen(out)["stages"][0]
+    assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
+
+
 def test_the_journal_of_an_earlier_run_is_not_told_of_the_one_that_runs(out):
     hold(out, at=NOW - 1000, state="released")
     journal(out, HEAD, COUNT, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})

@@ -50,6 +50,8 @@ def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
     code, checks = doctor(address, environment | {"RAY_AUTH_TOKEN": "f" * 64}, until="job server")
     assert (code, checks["job server"]["status"]) == (5, "fail")
     assert "RAY_AUTH_MODE=token" in checks["job server"]["advice"]
+    assert "Invalid authentication token" in checks["job server"]["found"]
+    assert "\n" not in checks["job server"]["found"]
 
 
 def test_a_cluster_is_joined_and_its_nodes_asked_for_their_core(head):

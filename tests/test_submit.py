@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.submit import address_of
-from nanotok_ray.cli.submit_lines import SubmitLines
+from nanotok_ray.cli.submit_lines import MOST_NOTES, SubmitLines
 from nanotok_ray.cluster.submitting.ending import ending_of
 from nanotok_ray.cluster.submitting.model import JobState
 from nanotok_ray.cluster.submitting.shipping import check_id, ship, variables_of
@@ -243,3 +243,18 @@ def test_a_log_gets_a_line_in_ten_seconds_and_a_terminal_one_that_changes():
     assert second == "nanotok: no news of the job"
     assert first.startswith("\r\x1b[Kcount: 1 of 2\\x1b[31m slices\r\x1b[Kxxx")
     assert first.count("x") < 500
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_notes_of_the_job_stay_and_are_not_without_end(kind):
+    stream = kind()
+    lines = SubmitLines(stream, now=lambda: 0.0)
+    for text in ("count: 1 of 9", "note: the tokenizer stays", "note: its node went away"):
+        lines.show(text)
+    shown = stream.getvalue()
+    assert "note: the tokenizer stays\nnote: its node went away\n" in shown
+    for number in range(100):
+        lines.show(f"note: {number}")
+    told = stream.getvalue().splitlines()
+    assert sum(line.startswith("note: ") for line in told) == MOST_NOTES
+    assert "further notes" in told[-1]

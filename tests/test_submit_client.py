@@ -144,12 +144,20 @@ def test_an_outage_on_the_way_changes_nothing(server, submit):
     assert (code, told["status"]) == (0, "done")
 
 
-def test_a_server_that_stays_away_is_5_and_says_that_the_job_goes_on(server, submit):
+def test_a_server_that_stays_away_is_5_and_says_that_the_job_may_go_on(server, submit):
     server.add("web", "RUNNING")
     server.script = [None] * 5 + ["close"] * 100_000
     code, told, err = submit("--submission-id", "web", "--patience", "0.1")
     assert (code, told["status"]) == (5, "lost")
     assert f"ray job stop web --address {server.address}" in err
+    assert "the job may go on" in err
+
+
+def test_a_time_limit_says_that_the_job_goes_on(server, submit):
+    server.add("web", "RUNNING")
+    code, told, err = submit("--submission-id", "web", "--timeout", "0")
+    assert (code, told["status"]) == (5, "timeout")
+    assert "the job goes on" in err
 
 
 def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):

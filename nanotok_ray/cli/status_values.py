@@ -104,7 +104,10 @@ def _rate(size: int, seconds: float | None) -> float | None:
 
 
 def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
-    """Estimate what is left of a stage: by bytes where it has slices; None without a basis."""
+    """Estimate what is left of a stage: by bytes where it has slices; None without a basis.
+
+    The journal is written now and then: an estimate that has run out meanwhile says nothing.
+    """
     if stage.progress:
         at, done, todo = stage.progress[-1]
     else:
@@ -117,7 +120,7 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
     if done <= 0 or at <= stage.at:
         return None
     left = (at - stage.at) * max(0, todo - done) / done - max(0.0, now - at)
-    return round(max(0.0, left), 1)
+    return round(left, 1) if left > 0 else None
 
 
 def _published(out: Folder) -> dict[str, Any]:

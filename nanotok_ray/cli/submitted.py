@@ -66,7 +66,8 @@ class Submitted:
         return code
 
     def _give_up(self, followed: Followed) -> int:
-        self.lines.tell(f"nanotok: {followed.given_up}; {self._goes_on()}")
+        verb = "goes" if followed.is_late else "may go"
+        self.lines.tell(f"nanotok: {followed.given_up}; {self._goes_on(verb)}")
         status = "timeout" if followed.is_late else "lost"
         self._print(status, followed.state, {"error": followed.given_up})
         return INFRASTRUCTURE
@@ -90,8 +91,8 @@ class Submitted:
         facts = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
         print_json({**facts, **values})
 
-    def _goes_on(self) -> str:
+    def _goes_on(self, verb: str = "goes") -> str:
         return (
-            "the job goes on. The same command follows it again; to stop it: "
+            f"the job {verb} on. The same command follows it again; to stop it: "
             f"ray job stop {self.submission_id} --address {self.jobs.address}"
         )

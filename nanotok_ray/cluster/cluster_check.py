@@ -73,7 +73,8 @@ def _check_job_server(address: str) -> Iterator[Finding]:
         jobs = client.list_jobs()
         theirs = _version_of(client)
     except Exception as error:  # Ray raises errors of all kinds, of authentication too
-        yield Finding(name=name, status="fail", found=f"{address}: {error}", advice=_advice(error))
+        found = f"{address}: {_first_line(error)}"
+        yield Finding(name=name, status="fail", found=found, advice=_advice(error))
         return
     yield Finding(name=name, status="ok", found=f"{address} answers, with {len(jobs)} jobs")
     yield versions_finding("job server's Ray", theirs)
@@ -104,10 +105,23 @@ def versions_finding(name: str, theirs: str | None) -> Finding:
     return Finding(name=name, status="ok", found=f"{theirs}, as here")
 
 
+def _first_line(error: Exception) -> str:
+    r"""Give the first sentence of an error of Ray's, whose advice of paragraphs follows it.
+
+    >>> _first_line(RuntimeError("Forbidden: Invalid authentication token\n\nToken authentication"))
+    'Forbidden: Invalid authentication token'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].partition(". ")[0].rstrip(".") if lines else type(error).__name__
+
+
 def _advice(error: Exception) -> str:
     told = str(error).lower()
     if "token" in told or "401" in told or "403" in told or "auth" in told:
-        return "export RAY_AUTH_MODE=token and give the cluster's token (see Ray token above)"
+        return (
+            "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE with "
+            "the cluster's token"
+        )
     return "see that it is Ray's dashboard (8265), with ray[default] installed there"
 
 
@@ -117,7 +131,7 @@ def _check_cluster(address: str) -> Iterator[Finding]:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises errors of all kinds here
-        found = f"cannot join {address}: {type(error).__name__}: {error}"
+        found = f"cannot join {address}: {type(error).__name__}: {_first_line(error)}"
         yield Finding(name="cluster", status="fail", found=found, advice=_NOT_JOINED)
         return
     try:

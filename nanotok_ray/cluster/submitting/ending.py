@@ -4,7 +4,9 @@ Takes the last state of a job and what it printed of itself; looks into the outp
 how it was submitted or followed.
 """
 
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,10 +51,28 @@ def ending_of(
         return Ending(status="stopped", exit_code=STOPPED_CODE, told="the job was stopped")
     if state.status == FAILED:
         code = state.exit_code if state.exit_code in _OWN_CODES else 1
-        of_driver = "" if state.exit_code is None else f"; its driver's exit code {state.exit_code}"
-        return Ending(status="failed", exit_code=code or 1, told=f"the job failed{of_driver}")
+        told = f"the job failed{_of_driver(state)}"
+        return Ending(status="failed", exit_code=code or 1, told=told)
     output = str((summary or {}).get("output", output))
     return _succeeded(output, last_file(job), (summary or {}).get("status"))
+
+
+def _of_driver(state: JobState) -> str:
+    """Say how the driver ended.
+
+    >>> _of_driver(JobState(status="FAILED", exit_code=3))
+    "; its driver's exit code 3"
+    >>> _of_driver(JobState(status="FAILED", exit_code=-9))
+    '; its driver was killed by SIGKILL: the same command goes on from there'
+    """
+    if state.exit_code is None:
+        return ""
+    if state.exit_code >= 0:
+        return f"; its driver's exit code {state.exit_code}"
+    with suppress(ValueError):
+        name = signal.Signals(-state.exit_code).name
+        return f"; its driver was killed by {name}: the same command goes on from there"
+    return f"; its driver was killed by signal {-state.exit_code}"
 
 
 def _succeeded(output: str, name: str, own_status: object) -> Ending:
