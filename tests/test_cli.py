@@ -1,5 +1,6 @@
 """The command line: exit codes, what goes to stdout and stderr, and what people see."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -280,21 +281,28 @@ def play_learning(stream, *, calls, total):
         progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
 
 
-def test_learning_in_a_log_is_a_line_per_percent_however_often_it_is_told(monkeypatch):
-    clock = iter([0.0, 7.0] + [7.5] * 1000)
+def test_learning_in_a_log_is_a_line_per_percent_and_second_however_often_it_is_told(monkeypatch):
+    clock = iter([0.0, 7.0, 7.0, 7.1, 7.2, 7.5, 7.5, 8.4, 8.5, 9.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     log = Log(terminal=False)
-    play_learning(log, calls=[0, 10, 20, 100, 150, 199, 200, 201, 5000, 20_000], total=20_000)
+    play_learning(log, calls=[0, 10, 199, 200, 201, 5000, 6000, 20_000], total=20_000)
     assert log.text.splitlines() == [
         "learn: 20,000 merges",
         "learn: 200 of 20,000 merges (1%), ' the' (256, 257) 1,234,367 times, 400 merges/s",
-        "learn: 5,000 of 20,000 merges (25%), ' the' (256, 257) 1,229,567 times, 10,000 merges/s",
-        "learn: 20,000 of 20,000 merges (100%), ' the' (256, 257) 1,214,567 times, 40,000 merges/s",
+        "learn: 6,000 of 20,000 merges (30%), ' the' (256, 257) 1,228,567 times, 4,000 merges/s",
+        "learn: 20,000 of 20,000 merges (100%), ' the' (256, 257) 1,214,567 times, 10,000 merges/s",
         "learn: done in 2.0 s, 4.0 MB/s",
     ]
+
+
+@pytest.mark.parametrize(("seconds_a_call", "lines"), [(0.0, 1), (2.0, 100)])
+def test_learning_that_is_quick_or_slow_has_lines_to_read(monkeypatch, seconds_a_call, lines):
+    clock = itertools.count(9.0, seconds_a_call)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
     log = Log(terminal=False)
-    play_learning(log, calls=range(20_001), total=20_000)
-    assert sum(" of " in line for line in log.text.splitlines()) == 100
+    play_learning(log, calls=range(0, 20_001, 20), total=20_000)
+    assert sum(" of " in line for line in log.text.splitlines()) == lines
+    assert "learn: 20,000 of 20,000 merges (100%), " in log.text
 
 
 def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):

@@ -240,14 +240,14 @@ def told(done, *, total=200):
     )
 
 
-def test_progress_in_a_log_is_a_line_for_each_percent():
+def test_progress_in_a_log_is_a_line_for_each_percent_at_most_one_a_second():
     log = io.StringIO()
     with shown_merges(log) as show:
-        for done in (0, 1, 2, 3, 4, 100, 200):
+        for done in (0, 1, 2, 49, 50, 51, 99, 100, 180, 200):
             show(told(done))
     assert log.getvalue().splitlines() == [
         f"learn: {done} of 200 merges ({percent}%), ' the' (256, 101) 1,234,567 times, 50 merges/s"
-        for done, percent in [(2, 1), (4, 2), (100, 50), (200, 100)]
+        for done, percent in [(50, 25), (100, 50), (180, 90), (200, 100)]
     ]
 
 

@@ -42,11 +42,13 @@ def token_file(path, *, text="abc123", mode=0o600):
 
 
 def test_the_auth_mode_must_be_stated(ray_unset, monkeypatch):
-    assert check_auth_mode().status == "warn"
-    assert "401" in check_auth_mode().found
+    assert check_auth_mode(is_remote=True).status == "warn"
+    assert "401" in check_auth_mode(is_remote=True).found
+    assert check_auth_mode(is_remote=False).status == "ok"
     for mode, status in (("token", "ok"), ("disabled", "warn"), ("tokens", "fail")):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
-        assert check_auth_mode().status == status, mode
+        for is_remote in (False, True):
+            assert check_auth_mode(is_remote=is_remote).status == status, mode
 
 
 def test_where_the_token_comes_from_in_the_order_of_ray(ray_unset, monkeypatch):

@@ -5,6 +5,9 @@ Takes what the core tells of the last merge; knows neither bars nor streams.
 
 from nanotok_ray.merges import Made
 
+MERGE_LINE_SECONDS = 1.0
+"""In a log at most one line in this time, and one a percent; the last merge has one always."""
+
 SHOWN = 40
 """Of a token of more bytes so many characters are shown, and how long it is."""
 

@@ -1,4 +1,4 @@
-"""Learning for people: a bar with the last token in a terminal, in a log a line per percent."""
+"""Learning for people: a bar with the last token in a terminal, in a log a line now and then."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.cli.merge_line import merge_line, percent, shown_token
+from nanotok_ray.cli.merge_line import MERGE_LINE_SECONDS, merge_line, percent, shown_token
 from nanotok_ray.merge_progress import MergeProgress
 
 if TYPE_CHECKING:
@@ -31,16 +31,21 @@ def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
 
 
 class _Lines:
-    """Prints a line when the percentage is another."""
+    """Prints a line when the percentage is another, not at once after another, and at the end."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._percent = 0
+        self._seconds = 0.0
 
     def __call__(self, progress: MergeProgress) -> None:
         now = percent(progress.done, progress.total)
-        if progress.done and now != self._percent:
-            self._percent = now
+        is_due = (
+            progress.done == progress.total
+            or progress.seconds - self._seconds >= MERGE_LINE_SECONDS
+        )
+        if progress.done and now != self._percent and is_due:
+            self._percent, self._seconds = now, progress.seconds
             line = merge_line(progress.done, progress.total, _last(progress), progress.seconds)
             print(line, file=self._stream, flush=True)
 

@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.cli.merge_line import merge_line, percent, shown_token
+from nanotok_ray.cli.merge_line import MERGE_LINE_SECONDS, merge_line, percent, shown_token
 from nanotok_ray.cli.stage_progress import UNITS, StageProgress, unit_of
 from nanotok_ray.cluster.events import (
     Advanced,
@@ -28,7 +28,7 @@ from nanotok_ray.printable import printable
 __all__ = ["LINE_SECONDS", "UNITS", "Progress"]
 
 LINE_SECONDS = 10.0
-"""At most one line per stage in this time, where there is no terminal; learning: one a percent."""
+"""At most one line per stage in this time, where there is no terminal; learning has its own."""
 
 TICK_SECONDS = 1.0
 """How often the thread looks."""
@@ -162,11 +162,12 @@ class Progress:
             self._line(stage.line(now))
 
     def _tell_merges(self, stage: StageProgress, event: Advanced, last: Made) -> None:
-        """Print a line once a percent, however often the learner tells."""
-        now_percent = percent(event.done, event.todo)
-        if now_percent > self._percent:
+        """Print a line once a percent, not at once after another, and one at the end."""
+        now_percent, now = percent(event.done, event.todo), time.monotonic()
+        is_due = event.done == event.todo or now - self._last_line >= MERGE_LINE_SECONDS
+        if now_percent > self._percent and is_due:
             self._percent = now_percent
-            self._last_line = now = time.monotonic()
+            self._last_line = now
             self._line(merge_line(event.done, event.todo, last, now - stage.since))
 
     def _close(self) -> None:

@@ -55,7 +55,8 @@ def _run(own: Mapping[str, Any]) -> str:
     number = "" if own["run"] is None else f"number {own['run']}, "
     job = f", Ray job {own['ray_job']}" if own["ray_job"] else ""
     nodes = "1 node" if own["nodes"] == 1 else f"{own['nodes']} nodes"
-    cpus = f", {own['cpus']} CPUs of {nodes}" if own["cpus"] else ""
+    noun = "CPU" if own["cpus"] == 1 else "CPUs"
+    cpus = f", {own['cpus']} {noun} of {nodes}" if own["cpus"] else ""
     who = f"host {own['host'] or '?'}, process {own['pid'] or '?'}{job}"
     return f"{number}{own['command']} on {who}{cpus}, since {own['started'] or '?'}"
 

@@ -37,10 +37,11 @@ def outlook_text(own: Mapping[str, Any]) -> str:
 
 def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     documents = source["documents"]
+    files = "file" if source["files"] == 1 else "files"
     told = "documents unknown" if documents is None else f"{documents:,} documents"
     yield (
-        f"source      {source['name']}: {source['files']:,} files, {_size(source['stored_bytes'])} "
-        f"stored, about {_size(source['bytes'])} of text, {told}"
+        f"source      {source['name']}: {source['files']:,} {files}, "
+        f"{_size(source['stored_bytes'])} stored, about {_size(source['bytes'])} of text, {told}"
     )
     told = f"{source['format']}{_dialects(source['dialects'])}"
     yield f"{_INDENT}{told} in {source['root']}, split {source['split']}"

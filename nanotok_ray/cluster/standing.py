@@ -85,7 +85,7 @@ def _state(
         if state == RUNNING or end is None:
             return state, why
     elif end is None and silent is not None and silent <= EXPIRY_SECONDS:
-        return RUNNING, "it holds no lease just now"
+        return RUNNING, "it was heard a moment ago, though it holds no lease on the output now"
     if journal is not None and end is not None:
         return _of_end(journal, end, is_published=is_published)
     if is_published:

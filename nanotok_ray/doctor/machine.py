@@ -78,7 +78,8 @@ def check_open_files() -> Finding:
     """Check how many files a process may hold open: Ray's head holds several for each worker."""
     name = "open files"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    found = f"at most {_told(soft)} (ulimit -n), could be {_told(hard)}"
+    raised = f"may be raised to {_told(hard)}" if hard != soft else "may not be raised"
+    found = f"at most {_told(soft)} (ulimit -n), {raised}"
     if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
         advice = f"ulimit -n {LEAST_OPEN_FILES} before Ray starts, on clusters of many workers"
         return Finding(name=name, status="warn", found=found, advice=advice)

@@ -17,16 +17,19 @@ def check_ray_settings(*, address: str | None) -> Iterator[Finding]:
     Args:
         address: the cluster or job server that is meant; None: what RAY_ADDRESS names, if that.
     """
-    yield check_auth_mode()
+    is_remote = address is not None or os.environ.get("RAY_ADDRESS") not in {None, "", "local"}
+    yield check_auth_mode(is_remote=is_remote)
     if os.environ.get(_MODE) != "disabled":
-        is_remote = address is not None or os.environ.get("RAY_ADDRESS") not in {None, "", "local"}
         yield check_token(is_remote=is_remote)
     yield check_ray_address()
 
 
-def check_auth_mode() -> Finding:
-    """Check that the auth mode is stated."""
+def check_auth_mode(*, is_remote: bool) -> Finding:
+    """Check that the auth mode is stated, where it is not for a local Ray alone."""
     name, mode = "Ray auth mode", os.environ.get(_MODE)
+    if not mode and not is_remote:
+        found = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
+        return Finding(name=name, status="ok", found=found)
     if not mode:
         return Finding(
             name=name,

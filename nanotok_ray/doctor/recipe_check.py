@@ -37,7 +37,8 @@ def _check_source(source: SourceRecipe) -> Finding:
         advice = "mend its paths or format in the recipe, or its credentials here"
         return Finding(name=name, status="fail", found=str(error), advice=advice)
     num_bytes = sum(file.size for file in files)
-    found = f"{len(files):,} files can be opened, {num_bytes / 1e6:,.1f} MB"
+    noun = "file" if len(files) == 1 else "files"
+    found = f"{len(files):,} {noun} can be opened, {num_bytes / 1e6:,.1f} MB"
     return Finding(name=name, status="ok", found=found)
 
 

@@ -47,4 +47,5 @@ def _boxed(token: bytes) -> str:
     cut = token[:_SHOWN_BYTES]
     text = cut.decode(errors="backslashreplace")
     more = "\u2026" if len(token) > len(cut) else ""
-    return f'<bdi class="tok">{text_markup(text)}{more}</bdi>'
+    on_one_line = text_markup(text).replace("\n", "")  # the mark of its end stays
+    return f'<bdi class="tok">{on_one_line}{more}</bdi>'

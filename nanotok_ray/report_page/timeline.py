@@ -225,7 +225,8 @@ def _told(
     busy = sum(bar.ended - bar.began for bar in bars)
     counted = Counter(bar.own.attempts > 1 for bar in bars)
     told = (
-        f"{len(bars):,} slices on {workers:,} workers, which were busy "
+        f"{len(bars):,} {'slice' if len(bars) == 1 else 'slices'} on {workers:,} "
+        f"{'worker, which was' if workers == 1 else 'workers, which were'} busy "
         f"{numbers.share(busy, width * workers)} of the time. "
     )
     if counted[True]:

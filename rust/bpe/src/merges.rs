@@ -174,7 +174,7 @@ fn learn_in<I: Id>(
     let step = (goal.num_merges / 100).max(1);
     loop {
         let done = found.merges.len();
-        if done.is_multiple_of(step) || work >= MAX_WORK {
+        if done.is_multiple_of(step) || work >= MAX_WORK || done == goal.num_merges {
             found.tell(goal, &mut progress)?;
             work = 0;
         }

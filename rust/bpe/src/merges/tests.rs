@@ -98,6 +98,18 @@ fn progress_is_told_and_can_stop_the_work() {
 }
 
 #[test]
+fn the_last_merge_is_told_though_percents_do_not_end_there() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(500).collect();
+    let (documents, mut seen) = (Documents::new(&bytes, &[0, 500]).unwrap(), Vec::new());
+    let learned = learn(documents, &[1], Goal::merges(203), |progress| {
+        seen.push(progress.merges.len());
+        ControlFlow::Continue(())
+    });
+    assert_eq!(learned.unwrap().merges.len(), 203);
+    assert_eq!(seen[seen.len() - 3..], [200, 202, 203]);
+}
+
+#[test]
 fn it_is_told_why_learning_ended() {
     let stop = |spans: &[(Vec<u8>, u64)], goal| learn_from(spans, goal).unwrap().stop;
     let spans = [(b"abc".to_vec(), 5), (b"xy".to_vec(), 3)];
