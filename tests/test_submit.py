@@ -112,6 +112,13 @@ def test_a_variable_that_is_set_here_alone_is_told(recipe):
     assert own.submission.variables == {"DATA": "/mine"}
 
 
+def test_a_variable_that_looks_like_a_secret_is_told_and_not_its_value(recipe):
+    variables = {"AWS_SECRET_ACCESS_KEY": "hush-hush", "RAY_AUTH_TOKEN_PATH": "/etc/token"}
+    (note,) = shipped(recipe, variables=variables).notes
+    assert note.startswith("AWS_SECRET_ACCESS_KEY looks like a secret")
+    assert "hush" not in note
+
+
 def test_variables_and_ids_that_are_none_are_refused():
     assert variables_of(["A=", "B"], {"B": "=2"}) == {"A": "", "B": "=2"}
     for given in ("=1", "1A=2", "A B=2", ""):

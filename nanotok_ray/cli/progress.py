@@ -12,7 +12,7 @@ from typing import Any, Self, TextIO
 from tqdm import tqdm
 
 from nanotok_ray.cli.merge_line import MERGE_LINE_SECONDS, merge_line, percent, shown_token
-from nanotok_ray.cli.stage_progress import UNITS, StageProgress, unit_of
+from nanotok_ray.cli.stage_progress import UNITS, StageProgress, counted, unit_of
 from nanotok_ray.cluster.events import (
     Advanced,
     AttemptFailed,
@@ -106,8 +106,7 @@ class Progress:
         self._percent = 0
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
         kept = f" ({event.kept:,} more are done already)" if event.kept else ""
-        unit = unit_of(event.stage)
-        self._line(f"{event.stage}: {event.todo:,} {unit}{size}{kept}")
+        self._line(f"{event.stage}: {counted(event.todo, event.stage)}{size}{kept}")
         if not event.todo:
             return
         self._stage = StageProgress(event, self._last_line)
@@ -115,7 +114,7 @@ class Progress:
             self._bar = tqdm(
                 total=event.todo,
                 desc=event.stage,
-                unit=unit[:-1],
+                unit=unit_of(event.stage)[:-1],
                 file=self._stream,
                 leave=False,
                 bar_format=_BAR,

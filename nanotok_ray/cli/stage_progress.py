@@ -20,6 +20,16 @@ def unit_of(stage: str) -> str:
     return UNITS.get(stage, "slices")
 
 
+def counted(number: int, stage: str) -> str:
+    """Give a number of what a stage counts.
+
+    >>> counted(1, "tokenize"), counted(2000, "learn")
+    ('1 slice', '2,000 merges')
+    """
+    unit = unit_of(stage)
+    return f"{number:,} {unit[:-1] if number == 1 else unit}"
+
+
 @dataclass(slots=True)
 class StageProgress:
     """A stage that goes on."""
@@ -50,7 +60,7 @@ class StageProgress:
     def line(self, now: float) -> str:
         """Give the line of a log."""
         stage = self.started.stage
-        return f"{stage}: {self.done:,} of {self.started.todo:,} {unit_of(stage)}{self.told(now)}"
+        return f"{stage}: {self.done:,} of {counted(self.started.todo, stage)}{self.told(now)}"
 
     def told(self, now: float, *, elapsed: bool = True) -> str:
         """Say the rest: what runs, rate, time left (or so far, if none can be told), failures."""

@@ -20,6 +20,7 @@ from nanotok_ray.recipe import Recipe
 from nanotok_ray.recipe.expand import absolute_path, expand_variables
 from nanotok_ray.recipe.override import apply_override
 from nanotok_ray.recipe.parse import build_recipe
+from nanotok_ray.secret_values import is_secret
 
 MODULES = {
     "prepare": "jobs.prepare",
@@ -187,6 +188,8 @@ def _notes(
     for name in named:
         if name in environment and name not in variables:
             yield f"{name} is set here, but the job does not get it; --env {name} passes it on"
+    for name in filter(is_secret, variables):
+        yield f"{name} looks like a secret, and all who see the dashboard see it; give nodes a role"
 
 
 def _slug(path: str) -> str:
