@@ -5,8 +5,11 @@ Takes what the core tells of the last merge; knows neither bars nor streams.
 
 from nanotok_ray.merges import Made
 
-MERGE_LINE_SECONDS = 1.0
+LINE_SECONDS = 1.0
 """In a log at most one line in this time, and one a percent; the last merge has one always."""
+
+FEW_MERGES = 50
+"""So few have a line each."""
 
 SHOWN = 40
 """Of a token of more bytes so many characters are shown, and how long it is."""
@@ -31,6 +34,26 @@ def merge_line(done: int, total: int, last: Made | None, seconds: float) -> str:
     if seconds > 0:
         parts.append(f"{done / seconds:,.0f} merges/s")
     return ", ".join(parts)
+
+
+def is_line_due(done: int, total: int, *, percent_before: int, seconds: float) -> bool:
+    """Tell whether a log gets a line.
+
+    >>> [is_line_due(done, 10, percent_before=0, seconds=0.0) for done in (0, 1)]
+    [False, True]
+    >>> [is_line_due(10, 9999, percent_before=0, seconds=own) for own in (0.1, 1.0)]
+    [False, False]
+    >>> [is_line_due(100, 9999, percent_before=0, seconds=own) for own in (0.1, 1.0)]
+    [False, True]
+
+    Args:
+        done: merges made.
+        total: merges asked for.
+        percent_before: what the last line said; 0: there is none.
+        seconds: since the last line.
+    """
+    is_due = done == total or total <= FEW_MERGES or seconds >= LINE_SECONDS
+    return done > 0 and percent(done, total) != percent_before and is_due
 
 
 def percent(done: int, total: int) -> int:

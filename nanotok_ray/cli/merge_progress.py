@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.cli.merge_line import MERGE_LINE_SECONDS, merge_line, percent, shown_token
+from nanotok_ray.cli.merge_line import is_line_due, merge_line, percent, shown_token
 from nanotok_ray.merge_progress import MergeProgress
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
 
 
 class _Lines:
-    """Prints a line when the percentage is another, not at once after another, and at the end."""
+    """Prints a line when one is due."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -39,14 +39,11 @@ class _Lines:
         self._seconds = 0.0
 
     def __call__(self, progress: MergeProgress) -> None:
-        now = percent(progress.done, progress.total)
-        is_due = (
-            progress.done == progress.total
-            or progress.seconds - self._seconds >= MERGE_LINE_SECONDS
-        )
-        if progress.done and now != self._percent and is_due:
-            self._percent, self._seconds = now, progress.seconds
-            line = merge_line(progress.done, progress.total, _last(progress), progress.seconds)
+        done, total, seconds = progress.done, progress.total, progress.seconds
+        since = seconds - self._seconds
+        if is_line_due(done, total, percent_before=self._percent, seconds=since):
+            self._percent, self._seconds = percent(done, total), seconds
+            line = merge_line(done, total, _last(progress), seconds)
             print(line, file=self._stream, flush=True)
 
 

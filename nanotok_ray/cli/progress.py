@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.cli.merge_line import MERGE_LINE_SECONDS, merge_line, percent, shown_token
+from nanotok_ray.cli.merge_line import is_line_due, merge_line, percent, shown_token
 from nanotok_ray.cli.stage_progress import UNITS, StageProgress, counted, unit_of
 from nanotok_ray.cluster.events import (
     Advanced,
@@ -161,13 +161,12 @@ class Progress:
             self._line(stage.line(now))
 
     def _tell_merges(self, stage: StageProgress, event: Advanced, last: Made) -> None:
-        """Print a line once a percent, not at once after another, and one at the end."""
-        now_percent, now = percent(event.done, event.todo), time.monotonic()
-        is_due = event.done == event.todo or now - self._last_line >= MERGE_LINE_SECONDS
-        if now_percent > self._percent and is_due:
-            self._percent = now_percent
+        now, done, todo = time.monotonic(), event.done, event.todo
+        since = now - self._last_line
+        if is_line_due(done, todo, percent_before=self._percent, seconds=since):
+            self._percent = percent(done, todo)
             self._last_line = now
-            self._line(merge_line(event.done, event.todo, last, now - stage.since))
+            self._line(merge_line(done, todo, last, now - stage.since))
 
     def _close(self) -> None:
         with self._lock:
