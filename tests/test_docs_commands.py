@@ -166,6 +166,7 @@ def check_python(arguments, *, runs, place):
 def run_module(module, arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [module, *arguments])
+        patch.delitem(sys.modules, module, raising=False)  # another test may have imported it
         with pytest.raises(SystemExit) as ended:
             runpy.run_module(module, run_name="__main__")
     assert ended.value.code == 0, (module, arguments)
