@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.job import prepare, train_tokenizer
+from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.journal import read_journal
 from nanotok_ray.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.reader import open_shards
@@ -323,6 +324,11 @@ def test_a_run_that_has_not_ended_and_lost_a_segment_is_told_so(out):
     assert "did not end" in page.row("tokenize", "")[2]
 
 
+def test_a_run_without_an_end_is_not_done_though_a_manifest_is_there(out):
+    write_journal(out, demo_run(20)[:-1], run=2)
+    assert "not finished" in page_of(out).text
+
+
 def test_a_run_that_worked_on_no_slices_shows_the_one_before(out):
     write_journal(out, [head(at=START + 90), end(START + 91, "done")], run=2)
     page = page_of(out)
@@ -380,6 +386,27 @@ def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process, 
     )
     assert summary.values["status"] == "done"
     assert any("no luck" in note and "nanotok report" in note for note in notes)
+
+
+def test_a_job_writes_the_page_when_it_has_ended_and_not_when_it_did_nothing(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
+    prepare(job)
+    assert "not finished" not in page.read_text()
+    assert "last heard of" not in page.read_text()
+    page.unlink()
+    assert prepare(job).values["status"] == "unchanged"
+    assert not page.exists()
+
+
+def test_a_job_that_fails_leaves_a_page_with_its_error(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    (tmp_path / "in/chats/0.jsonl").write_text("not JSON\n" * 9)
+    with pytest.raises(QuarantineLimitError):
+        prepare(recipe(tmp_path / "in", tmp_path / "out", "source.chats.dialect=messages"))
+    page = (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
+    assert '<span class="badge bad">failed</span>' in page
+    assert "documents were quarantined" in page
 
 
 def test_an_empty_folder_gives_a_page_and_the_command_refuses_it(tmp_path, capsys):

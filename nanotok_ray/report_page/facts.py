@@ -70,14 +70,14 @@ class Facts:
 
     @property
     def status(self) -> str:
-        """How the last run ended: done, failed, interrupted, terminated or unfinished.
+        """How the last run ended: done, failed, interrupted, terminated, or unfinished: not yet.
 
-        The page that a job writes of itself is made before its journal ends.
+        Without a journal it is the files that tell.
         """
-        if self.journal is not None and self.journal.end is not None:
-            return str(self.journal.end.get("status", "unfinished"))
-        is_whole = self.manifest is not None or (self.tokenizer is not None and not self.has_begun)
-        return DONE if is_whole else "unfinished"
+        if self.journal is not None:
+            return str((self.journal.end or {}).get("status", "unfinished"))
+        is_there = self.manifest is not None or self.tokenizer is not None
+        return DONE if is_there else "unfinished"
 
     @property
     def has_begun(self) -> bool:

@@ -81,8 +81,7 @@ def _what(facts: Facts) -> str:
         parts.append(Markup(html_of(f"began {numbers.moment(began)}")))
     took = seconds_of(journal)
     if took is not None:
-        word = "took about" if facts.status == DONE else "last heard of after"
-        word = "took" if journal.end is not None else word
+        word = "took" if journal.end is not None else "last heard of after"
         parts.append(Markup(html_of(f"{word} {numbers.seconds(took)}")))
     return f'<p class="lead">{" · ".join(parts)}</p>\n' if parts else ""
 
