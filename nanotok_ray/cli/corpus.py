@@ -14,10 +14,11 @@ from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.corpus_counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import SourceError
-from nanotok_ray.plan.named_files import NamedFiles, find_named
+from nanotok_ray.plan.named_files import NamedFiles, find_named, suffix_format
 from nanotok_ray.printable import printable
 from nanotok_ray.quarantine import check_limits
 from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.tokenizer.output import file_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,16 +54,23 @@ def add_corpus(own: "argparse._ActionsContainer") -> None:
     )
 
 
-def find_corpus(paths: list[str], arguments: argparse.Namespace) -> NamedFiles:
+def find_corpus(
+    paths: list[str], arguments: argparse.Namespace, *, output: str | None = None
+) -> NamedFiles:
     """Find and open the files; tell how many there are.
+
+    Files and folders that reach `output` are refused, if what lies there would be read as text.
 
     Raises:
         SourceError: As `find_named`.
         RecipeError: A limit is out of its range.
     """
     _limits(arguments)
+    rules, written = rules_of(arguments), {}
+    if output is not None and (file_suffix(output) is None or suffix_format(output) is not None):
+        written = {"--output": output}
     try:
-        named = find_named(paths, rules_of(arguments))
+        named = find_named(paths, rules, written=written)
     except SourceError as error:
         raise with_flags(error) from error
     for note in named.notes:

@@ -167,7 +167,7 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
     if not arguments.force:
         _note_existing(sorted(outputs))
     start = time.perf_counter()
-    named = find_corpus(arguments.inputs, arguments)
+    named = find_corpus(arguments.inputs, arguments, output=arguments.output)
     found = count_named(named, arguments, pattern=pattern, threads=goal["threads"])
     counted = time.perf_counter()
     with shown_merges(sys.stderr) as on_progress:

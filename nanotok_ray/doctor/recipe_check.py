@@ -1,6 +1,6 @@
 """Checks of a recipe: its folders, its sources, its tokenizer. Nothing is counted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.errors import NanotokError
@@ -22,17 +22,17 @@ def opened_recipe(path: str) -> tuple[Finding, Recipe | None]:
 def check_inputs(recipe: Recipe) -> Iterator[Finding]:
     """Open every input of a recipe, as `nanotok plan` does."""
     for source in recipe.sources:
-        yield _check_source(source)
+        yield _check_source(source, written=recipe.output.folders)
     if recipe.tokenizer.path is not None:
         yield _check_tokenizer(recipe.tokenizer.path)
 
 
-def _check_source(source: SourceRecipe) -> Finding:
+def _check_source(source: SourceRecipe, *, written: Mapping[str, str]) -> Finding:
     from nanotok_ray.sources import resolve  # noqa: PLC0415 - slow to import
 
     name = f"source {source.name}"
     try:
-        files = resolve(source).files
+        files = resolve(source, written=written).files
     except (NanotokError, OSError) as error:
         advice = "mend its paths or format in the recipe, or its credentials here"
         return Finding(name=name, status="fail", found=str(error), advice=advice)

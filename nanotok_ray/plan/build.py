@@ -12,7 +12,7 @@ from nanotok_ray.plan.cut import group_files
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.split import SHARED, assign_splits
 from nanotok_ray.recipe import Recipe, SourceRecipe
-from nanotok_ray.sources import SourceFile, resolve
+from nanotok_ray.sources import ResolvedSource, SourceFile, resolve
 
 
 def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = False) -> Plan:
@@ -30,7 +30,10 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
     for source in recipe.sources:
         known = frozen.get(source.name)
         try:
-            sources.append(_plan_source(source, known, slice_bytes=slice_bytes, notes=notes))
+            resolved = resolve(source, written=recipe.output.folders)
+            sources.append(
+                _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
+            )
         except SourceError as error:  # the others may be wrong too, and one run tells it all
             errors.append(error)
     if errors:
@@ -41,13 +44,17 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
 
 
 def _plan_source(
-    source: SourceRecipe, frozen: PlannedSource | None, *, slice_bytes: int, notes: list[str]
+    source: SourceRecipe,
+    resolved: ResolvedSource,
+    frozen: PlannedSource | None,
+    *,
+    slice_bytes: int,
+    notes: list[str],
 ) -> PlannedSource:
     if source.name in RESERVED_NAMES:
         raise PlanError(
             f"a source cannot be named {source.name!r}: the output folder uses that name"
         )
-    resolved = resolve(source)
     notes += resolved.notes
     splits = assign_splits(source, resolved.files, frozen, notes)
     return PlannedSource(

@@ -5,9 +5,10 @@ gives slices. Every file is opened, and all that cannot be used are named at onc
 what becomes of the documents.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from nanotok_ray.errors import SourceError, TransientIOError
@@ -98,18 +99,25 @@ def suffix_format(path: str) -> str | None:
     return next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
 
 
-def find_named(paths: Iterable[str], rules: ReadingRules) -> NamedFiles:
+def find_named(
+    paths: Iterable[str], rules: ReadingRules, *, written: Mapping[str, str] = MappingProxyType({})
+) -> NamedFiles:
     """Find files, open each, and cut them into slices; one that is named twice is read once.
 
     Of a folder all files below it are taken whose names tell a format, which must be the same one,
     or, where the rules say lines or documents, all files.
 
+    Args:
+        paths: Files, folders, globs and URLs.
+        rules: How they are read.
+        written: Folders that must not be reached, as in `find_files`.
+
     Raises:
-        SourceError: Paths match nothing, or files cannot be read, have not the column, or do not
-            tell their format: names all of them.
+        SourceError: Paths match nothing or reach a folder of `written`, or files cannot be read,
+            have not the column, or do not tell their format: names all of them.
         TransientIOError: A remote store failed in a way that may pass.
     """
-    formats, problems = _formats(paths, rules)
+    formats, problems = _formats(paths, rules, written)
     has_columns = rules.kind != "text" or not {*_WITH_COLUMNS}.isdisjoint(formats.values())
     if rules.column is not None and not problems and not has_columns:
         raise SourceError(
@@ -129,13 +137,15 @@ def find_named(paths: Iterable[str], rules: ReadingRules) -> NamedFiles:
     )
 
 
-def _formats(paths: Iterable[str], rules: ReadingRules) -> tuple[dict[str, str], list[str]]:
+def _formats(
+    paths: Iterable[str], rules: ReadingRules, written: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
     """Give the format of each file, and what is wrong with paths."""
     formats: dict[str, str] = {}
     problems: list[str] = []
     for path in dict.fromkeys(paths):
         try:
-            formats |= _of_path(path, rules)
+            formats |= _of_path(path, rules, written)
         except TransientIOError:
             raise
         except SourceError as error:
@@ -143,8 +153,8 @@ def _formats(paths: Iterable[str], rules: ReadingRules) -> tuple[dict[str, str],
     return formats, problems
 
 
-def _of_path(path: str, rules: ReadingRules) -> dict[str, str]:
-    found = find_files(path)
+def _of_path(path: str, rules: ReadingRules, written: Mapping[str, str]) -> dict[str, str]:
+    found = find_files(path, written=written)
     files = [file.path for file in found.files]
     if found.is_folder:
         return _of_folder(path, files, rules)

@@ -166,6 +166,11 @@ class OutputRecipe:
         if self.work is DERIVED:
             object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
 
+    @property
+    def folders(self) -> dict[str, str]:
+        """Return the folders that a job writes to, by the keys that name them."""
+        return {"output.path": self.path, "output.work": self.work}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:

@@ -5,10 +5,11 @@ parquet files. Every file is looked into, so that one that cannot be read is fou
 later. Does not know splits or slices.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
-from nanotok_ray.errors import SourceError
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import ResolvedSource, SourceFile
 from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
@@ -20,19 +21,25 @@ _THREADS = 16  # opening a remote file is waiting; the parsing itself is short
 SHOWN_FILES = 5
 
 
-def resolve(source: SourceRecipe) -> ResolvedSource:
+def resolve(
+    source: SourceRecipe, *, written: Mapping[str, str] = MappingProxyType({})
+) -> ResolvedSource:
     """List the files of a source, sorted bytewise by their path relative to its root.
 
     The root is the deepest folder common to what its paths name without wildcards. In folders
     only files of the source's format are taken; files that are named, or match a glob, all are.
 
+    Args:
+        source: Source of a recipe.
+        written: Folders that must not be reached, as in `find_files`.
+
     Raises:
-        SourceError: a path matches nothing, a file is not what the recipe says, or files cannot be
-            read, have not the columns that they need or are of no known dialect; names the first
-            five.
+        SourceError: a path matches nothing or reaches a folder of `written`, a file is not what the
+            recipe says, or files cannot be read, have not the columns that they need or are of no
+            known dialect; names the first five.
         TransientIOError: a remote store failed in a way that may pass.
     """
-    found = {path: find_files(path) for path in source.paths}
+    found = {path: _find(path, source=source, written=written) for path in source.paths}
     root = _common_folder([each.folder for each in found.values()], source=source)
     chosen = {
         file.path: file
@@ -48,6 +55,15 @@ def resolve(source: SourceRecipe) -> ResolvedSource:
     ]
     files, notes = _look_into(ordered, source=source)
     return ResolvedSource(root=root, files=files, notes=notes)
+
+
+def _find(path: str, *, source: SourceRecipe, written: Mapping[str, str]) -> FoundFiles:
+    try:
+        return find_files(path, written=written)
+    except TransientIOError:
+        raise
+    except SourceError as error:
+        raise SourceError(f"source {source.name!r}: {error}") from error
 
 
 def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequence[InputFile]:

@@ -18,6 +18,7 @@ from nanotok_ray.storage.inputs import (
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.node_copy import local_copy
 from nanotok_ray.storage.positioned import PositionedFile
+from nanotok_ray.storage.tree import is_below
 
 __all__ = [
     "Folder",
@@ -26,6 +27,7 @@ __all__ = [
     "PositionedFile",
     "WholeFile",
     "find_files",
+    "is_below",
     "is_local",
     "list_files",
     "local_copy",

@@ -7,9 +7,10 @@ or what any file holds.
 import glob
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
@@ -18,7 +19,15 @@ from nanotok_ray.storage.local_tree import list_local, look_at_local
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.retries import attempt
-from nanotok_ray.storage.tree import Entry, Lister, match, static_parts, walk
+from nanotok_ray.storage.tree import (
+    Boundary,
+    Entry,
+    Lister,
+    is_below,
+    match,
+    static_parts,
+    walk,
+)
 from nanotok_ray.storage.urls import is_temporary
 
 _BUFFER_BYTES = 1 << 20
@@ -60,29 +69,50 @@ def list_files(paths: Iterable[str]) -> list[InputFile]:
     return [files[path] for path in sorted(files)]
 
 
-def find_files(path: str) -> FoundFiles:
+def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) -> FoundFiles:
     """Give the files that one glob, file or folder stands for.
 
     Temporary files (`.tmp`) are left out, and files and folders whose names begin with `.` or `_`,
     unless they are named: as a file, or by a glob of which a part begins so.
 
+    Args:
+        path: Path or URL.
+        written: Folders that the caller writes to, by the name of the setting that says so. A path
+            whose listing can reach one of them is refused, links resolved, even if it is empty or
+            does not exist yet: else the next run would read what this one writes.
+
     Raises:
-        SourceError: the path matches nothing, or a folder cannot be listed.
+        SourceError: the path matches nothing, reaches a folder of `written`, or a folder cannot be
+            listed.
         TransientIOError: a remote store failed in a way that may pass.
     """
     local = local_path(path)
     try:
         if local is not None:
-            found = _find(local, look_at=look_at_local, list_folder=list_local, name_of=str)
+            boundary = _local_boundary(written)
+            found = _find(
+                local,
+                look_at=look_at_local,
+                list_folder=list_local,
+                name_of=str,
+                boundary=boundary,
+            )
         else:
             file_system, inside = connect(path)
             tree = RemoteTree(file_system)
+            boundary = _remote_boundary(tree, written)
             name_of = (lambda _: path) if "::" in path else tree.url
             found = _find(
-                inside, look_at=tree.look_at, list_folder=tree.list_folder, name_of=name_of
+                inside,
+                look_at=tree.look_at,
+                list_folder=tree.list_folder,
+                name_of=name_of,
+                boundary=boundary,
             )
     except PermissionError as error:
         raise SourceError(f"{path} cannot be listed: {error}") from error
+    if boundary.reached:
+        raise SourceError(_reaches(path, boundary, written))
     if not found.files:
         raise SourceError(f"{path} matches no file; check the path (hidden files are left out)")
     return found
@@ -154,9 +184,11 @@ def _find(
     look_at: Callable[[str], Entry | None],
     list_folder: Lister,
     name_of: Callable[[str], str],
+    boundary: Boundary,
 ) -> FoundFiles:
     """Find files in a tree; a path that exists is taken as it is, even with wildcards in it."""
     entry = look_at(path)
+    list_folder = boundary.around(list_folder) if boundary.folders else list_folder
     entries: Iterable[Entry] = []
     folder = path if entry is not None and entry.is_folder else static_parts(path)[0]
     if entry is None and glob.has_magic(path):
@@ -166,6 +198,7 @@ def _find(
         entries = walk(list_folder, path, hidden=_hidden([]))
     elif entry is not None:
         folder, entries = path.rpartition("/")[0], [entry]
+        boundary.check(path)
     files = {
         each.path: _input_file(each, name=name_of(each.path))
         for each in entries
@@ -175,6 +208,52 @@ def _find(
         folder=name_of(folder).rstrip("/") or "/",
         files=tuple(files[path] for path in sorted(files)),
         is_folder=entry is not None and entry.is_folder,
+    )
+
+
+def _local_boundary(written: Mapping[str, str]) -> Boundary:
+    local = {key: path for key, url in written.items() if (path := local_path(url)) is not None}
+    return Boundary(
+        folders=_outermost({os.path.realpath(path): key for key, path in local.items()}),
+        canonical=os.path.realpath,
+        is_link=os.path.islink,
+    )
+
+
+def _remote_boundary(tree: RemoteTree, written: Mapping[str, str]) -> Boundary:
+    folders = {}
+    for key, url in written.items():
+        if local_path(url) is None:
+            file_system, inside = connect(url)
+            folders[RemoteTree(file_system).url(inside).rstrip("/")] = key
+    return Boundary(
+        folders=_outermost(folders),
+        canonical=lambda path: tree.url(path).rstrip("/"),
+        is_link=lambda _: False,
+    )
+
+
+def _outermost(folders: Mapping[str, str]) -> dict[str, str]:
+    """Leave out folders that lie in others.
+
+    >>> _outermost({"/data/out/work": "output.work", "/data/out": "output.path"})
+    {'/data/out': 'output.path'}
+    """
+    return {
+        folder: key
+        for folder, key in folders.items()
+        if not any(folder != other and is_below(folder, other) for other in folders)
+    }
+
+
+def _reaches(path: str, boundary: Boundary, written: Mapping[str, str]) -> str:
+    """Say which folder that the caller writes to a path reaches, and what to do."""
+    found, key = boundary.reached[0]
+    folder = written[key]
+    inside = "" if found.rstrip("/") in {path.rstrip("/"), folder.rstrip("/")} else f" ({found})"
+    return (
+        f"{path} reaches {key} = {folder}{inside}: the job would read files that it writes. "
+        f"Set {key} to a folder that this path does not reach, or use a narrower path"
     )
 
 

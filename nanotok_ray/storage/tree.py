@@ -6,8 +6,8 @@ stores, or which files are wanted.
 """
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 
@@ -79,3 +79,68 @@ def static_parts(pattern: str) -> tuple[str, list[str]]:
     wild = (number for number, part in enumerate(parts) if glob.has_magic(part))
     first = next(wild, len(parts) - 1)
     return "/".join(parts[:first]) or "/", parts[first:]
+
+
+@dataclass(kw_only=True, slots=True)
+class Boundary:
+    """Folders that a listing must not reach, whether they exist already or not."""
+
+    folders: Mapping[str, str]
+    """What is to be said of each, by its canonical path: absolute, with links resolved."""
+    canonical: Callable[[str], str]
+    """Returns the canonical path of a path."""
+    is_link: Callable[[str], bool]
+    reached: list[tuple[str, str]] = field(default_factory=list)
+    """What a listing came to: its path, and what is to be said of the folder that holds it."""
+
+    def around(self, list_folder: Lister) -> Lister:
+        """Return a lister that does not enter the folders, and records where it would have.
+
+        A folder that does not exist yet is shown on the way to it, so that a walk or a glob comes
+        to it exactly if it would once it exists.
+        """
+
+        def list_inside(folder: str) -> Iterator[Entry]:
+            real = self.canonical(folder)
+            if self._holds(folder, real):
+                return
+            missing = {name for each in self.folders if (name := _next_part(real, each))}
+            for entry in list_folder(folder):
+                missing.discard(entry.name)
+                if not entry.is_folder and self.is_link(entry.path):
+                    self.check(entry.path)
+                yield entry
+            for name in sorted(missing):
+                yield Entry(path=f"{folder.rstrip('/')}/{name}", is_folder=True)
+
+        return list_inside
+
+    def check(self, path: str) -> None:
+        """Record a path that is one of the folders or lies in one."""
+        self._holds(path, self.canonical(path))
+
+    def _holds(self, path: str, real: str) -> bool:
+        folder = next((each for each in self.folders if is_below(real, each)), None)
+        if folder is not None:
+            self.reached.append((path, self.folders[folder]))
+        return folder is not None
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or lies in it.
+
+    >>> is_below("/data/out/a", "/data/out"), is_below("/data/out-2", "/data/out")
+    (True, False)
+    """
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _next_part(path: str, folder: str) -> str:
+    """Return the part that follows a path on the way to a folder below it, "" if it is not below.
+
+    >>> _next_part("/data", "/data/out/work"), _next_part("/data", "/other")
+    ('out', '')
+    """
+    if path == folder or not is_below(folder, path):
+        return ""
+    return folder[len(path.rstrip("/")) + 1 :].partition("/")[0]

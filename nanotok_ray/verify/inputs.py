@@ -4,8 +4,10 @@ Takes a folder, gives these as checked values, and what in them contradicts the 
 looked at before a file is read. Does not know records.
 """
 
+import functools
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ from nanotok_ray.errors import (
     TokenizerError,
     TransientIOError,
 )
+from nanotok_ray.locations import local_path
 from nanotok_ray.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
@@ -30,7 +33,7 @@ from nanotok_ray.output_shapes import (
 )
 from nanotok_ray.plan import Plan, plan_from_json
 from nanotok_ray.shards import ShardSettings
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, is_below
 from nanotok_ray.tokenizer import (
     READABLE_NAME,
     Model,
@@ -115,3 +118,28 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
     except TokenizerError as error:  # of the table, or two ids that stand for the same bytes
         problems.append(str(error))
     return problems
+
+
+def own_file_problems(folder: Folder, plan: Plan) -> Iterator[str]:
+    """Yield a problem for each source of a plan that has files of the output itself."""
+    top = _canonical(folder.url)
+    real = functools.cache(_canonical)
+    for source in plan.sources:
+        inside = []
+        for file in source.files:
+            parent, _, name = file.url.rpartition("/")
+            if is_below(f"{real(parent)}/{name}", top):
+                inside.append(file.url)
+        if inside:
+            more = f" and {len(inside) - 1:,} more files" if len(inside) > 1 else ""
+            yield (
+                f"{PLAN_NAME}: source {source.name!r} holds {inside[0]}{more} of this very output: "
+                "its documents are files that the job wrote. Take them out of the source's paths, "
+                "and run the job into another folder"
+            )
+
+
+def _canonical(url: str) -> str:
+    """Return a local path with links resolved, or a URL as it is, without a slash at the end."""
+    path = local_path(url)
+    return url.rstrip("/") if path is None else os.path.realpath(path)

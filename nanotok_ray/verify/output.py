@@ -25,7 +25,13 @@ from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
 from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
-from nanotok_ray.verify.inputs import Inputs, fingerprint_problems, read_inputs, read_manifest
+from nanotok_ray.verify.inputs import (
+    Inputs,
+    fingerprint_problems,
+    own_file_problems,
+    read_inputs,
+    read_manifest,
+)
 from nanotok_ray.verify.record import listed_problems, record_problems
 from nanotok_ray.verify.result import Verification
 from nanotok_ray.verify.sample import choose
@@ -75,6 +81,8 @@ def verify_output(
     manifest = unpublished.manifest if unpublished else read_manifest(folder)
     inputs = read_inputs(folder, manifest)
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
+    if unpublished is None:  # a job refuses such sources when it plans
+        result.problems += own_file_problems(folder, inputs.plan)
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
     sound = _check_records(folder, expected, inputs, result, read_files=read_files)
