@@ -140,7 +140,7 @@ def test_a_new_file_counts_alone_and_another_vocabulary_size_counts_nothing(corp
 
 
 def test_a_removed_file_no_longer_counts(corpus, tmp_path):
-    job = with_lines(corpus, tmp_path / "out")
+    job = with_lines(corpus, tmp_path / "out", "output.allow_removed=true")
     run(job)
     (corpus / "lines/0.jsonl").unlink()
     foreseen = outlook(job, command="prepare").values

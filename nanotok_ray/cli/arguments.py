@@ -25,6 +25,25 @@ def add_resplit(own: argparse.ArgumentParser) -> None:
     )
 
 
+def add_removed(own: argparse.ArgumentParser) -> None:
+    """Add --allow-removed and --replace, which override keys of the recipe."""
+    own.add_argument(
+        "--allow-removed",
+        action="append_const",
+        const="output.allow_removed=true",
+        dest="overrides",
+        help="drop documents from a published output whose source, or more than a tenth of the "
+        "files or bytes of one, is gone (default: refuse)",
+    )
+    own.add_argument(
+        "--replace",
+        action="append_const",
+        const="output.replace=true",
+        dest="overrides",
+        help="replace a published output of which no source remains (default: refuse)",
+    )
+
+
 def add_relearn(own: argparse.ArgumentParser) -> None:
     """Add --relearn."""
     own.add_argument(

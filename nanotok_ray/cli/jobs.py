@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.cli import train_files
-from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
+from nanotok_ray.cli.arguments import (
+    add_overrides,
+    add_relearn,
+    add_removed,
+    add_resplit,
+    positive,
+)
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
@@ -105,6 +111,7 @@ def _add_common(own: argparse.ArgumentParser) -> None:
         help="CPUs of a local Ray (default: all of this machine)",
     )
     add_resplit(own)
+    add_removed(own)
     own.add_argument(
         "--dry-run", action="store_true", help="say what would be done, and start nothing"
     )

@@ -4,7 +4,13 @@ import argparse
 import math
 import sys
 
-from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit, positive
+from nanotok_ray.cli.arguments import (
+    add_overrides,
+    add_relearn,
+    add_removed,
+    add_resplit,
+    positive,
+)
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.recipe import load_recipe
 
@@ -45,6 +51,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
     add_overrides(own)
     add_resplit(own)
+    add_removed(own)
     add_relearn(own)
     own.add_argument(
         "--workers",

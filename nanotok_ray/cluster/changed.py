@@ -6,11 +6,23 @@ Compares plans and settings; reads no input. Does not know which slices are done
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, PlanError
 from nanotok_ray.manifest import MANIFEST_FORMAT, MANIFEST_NAME, from_json
-from nanotok_ray.plan import Plan, changes, reading_changes, slice_changes
+from nanotok_ray.plan import (
+    Plan,
+    SourceLoss,
+    changes,
+    losses,
+    reading_changes,
+    slice_changes,
+)
+from nanotok_ray.printable import few
+from nanotok_ray.recipe import OutputRecipe
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
+
+LARGEST_LOSS = 0.1
+"""A larger share of the files or bytes of a source does not go from an output unasked."""
 
 
 def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
@@ -28,12 +40,70 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
 
 def published_settings(out: Folder) -> Mapping[str, Any]:
     """Give the settings of each source as the manifest has them; empty if there is none."""
+    return _published(out, "settings")
+
+
+def _published(out: Folder, name: str) -> Mapping[str, Any]:
+    """Return a table of the manifest; empty if there is none, or it cannot be read."""
     try:
         data = out.read_bytes(MANIFEST_NAME)
         manifest = from_json(data, name=MANIFEST_NAME, expected_format=MANIFEST_FORMAT)
-        return dict(manifest["settings"])
+        return dict(manifest[name])
     except (FileNotFoundError, CorruptOutputError, KeyError, TypeError, ValueError):
         return {}
+
+
+def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: Plan) -> None:
+    """Refuse to drop from a published output what is gone from its sources, unless asked to.
+
+    Args:
+        output: What the recipe allows.
+        out: The output folder.
+        before: The plan that was frozen in it, None if there is none.
+        after: The plan of the recipe.
+
+    Raises:
+        PlanError: a source, or more than `LARGEST_LOSS` of one, is gone; or all sources are.
+    """
+    if before is None or output.replace or not out.exists(MANIFEST_NAME):
+        return
+    lost = list(losses(before, after))
+    totals = _published(out, "totals")
+    if lost and len(lost) == len(before.sources) and all(each.is_whole for each in lost):
+        names = ", ".join(source.name for source in before.sources)
+        raise PlanError(
+            f"{out.url} is a published output of other inputs: none of the files of its sources "
+            f"({names}; {_held(totals, 'all')}) is in this recipe, and a run would replace it, its "
+            "tokenizer and its report. Choose another output.path, or pass --replace "
+            "(output.replace = true)"
+        )
+    serious = [each for each in lost if each.share > LARGEST_LOSS]
+    if serious and not output.allow_removed:
+        told = "; ".join(_told_loss(each, totals) for each in serious)
+        raise PlanError(
+            f"{told}. A run would drop their documents from the published output {out.url}. Bring "
+            "the files back (is a disk, bucket or folder not mounted?), or pass --allow-removed "
+            "(output.allow_removed = true)"
+        )
+
+
+def _told_loss(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
+    if loss.is_whole:
+        held = ", ".join(
+            _held(totals, key) for key in totals if key.rpartition("/")[0] == loss.source
+        )
+        return f"source {loss.source!r} is gone with all its {loss.files:,} files ({held})"
+    return (
+        f"source {loss.source!r} has lost {len(loss.gone):,} of {loss.files:,} files, "
+        f"{loss.gone_bytes / loss.num_bytes:.1%} of its bytes: {few(loss.gone)}"
+    )
+
+
+def _held(totals: Mapping[str, Any], key: str) -> str:
+    """Say how much a manifest counts under a key."""
+    own = totals.get(key, {})
+    split = "" if key == "all" else f" of {key.rpartition('/')[2]}"
+    return f"{own['documents']['out']:,} documents{split}, {own['tokens']:,} tokens" if own else key
 
 
 def setting_changes(

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.cluster.changed import plan_changes, published_settings, setting_changes
+from nanotok_ray.cluster.changed import (
+    check_losses,
+    plan_changes,
+    published_settings,
+    setting_changes,
+)
 from nanotok_ray.cluster.counting import finished_counts
 from nanotok_ray.cluster.existing import existing_tokenizer, frozen_plan, plan_for
 from nanotok_ray.cluster.max_chars import next_round
@@ -53,13 +58,14 @@ def outlook(
     if command == "prepare":
         check_special_tokens(recipe)
     out = Folder(recipe.output.path)
-    plan = plan_for(recipe, out, resplit=resplit)
+    before, plan = frozen_plan(out), plan_for(recipe, out, resplit=resplit)
+    check_losses(recipe.output, out, before, plan)
     values: dict[str, Any] = {
         "status": "planned",
         "output": out.url,
         "sources": overview(plan),
         "notes": list(plan.notes),
-        "changes": plan_changes(frozen_plan(out), plan),
+        "changes": plan_changes(before, plan),
     }
     todo: dict[str, Sequence[Slice]] = {}
     tokenizer = existing_tokenizer(recipe, out)

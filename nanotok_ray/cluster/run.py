@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from nanotok_ray.cluster.changed import plan_changes, published_settings
+from nanotok_ray.cluster.changed import check_losses, plan_changes, published_settings
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.existing import frozen_bytes, plan_for
 from nanotok_ray.cluster.extension import lacks_extension, replace_extension
@@ -79,8 +79,10 @@ class Run:
         out = Folder(recipe.output.path)
         hold = Hold.of(out, command=start.command)
         frozen = frozen_bytes(out)
+        before = None if frozen is None else plan_from_json(frozen)
         plan = plan_for(recipe, out, resplit=start.resplit)
-        for note in [*plan.notes, *_changes(frozen, plan)]:
+        check_losses(recipe.output, out, before, plan)
+        for note in [*plan.notes, *_changes(before, plan)]:
             start.tell(note)
         return cls(recipe, out, plan, frozen, published_settings(out), hold, start)
 
@@ -162,7 +164,7 @@ class Run:
         return tokenizer
 
 
-def _changes(frozen: bytes | None, plan: Plan) -> list[str]:
+def _changes(before: Plan | None, plan: Plan) -> list[str]:
     """Say what is not as in the plan that was frozen, a line each."""
-    changed = plan_changes(None if frozen is None else plan_from_json(frozen), plan)
+    changed = plan_changes(before, plan)
     return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]

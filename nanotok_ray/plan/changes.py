@@ -120,3 +120,57 @@ def slice_changes(before: Plan, after: Plan) -> SliceChanges:
     old = {each.key for each in before.slices()}
     new = {each.key for each in after.slices()}
     return SliceChanges(same=len(old & new), new=len(new - old), gone=len(old - new))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceLoss:
+    """What a source of an earlier plan had, and what of it is gone."""
+
+    source: str
+    files: int
+    """Files that it had."""
+    num_bytes: int
+    """Bytes of these, as stored."""
+    gone: tuple[str, ...]
+    """Paths of the files that are gone or empty now, in the order of the plan."""
+    gone_bytes: int
+
+    @property
+    def share(self) -> float:
+        """The larger of the shares of files and of bytes that are gone."""
+        return max(len(self.gone) / self.files, self.gone_bytes / max(1, self.num_bytes))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether none of its files is left."""
+        return len(self.gone) == self.files
+
+
+def losses(before: Plan, after: Plan) -> Iterator[SourceLoss]:
+    """Yield the sources of an earlier plan of which files are gone, in its order.
+
+    A file is still there if its path or URL is, whatever its content and the name of its source; or
+    if its source has one of the same name, size and footer elsewhere, as after a move.
+    """
+    there = {file.url: file.size for source in after.sources for file in source.files}
+    moved = {(source.name, *_content(file)) for source in after.sources for file in source.files}
+    for source in before.sources:
+        files = [file for file in source.files if file.size]
+        gone = [
+            file
+            for file in files
+            if not there.get(file.url) and (source.name, *_content(file)) not in moved
+        ]
+        if gone:
+            yield SourceLoss(
+                source=source.name,
+                files=len(files),
+                num_bytes=sum(file.size for file in files),
+                gone=tuple(file.path for file in gone),
+                gone_bytes=sum(file.size for file in gone),
+            )
+
+
+def _content(file: SourceFile) -> tuple[str, int, str | None]:
+    """Return what a file keeps when it is copied elsewhere."""
+    return file.path.rpartition("/")[2], file.size, file.footer_sha256

@@ -157,6 +157,11 @@ class OutputRecipe:
     layouts: tuple[str, ...] = ()
     """Layouts in which the output is written too, to `export/NAME` in it: `NAME`, or with options
     `NAME:KEY=VALUE,...`, as `nanotok export --to` takes them."""
+    allow_removed: bool = False
+    """Whether a job may drop documents from a published output because a source of it, or more than
+    a tenth of the files or bytes of one, is gone."""
+    replace: bool = False
+    """Whether a job may replace a published output of which no source remains."""
 
     def __post_init__(self) -> None:
         for name in ("path", "work"):

@@ -230,7 +230,13 @@ _TOKENIZER: dict[str, _Reader] = {
     "span_table": _size,
     "path": _optional(_path),
 }
-_OUTPUT: dict[str, _Reader] = {"path": _path, "work": _path, "layouts": _strings}
+_OUTPUT: dict[str, _Reader] = {
+    "path": _path,
+    "work": _path,
+    "layouts": _strings,
+    "allow_removed": _boolean,
+    "replace": _boolean,
+}
 _LIMITS: dict[str, _Reader] = {
     "slice_bytes": _size,
     "max_shard_tokens": _optional(_size),
