@@ -5,6 +5,8 @@ message and nothing else, and therefore survives pickling through Ray unchanged.
 where it is raised; the Rust bindings raise these same classes.
 """
 
+import errno
+
 
 class NanotokError(Exception):
     """The root of all errors raised by nanotok_ray."""
@@ -98,6 +100,10 @@ class TransientIOError(NanotokError, OSError):
     """Storage failed in a way that may pass: the task is worth another try."""
 
 
+class DiskFullError(NanotokError, OSError):
+    """No space is left on a disk, or a quota is used up: nothing more can be written there."""
+
+
 class OutputInUseError(NanotokError, RuntimeError):
     """Another run holds the lease of the output."""
 
@@ -112,3 +118,29 @@ class UnreachableError(NanotokError, ConnectionError):
 
 class RefusedError(UnreachableError):
     """The job server of a cluster answers, and wants another token or another request."""
+
+
+_RIGHTS = "choose another place, or give this user the right to it"
+_PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
+_SPACE = "free some space there, or choose another folder; the same command resumes"
+_STEPS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _PLACE),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _SPACE),
+    errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
+}
+"""What to do about an error of the operating system, by its number."""
+
+OF_THE_MACHINE = frozenset(_STEPS) - {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+"""Numbers of errors that are no bug, wherever they come up."""
+
+
+def os_error_message(error: OSError) -> str:
+    """Return what the operating system refused, of which file, and what to do.
+
+    >>> os_error_message(PermissionError(13, "Permission denied", "/data/out"))
+    '/data/out: Permission denied; choose another place, or give this user the right to it'
+    """
+    step = _STEPS.get(error.errno or 0)
+    told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{told}; {step}" if step and error.filename else told

@@ -34,7 +34,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
             try:
                 yield Ended(task=task, result=task.work(task.argument))
             except NanotokError as error:
-                yield Ended(task=task, error=str(error))
+                yield Ended(task=task, error=str(error), raised=error)
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power
     monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_tasks)

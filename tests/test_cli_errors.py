@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cli.main import told_os_error
 from nanotok_ray.cluster.exporting import export
-from nanotok_ray.errors import ExportError
+from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.export import parse_layout
 from tests.finished_output import run_here
 from tests.made_output import BOS, MadeSource, made_output
@@ -87,22 +86,22 @@ def test_a_recipe_that_is_not_there_or_no_toml(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("number", "step"),
     [
-        (errno.ENOSPC, "free some room"),
-        (errno.EDQUOT, "free some room"),
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
         (errno.EACCES, "give this user the right"),
         (errno.EROFS, "choose another place"),
         (errno.EMFILE, "ulimit -n"),
     ],
 )
 def test_what_the_system_refuses_comes_with_what_to_do(number, step):
-    line = told_os_error(OSError(number, os.strerror(number), "/data/out/a"))
+    line = os_error_message(OSError(number, os.strerror(number), "/data/out/a"))
     assert line.startswith(f"/data/out/a: {os.strerror(number)}; ")
     assert step in line
 
 
 def test_an_error_that_says_all_itself_stays_as_it_is():
-    assert told_os_error(OSError("plain")) == "plain"
-    assert told_os_error(OSError(5, "odd", "/a")) == "/a: odd"
+    assert os_error_message(OSError("plain")) == "plain"
+    assert os_error_message(OSError(5, "odd", "/a")) == "/a: odd"
 
 
 @pytest.mark.parametrize("workers", [None, 1])

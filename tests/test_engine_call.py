@@ -42,6 +42,14 @@ def test_a_slice_that_raises_does_not_stop_the_others():
     assert outcomes[4].seconds >= 0
 
 
+def test_what_the_machine_refuses_is_one_line_and_no_traceback():
+    [outcome] = run_call(
+        [(raises(PermissionError(13, "Permission denied", "/data/out")), None)], []
+    )
+    assert outcome.failure.text.startswith("/data/out: Permission denied; ")
+    assert "\n" not in outcome.failure.text
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_being_cancelled_is_no_failure_of_a_slice(error):
     with pytest.raises(error):

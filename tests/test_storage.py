@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from nanotok_ray.errors import CorruptOutputError, TransientIOError
+from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
 from nanotok_ray.locations import local_path
 from nanotok_ray.storage import Folder, is_local, open_input
 from nanotok_ray.storage.retries import Retries
@@ -218,9 +218,12 @@ def test_a_full_disk_is_no_passing_failure_and_leaves_nothing(tmp_path, monkeypa
 
     monkeypatch.setattr(os, "fsync", fail)
     folder = Folder(str(tmp_path))
-    with pytest.raises(OSError, match="No space") as caught:
-        folder.write_whole("a", b"1")
+    with pytest.raises(DiskFullError) as caught:
+        folder.write_whole("a", b"1" * 2000)
     assert not isinstance(caught.value, TransientIOError)
+    for words in (str(tmp_path / "a"), "2.0 kB", "full", " free)", "resumes"):
+        assert words in str(caught.value)
+    assert type(pickle.loads(pickle.dumps(caught.value))) is DiskFullError
     assert list(tmp_path.iterdir()) == []
 
 

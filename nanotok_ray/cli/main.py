@@ -1,7 +1,6 @@
 """The entry point: arguments to a command, its errors to an exit code."""
 
 import argparse
-import errno
 import importlib
 import sys
 from collections.abc import Collection, Sequence
@@ -22,6 +21,7 @@ from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.overview import COMMANDS, overview
 from nanotok_ray.errors import (
     CorruptOutputError,
+    DiskFullError,
     IncompleteOutputError,
     LeaseLostError,
     NanotokError,
@@ -32,20 +32,10 @@ from nanotok_ray.errors import (
     TransientIOError,
     UnreachableError,
     VerificationError,
+    os_error_message,
 )
 from nanotok_ray.printable import printable
 from nanotok_ray.termination import Terminated, terminable
-
-_RIGHTS = "choose another place, or give this user the right to it"
-_PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
-_ROOM = "free some room there, or choose another place; the same command goes on from there"
-_STEPS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _PLACE),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _ROOM),
-    errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
-}
-"""What to do about an error of the operating system, by its number."""
 
 
 def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:
@@ -73,19 +63,8 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     except BrokenPipeError:
         return FAILED
     except OSError as error:  # a full disk, a folder that may not be written: no place in our code
-        _tell(arguments, "failed", f"error: {told_os_error(error)}")
+        _tell(arguments, "failed", f"error: {os_error_message(error)}")
         return INFRASTRUCTURE
-
-
-def told_os_error(error: OSError) -> str:
-    """Say what the operating system refused, of which file, and what to do.
-
-    >>> told_os_error(PermissionError(13, "Permission denied", "/data/out"))
-    '/data/out: Permission denied; choose another place, or give this user the right to it'
-    """
-    step = _STEPS.get(error.errno or 0)
-    told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return f"{told}; {step}" if step and error.filename else told
 
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
@@ -100,7 +79,10 @@ def exit_code(error: NanotokError) -> int:
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
         ((OutputInUseError, LeaseLostError), IN_USE),
-        ((SliceError, SharedFolderError, TransientIOError, UnreachableError), INFRASTRUCTURE),
+        (
+            (DiskFullError, SliceError, SharedFolderError, TransientIOError, UnreachableError),
+            INFRASTRUCTURE,
+        ),
     )
     return next((code for kinds, code in codes if isinstance(error, kinds)), USAGE)
 

@@ -148,6 +148,7 @@ class Attempts:
             began=outcome.began,
             worker=outcome.worker,
             error=error,
+            raised=None if outcome.failure is None else outcome.failure.raised,
             attempts=account.attempts,
         )
 

@@ -14,7 +14,12 @@ from typing import Any
 
 from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
 from nanotok_ray.cluster.probes import Probe, see
-from nanotok_ray.errors import NanotokError, TransientIOError
+from nanotok_ray.errors import (
+    OF_THE_MACHINE,
+    NanotokError,
+    TransientIOError,
+    os_error_message,
+)
 
 Step = tuple[Callable[[Any], Any], Any]
 """What a slice is to a worker: a function and its argument."""
@@ -47,14 +52,18 @@ def _outcome(work: Callable[[Any], Any], argument: object) -> Outcome:
     except TransientIOError as error:
         return _failed(Cause.STORAGE, str(error), start)
     except NanotokError as error:
-        return _failed(Cause.ERROR, str(error), start)
+        return _failed(Cause.ERROR, str(error), start, raised=error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic in native code is no Exception
+        if isinstance(error, OSError) and error.filename and error.errno in OF_THE_MACHINE:
+            return _failed(Cause.ERROR, os_error_message(error), start)
         told = "".join(traceback.format_exception(error, limit=SHOWN_FRAMES)).rstrip()
         return _failed(Cause.ERROR, told, start)
     return Outcome(result=result, seconds=time.perf_counter() - start)
 
 
-def _failed(cause: Cause, text: str, start: float) -> Outcome:
-    return Outcome(seconds=time.perf_counter() - start, failure=Failure(cause, text))
+def _failed(
+    cause: Cause, text: str, start: float, *, raised: NanotokError | None = None
+) -> Outcome:
+    return Outcome(seconds=time.perf_counter() - start, failure=Failure(cause, text, raised))

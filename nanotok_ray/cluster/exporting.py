@@ -9,14 +9,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
-from nanotok_ray.cluster.engine import Ended, Task
+from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Event, OnEvent, ignore
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.here import run_here
 from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.session import ray_session
-from nanotok_ray.errors import CorruptOutputError, ExportError, IncompleteOutputError
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.export import (
     EXPORTS,
     Corpus,
@@ -222,28 +222,9 @@ def on_ray(on_event: OnEvent) -> Runner:
 
     def run(works: Sequence[ExportWork], kept: int) -> None:
         tasks = [_task(work) for work in works]
-        fan_out(STAGE, tasks, kept=kept, on_event=on_event, on_result=_num_bytes)
+        fan_out(STAGE, tasks, kept=kept, on_event=on_event)
 
     return run
-
-
-def _exported_or_refused(work: ExportWork) -> int | str:
-    """Export a unit, or say why its layout cannot hold it: no other attempt would help."""
-    try:
-        return export_unit(work)
-    except ExportError as error:
-        return str(error)
-
-
-def _num_bytes(ended: Ended) -> int:
-    """Give the bytes of a unit; the first one that is refused ends it all, as in threads.
-
-    Raises:
-        ExportError: the layout cannot hold it.
-    """
-    if isinstance(ended.result, str):
-        raise ExportError(ended.result)
-    return int(ended.result or 0)
 
 
 def _finished(target: Folder, works: Sequence[ExportWork]) -> tuple[Exported | None, ...]:
@@ -267,7 +248,7 @@ def _task(work: ExportWork) -> Task:
     unit = work.unit
     return Task(
         name=f"export {work.layout.name} {unit.name}",
-        work=_exported_or_refused,
+        work=export_unit,
         argument=work,
         num_bytes=unit.num_bytes,
         inputs=(work.corpus.out.join(f"{unit.shards[0].facts.name}.bin"),),

@@ -18,7 +18,10 @@ from nanotok_ray.cluster.events import (
     StageStarted,
 )
 from nanotok_ray.cluster.outcome import Failure
-from nanotok_ray.errors import SliceError
+from nanotok_ray.errors import DiskFullError, ExportError, SliceError
+
+ENDS_STAGE = (DiskFullError, ExportError)
+"""Errors of one slice that all others would meet too: the stage ends with the first."""
 
 SHOWN_FAILURES = 5
 LOOK_SECONDS = 1.0
@@ -36,6 +39,8 @@ def fan_out(
 ) -> list[Ended]:
     """Run tasks and give those that failed; a failed one does not stop the others.
 
+    An error of `ENDS_STAGE` does: what is in flight is cancelled, and the error is raised.
+
     Args:
         stage: count, merge, tokenize or verify.
         tasks: what is not done yet.
@@ -48,6 +53,8 @@ def fan_out(
     Raises:
         SliceError: naming the slices that failed, their input files, and why.
         SharedFolderError: a node does not see a folder of the tasks.
+        DiskFullError: a disk is full.
+        ExportError: a layout cannot hold the output.
     """
     size = sum(task.num_bytes for task in tasks)
     on_event(StageStarted(stage=stage, todo=len(tasks), kept=kept, num_bytes=size))
@@ -55,6 +62,8 @@ def fan_out(
     tally = _Tally(stage, len(tasks), on_event)
     failures: list[Ended] = []
     for ended in _run(tally, tasks, deadline):
+        if isinstance(ended.raised, ENDS_STAGE):
+            raise ended.raised
         if ended.error is not None:
             failures.append(ended)
         done_bytes = 0 if ended.error is not None else on_result(ended)

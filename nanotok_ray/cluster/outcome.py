@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from nanotok_ray.errors import NanotokError
+
 
 class Cause(Enum):
     """Why an attempt gave no result."""
@@ -26,6 +28,8 @@ class Failure:
 
     cause: Cause
     text: str
+    raised: NanotokError | None = None
+    """The error itself, where the slice's own code raised it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ Takes the plain values of an outlook, with an estimate or without. Knows nothing
 found.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nanotok_ray.printable import printable
-
-SHOWN = 3
-"""So many files are named."""
+from nanotok_ray.doctor.disk import Space
+from nanotok_ray.printable import few
+from nanotok_ray.units import format_bytes
 
 _INDENT = " " * 12
 
@@ -30,6 +29,7 @@ def outlook_text(own: Mapping[str, Any]) -> str:
     ]
     if "estimate" in own:
         lines += _estimate_lines(own["estimate"])
+        lines += [f"space       {Space(**each).text()}" for each in own["estimate"]["space"]]
     if "frozen" in own:
         lines.append(_frozen_line(own["frozen"]))
     return "\n".join(lines)
@@ -39,9 +39,10 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     documents = source["documents"]
     files = "file" if source["files"] == 1 else "files"
     told = "documents unknown" if documents is None else f"{documents:,} documents"
+    stored, decoded = format_bytes(source["stored_bytes"]), format_bytes(source["bytes"])
     yield (
-        f"source      {source['name']}: {source['files']:,} {files}, "
-        f"{_size(source['stored_bytes'])} stored, about {_size(source['bytes'])} of text, {told}"
+        f"source      {source['name']}: {source['files']:,} {files}, {stored} stored, about "
+        f"{decoded} of text, {told}"
     )
     told = f"{source['format']}{_dialects(source['dialects'])}"
     yield f"{_INDENT}{told} in {source['root']}, split {source['split']}"
@@ -49,10 +50,10 @@ def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     groups = source["groups"]
     word = "group" if groups["groups"] == 1 else "groups"
     grouped = f"; {groups['files']:,} small files in {groups['groups']:,} {word}"
-    largest = f"the largest {_size(source['largest_slice'])}"
+    largest = f"the largest {format_bytes(source['largest_slice'])}"
     yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
     if source["val"]["files"]:
-        yield f"{_INDENT}val: {_names(source['val']['first'], source['val']['files'])}"
+        yield f"{_INDENT}val: {few(source['val']['first'], source['val']['files'])}"
 
 
 def _dialects(files: Mapping[str, int]) -> str:
@@ -73,7 +74,7 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
     for source in changed["sources"]:
         described = [f"{each['file']}: {each['why']}" for each in source["changed"]]
         parts = [
-            f"{len(names):,} {word} ({_names(names, len(names))})"
+            f"{len(names):,} {word} ({few(names, len(names))})"
             for word, names in (
                 ("added", source["added"]),
                 ("changed", described),
@@ -97,7 +98,7 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _told(stage: Mapping[str, int]) -> str:
-    size = f", about {_size(stage['bytes'])}" if stage.get("bytes") else ""
+    size = f", about {format_bytes(stage['bytes'])}" if stage.get("bytes") else ""
     return f"{stage['todo']:,} to do, {stage['done']:,} done{size}"
 
 
@@ -135,29 +136,6 @@ def _frozen_line(frozen: Mapping[str, str]) -> str:
         return f"not frozen  another run has this output, and {frozen['path']} is its plan"
     before = ", as before" if frozen["status"] == "as before" else ""
     return f"frozen      {frozen['path']}{before}: a file added from now on is train"
-
-
-def _names(names: Sequence[str], total: int) -> str:
-    """Name the first few, and how many more there are.
-
-    >>> _names(["a", "b", "c", "d"], 9)
-    'a, b, c and 6 more'
-    """
-    shown = names[:SHOWN]
-    more = f" and {total - len(shown):,} more" if total > len(shown) else ""
-    return f"{', '.join(map(printable, shown))}{more}"
-
-
-def _size(size: float) -> str:
-    """Give bytes in words.
-
-    >>> _size(999), _size(1_250_000), _size(2.5e12)
-    ('999 bytes', '1.2 MB', '2.5 TB')
-    """
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:,.1f} {unit}"
-    return f"{size:,.0f} bytes"
 
 
 def duration(seconds: float) -> str:

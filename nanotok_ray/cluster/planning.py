@@ -13,6 +13,7 @@ from nanotok_ray.cluster.grouping import num_calls
 from nanotok_ray.cluster.journaling import stages_of_last_run
 from nanotok_ray.cluster.layouts import layouts_of
 from nanotok_ray.cluster.outlook import Outlook, outlook
+from nanotok_ray.doctor.disk import space_for
 from nanotok_ray.manifest import PLAN_NAME
 from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.plan import Slice
@@ -51,6 +52,8 @@ def plan_job(
     rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers
     estimate = _estimate(foreseen, rates, last=last, cpus=cpus)
+    todo = {stage: foreseen.todo.get(stage, ()) for stage in STAGES}
+    estimate["space"] = [each.to_dict() for each in space_for(recipe, **todo)]
     frozen = {"status": freeze(foreseen.plan, out), "path": out.join(PLAN_NAME)}
     return replace(foreseen, values=foreseen.values | {"estimate": estimate, "frozen": frozen})
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nanotok_ray.errors import NanotokError
+
 SHOWN_INPUTS = 3
 
 
@@ -60,5 +62,7 @@ class Ended:
     worker: str = ""
     """Host and process of that attempt: `node-7/1234`."""
     error: str | None = None
+    raised: NanotokError | None = None
+    """What the task itself raised, if that is why there is no result."""
     attempts: int = 1
     """How often it was given to a worker."""

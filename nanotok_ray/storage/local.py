@@ -4,16 +4,20 @@ Takes names inside one folder; gives bytes, sizes, and writers that publish on a
 not know remote stores or what the files hold. Errors of the operating system stay as they are.
 """
 
+import errno
 import hashlib
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nanotok_ray.errors import DiskFullError
 from nanotok_ray.storage.urls import check_name, is_temporary
+from nanotok_ray.units import format_bytes
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -29,15 +33,15 @@ class WholeFile:
         self._write = write
         self._hash = hashlib.sha256()
         self.size = 0
-        """Bytes written so far."""
+        """Bytes given to it so far."""
 
     def write(self, data: "ReadableBuffer") -> None:
         """Append bytes, or any contiguous buffer, as a numpy array."""
         view = memoryview(data)
         view = view.cast("B") if view.nbytes else memoryview(b"")  # an empty array cannot be cast
+        self.size += view.nbytes
         self._write(view)
         self._hash.update(view)
-        self.size += view.nbytes
 
     @property
     def sha256(self) -> str:
@@ -69,6 +73,9 @@ class LocalStore:
         """Write a file under a temporary name beside it, then publish it on a clean exit.
 
         Costs two fsyncs: of the file, and of its folder, so that the new name survives a power cut.
+
+        Raises:
+            DiskFullError: No space is left, or a quota is used up; so do all methods that write.
         """
         path = self.path(name)
         with self._temporary(path) as (temporary, file):
@@ -153,16 +160,48 @@ class LocalStore:
 
     @contextmanager
     def _temporary(self, path: Path) -> Iterator[tuple[Path, WholeFile]]:
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(_temporary_name(path.name))
+        file: WholeFile | None = None
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("xb", buffering=_BUFFER_BYTES) as sink:
-                yield temporary, WholeFile(sink.write)
+                file = WholeFile(sink.write)
+                yield temporary, file
                 sink.flush()
                 os.fsync(sink.fileno())
-        except BaseException:
-            temporary.unlink(missing_ok=True)
+        except BaseException as error:
+            full = _disk_full(error, path, size=file.size if file else 0)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            if full is not None:
+                raise full from error
             raise
+
+
+def _disk_full(error: BaseException, path: Path, *, size: int) -> DiskFullError | None:
+    """Return what to raise if a write failed because a disk is full or a quota is used up.
+
+    >>> print(_disk_full(OSError(errno.EDQUOT, "quota"), Path("/nowhere/a"), size=2_000_000))
+    /nowhere/a needs at least 2.0 MB, and the disk quota of its folder is used up; free some...
+    """
+    if not isinstance(error, OSError) or error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        return None
+    left = "the disk quota of its folder is used up"
+    if error.errno == errno.ENOSPC:
+        left = f"its disk is full ({format_bytes(_free_bytes(path))} free)"
+    return DiskFullError(
+        f"{path} needs at least {format_bytes(size)}, and {left}; free some space there or choose "
+        "another folder, then run the same command again: it resumes"
+    )
+
+
+def _free_bytes(path: Path) -> int:
+    """Return how many bytes may be written to the disk of a path, 0 if it cannot be told."""
+    folder = next((each for each in path.parents if each.exists()), Path("/"))
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
 
 
 def _temporary_name(name: str) -> str:
