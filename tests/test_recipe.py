@@ -398,6 +398,11 @@ def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypa
     assert recipe.output.path == "/mnt/data/out"
 
 
+def test_a_home_folder_of_nobody_is_an_error_that_names_the_path():
+    override = "output.path=~nobody-here/out"
+    check_refused(SMALL, "~nobody-here/out begins with ~, and no such user", overrides=(override,))
+
+
 def test_an_environment_variable_that_is_not_set_is_named(monkeypatch):
     monkeypatch.delenv("NOT_SET", raising=False)
     check_refused(with_source(paths=["${NOT_SET}/a"]), "source.web.paths", "NOT_SET", ":-")

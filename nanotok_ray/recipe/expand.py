@@ -60,9 +60,18 @@ def _expand_string(text: str, *, key: str, environment: Mapping[str, str]) -> st
 def absolute_path(path: str) -> str:
     """Make a local path absolute and expand a leading `~`; a URL stays as it is.
 
+    Raises:
+        RecipeError: `~name` stands for no user of this machine.
+
     >>> absolute_path("s3://bucket/web/*.parquet")
     's3://bucket/web/*.parquet'
     """
     if not path or _URL.match(path):
         return path
-    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - Path.absolute keeps ".."
+    try:
+        expanded = Path(path).expanduser()
+    except RuntimeError as error:
+        raise RecipeError(
+            f"{path} begins with ~, and no such user has a home folder here; write the whole path"
+        ) from error
+    return os.path.abspath(expanded)  # noqa: PTH100 - Path.absolute keeps ".."
