@@ -155,10 +155,10 @@ def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Give where the stored bytes of a column chunk begin and how many they are."""
-    offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
-    # Some writers say 0 where there is no dictionary page; byte 0 is the file's magic.
-    return min(offset for offset in offsets if offset), chunk.total_compressed_size
+    """Give where the stored bytes of a column chunk begin and how many they are; 0, 0 of none."""
+    # Some writers say 0 where there is no such page; byte 0 is the file's magic.
+    pages = [each for each in (chunk.dictionary_page_offset, chunk.data_page_offset) if each]
+    return (min(pages), chunk.total_compressed_size) if pages else (0, 0)
 
 
 def _find_column(
