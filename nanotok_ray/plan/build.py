@@ -12,11 +12,27 @@ from nanotok_ray.plan.cut import group_files
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.split import SHARED, assign_splits
 from nanotok_ray.recipe import Recipe, SourceRecipe
-from nanotok_ray.sources import SourceFile, resolve
+from nanotok_ray.sources import SourceFile, check_sample, resolve
 
 
-def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = False) -> Plan:
+def make_plan(
+    recipe: Recipe,
+    *,
+    previous: Plan | None = None,
+    resplit: bool = False,
+    is_finished: bool = False,
+    with_sample: bool = True,
+) -> Plan:
     """Resolve the inputs of a recipe and cut them into slices.
+
+    Args:
+        recipe: the recipe.
+        previous: the plan that froze the splits.
+        resplit: assign the splits anew.
+        is_finished: whether an output was finished by the previous plan; a source that is read as
+            it was is not refused for its first documents.
+        with_sample: whether the first documents of each source are read, to see that some can be
+            used.
 
     Raises:
         SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
@@ -27,10 +43,19 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
     slice_bytes = recipe.limits.slice_bytes
     sources: list[PlannedSource] = []
     errors: list[SourceError] = []
+    finished = {each.name: each for each in previous.sources} if previous and is_finished else {}
     for source in recipe.sources:
         known = frozen.get(source.name)
         try:
             sources.append(_plan_source(source, known, slice_bytes=slice_bytes, notes=notes))
+            if with_sample:
+                former = finished.get(source.name)
+                notes += check_sample(
+                    source,
+                    sources[-1].files,
+                    limits=recipe.limits,
+                    is_accepted=former is not None and _reads_alike(former, sources[-1]),
+                )
         except SourceError as error:  # the others may be wrong too, and one run tells it all
             errors.append(error)
     if errors:
@@ -38,6 +63,10 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
     plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
     _check_names(plan)
     return plan
+
+
+def _reads_alike(former: PlannedSource, now: PlannedSource) -> bool:
+    return (former.kind, former.format, former.column) == (now.kind, now.format, now.column)
 
 
 def _plan_source(
