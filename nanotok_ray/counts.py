@@ -21,7 +21,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import write_quarantine
+from nanotok_ray.quarantine import COUNTED_SUFFIX, write_quarantine
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.rendering import texts_of
 from nanotok_ray.slices import SliceReading
@@ -114,7 +114,7 @@ def _write_files(
         file.write(data)
     files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
     if reading.quarantined:
-        listed = f"{name}.quarantine.jsonl"
+        listed = f"{name}{COUNTED_SUFFIX}"
         size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
         files.append({"name": listed, "size": size, "sha256": sha256})
     return files
