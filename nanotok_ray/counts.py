@@ -60,16 +60,25 @@ class CountSettings:
 
 
 def count_slice(
-    each: Slice, settings: CountSettings, *, folder: Folder, name: str
+    each: Slice,
+    settings: CountSettings,
+    *,
+    folder: Folder,
+    name: str,
+    give_up_after: int | None = None,
 ) -> dict[str, Any]:
     """Count the spans of a slice, write `name`.arrow and give its record.
 
     Raises:
+        AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
         SourceError, TransientIOError: the input cannot be read.
         CountOverflowError: a count would pass 2**64 - 1.
     """
     reading = SliceReading(
-        each, max_document_bytes=settings.max_document_bytes, with_document_ids=False
+        each,
+        max_document_bytes=settings.max_document_bytes,
+        with_document_ids=False,
+        give_up_after=give_up_after,
     )
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
     account = _Account(budget=settings.budget)
