@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RESERVED_NAMES
 from nanotok_ray.plan.cut import group_files
+from nanotok_ray.plan.duplicates import duplicate_notes
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.split import SHARED, assign_splits
 from nanotok_ray.recipe import Recipe, SourceRecipe
@@ -60,6 +61,7 @@ def make_plan(
             errors.append(error)
     if errors:
         raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
+    notes += duplicate_notes(sources)
     plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
     _check_names(plan)
     return plan
