@@ -236,8 +236,9 @@ def test_a_first_document_that_is_pretty_printed_is_only_noted(tmp_path):
 
 
 def test_files_without_documents_are_no_reason_to_refuse(tmp_path):
-    (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
     (tmp_path / "empty.jsonl").write_bytes(b"")
+    assert checked(tmp_path) == ()
+    (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
     assert checked(tmp_path) == ()
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
     assert checked(tmp_path / "a.parquet") == ()

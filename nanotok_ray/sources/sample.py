@@ -67,6 +67,8 @@ def sample(
 
 
 def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
+    if not files:
+        return []
     last, steps = len(files) - 1, MOST_FILES - 1
     return [files[place] for place in sorted({last * step // steps for step in range(steps + 1)})]
 
