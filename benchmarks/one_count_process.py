@@ -30,7 +30,8 @@ def main() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     start = time.perf_counter()
-    text_bytes = sum(count_work(work) for work in works)
+    sizes = [count_work(work) for work in works]
+    text_bytes = sum(size for size in sizes if isinstance(size, int))
     seconds = time.perf_counter() - start
     folder = Folder(recipe.output.work)
     files = [

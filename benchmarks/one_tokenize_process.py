@@ -43,7 +43,8 @@ def main() -> None:
     sys.stdin.readline()
     proof.seconds = records.seconds = 0.0
     start, begin = time.perf_counter(), time.process_time()
-    text_bytes = sum(stages.tokenize_work(work) for work in works)
+    sizes = [stages.tokenize_work(work) for work in works]
+    text_bytes = sum(size for size in sizes if isinstance(size, int))
     print(
         json.dumps(
             {

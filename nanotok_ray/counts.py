@@ -21,7 +21,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import write_quarantine
+from nanotok_ray.quarantine import COUNTED_SUFFIX, write_quarantine
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.rendering import texts_of
 from nanotok_ray.slices import SliceReading
@@ -60,16 +60,25 @@ class CountSettings:
 
 
 def count_slice(
-    each: Slice, settings: CountSettings, *, folder: Folder, name: str
+    each: Slice,
+    settings: CountSettings,
+    *,
+    folder: Folder,
+    name: str,
+    give_up_after: int | None = None,
 ) -> dict[str, Any]:
     """Count the spans of a slice, write `name`.arrow and give its record.
 
     Raises:
+        AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
         SourceError, TransientIOError: the input cannot be read.
         CountOverflowError: a count would pass 2**64 - 1.
     """
     reading = SliceReading(
-        each, max_document_bytes=settings.max_document_bytes, with_document_ids=False
+        each,
+        max_document_bytes=settings.max_document_bytes,
+        with_document_ids=False,
+        give_up_after=give_up_after,
     )
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
     account = _Account(budget=settings.budget)
@@ -114,7 +123,7 @@ def _write_files(
         file.write(data)
     files = [{"name": f"{name}.arrow", "size": file.size, "sha256": file.sha256}]
     if reading.quarantined:
-        listed = f"{name}.quarantine.jsonl"
+        listed = f"{name}{COUNTED_SUFFIX}"
         size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
         files.append({"name": listed, "size": size, "sha256": sha256})
     return files

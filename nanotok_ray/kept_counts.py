@@ -12,6 +12,7 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import RECORD_FORMAT, from_json
+from nanotok_ray.quarantine import COUNTED_SUFFIX
 from nanotok_ray.storage import Folder
 
 COUNTS_FOLDER = "counts"
@@ -19,7 +20,7 @@ _MERGED_FOLDER = "merged"
 _STAGES = {COUNTS_FOLDER: "count", _MERGED_FOLDER: "merge"}
 
 _RECORD = ".json"
-_SUFFIXES = (".quarantine.jsonl", ".arrow", _RECORD)
+_SUFFIXES = (COUNTED_SUFFIX, ".arrow", _RECORD)
 _THREADS = 16  # reading small files of a remote store is waiting
 
 

@@ -15,12 +15,27 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import MAX_ID_CHARS, SKIPPED, Quarantined, QuarantineEntry
+from nanotok_ray.quarantine import (
+    BY_CHOICE,
+    MAX_ID_CHARS,
+    SKIPPED,
+    Quarantined,
+    QuarantineEntry,
+)
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources import BadDocument, Batch, read_piece
 
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """A line that asks for images may become a million tokens."""
+
+
+class AllBadError(Exception):
+    """So many documents of a slice were read, all of them bad, that the rest need not be."""
+
+    def __init__(self, documents: int, quarantined: Quarantined) -> None:
+        super().__init__(f"all of the first {documents:,} documents were quarantined")
+        self.documents = documents
+        self.quarantined = quarantined
 
 
 @dataclass(slots=True)
@@ -36,6 +51,8 @@ class SliceReading:
     """A larger document is quarantined, unread."""
     with_document_ids: bool = True
     """Whether the documents' ids are read, if the slice has an id column."""
+    give_up_after: int | None = None
+    """Reading ends with an `AllBadError` after so many documents if all are bad; None: never."""
     documents_in: int = 0
     bytes_given: int = 0
     """Bytes of the documents given: texts as UTF-8, conversations as their lines are."""
@@ -62,6 +79,7 @@ class SliceReading:
                 batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
             )
             for batch in reader:
+                self._check_bad()
                 own = self._own(batch)
                 self._account(number, own)
                 if len(own.documents):
@@ -90,6 +108,22 @@ class SliceReading:
                 id=None if ids is None else ids[index].decode() or None,
             ),
         )
+
+    @property
+    def is_all_bad(self) -> bool:
+        """Whether documents came in and each was quarantined against the user's will."""
+        chosen = sum(self.quarantined.reasons.get(kind, 0) for kind in BY_CHOICE)
+        return 0 < self.documents_in == len(self.quarantined) - chosen
+
+    def _check_bad(self) -> None:
+        """Raise if enough documents were read and all are bad.
+
+        Raises:
+            AllBadError: so it is.
+        """
+        after = self.give_up_after
+        if after is not None and self.documents_in >= after and self.is_all_bad:
+            raise AllBadError(self.documents_in, self.quarantined)
 
     def skip(self) -> None:
         """Set aside every piece as a whole, unread: the slice could not be done."""

@@ -1,6 +1,7 @@
 """`nanotok train` without a recipe: what it refuses, and what it says of bad documents."""
 
 import json
+import re
 
 import pytest
 
@@ -25,8 +26,8 @@ def test_bad_documents_below_the_limit_are_named_and_the_rest_is_learned(tmp_pat
     assert (code, values["documents"], values["texts"]) == (0, 3003, 3000)
     assert sum(values["quarantined"].values()) == 3
     assert "note: 3 of 3,003 documents were left out: " in told
-    for place in ("19: invalid JSON: ", "36: invalid UTF-8: ", "50: field is missing: 'text'"):
-        assert f"note: left out: {path}, byte {place}" in told
+    for place in ("2: invalid JSON: ", "3: invalid UTF-8: ", "4: field is missing: 'text'"):
+        assert f"note: left out: {path}, line {place}" in told
 
 
 def test_more_than_a_thousandth_exits_3_and_writes_nothing(tmp_path, capsys):
@@ -35,7 +36,8 @@ def test_more_than_a_thousandth_exits_3_and_writes_nothing(tmp_path, capsys):
     assert (code, values["status"]) == (3, "failed")
     assert "3 of 2,003 documents were quarantined" in values["error"]
     assert "max_quarantined_share = 0.001" in values["error"]
-    assert f"left out: {path}, byte 19: " in told
+    assert f"left out: {path}, line 2: " in told
+    assert f"the first is {path}, line 2: invalid JSON: " in values["error"]
     assert not (tmp_path / "own.tiktoken").exists()
     assert run(capsys, *goal(tmp_path, "--max-quarantined-share=0.01"), path)[0] == 0
 
@@ -45,7 +47,7 @@ def test_only_the_first_are_named_one_by_one(tmp_path, capsys):
     flags = goal(tmp_path, "--max-quarantined-share=1")
     code, values, told = run(capsys, *flags, tmp_path / "c.txt")
     assert (code, values["texts"], sum(values["quarantined"].values())) == (0, 1, 50)
-    assert told.count(f"left out: {tmp_path}/c.txt, byte ") == 20
+    assert told.count(f"left out: {tmp_path}/c.txt, line ") == 20
     assert "left out: and 30 more" in told
 
 
@@ -53,8 +55,12 @@ def test_a_file_that_breaks_off_exits_3_unless_allowed(tmp_path, capsys):
     path = write(tmp_path / "c.txt.gz", LINES * 50)
     path.write_bytes(path.read_bytes()[:-2000])
     code, values, told = run(capsys, *goal(tmp_path), path)
-    assert (code, "the rest of 1 files could not be read" in values["error"]) == (3, True)
-    assert f"left out: {path}, byte " in told
+    assert code == 3
+    (line,) = re.findall(rf"left out: {path} after line ([\d,]+): tail: ", told)
+    assert values["error"].startswith(
+        "1 file is truncated or damaged (limits.max_tails allows 0): "
+    )
+    assert f"{path} after line {line}. Replace it, or raise the limit" in values["error"]
     flags = goal(tmp_path, "--max-tails=1", "--max-quarantined-share=0.1")
     code, values, _ = run(capsys, *flags, path)
     assert (code, values["quarantined"]) == (0, {"tail": 1})
@@ -64,7 +70,7 @@ def test_rows_of_parquet_without_a_text_are_named(tmp_path, capsys):
     path = write(tmp_path / "c.parquet", ["good", None, "good"])
     code, values, told = run(capsys, *goal(tmp_path, "--max-quarantined-share=0.5"), path)
     assert (code, values["documents"], values["texts"]) == (0, 3, 2)
-    assert f"note: left out: {path}, row 1: " in told
+    assert f"note: left out: {path}, row 2: " in told
 
 
 def test_a_document_that_cannot_be_split_is_left_out_and_its_neighbours_are_not(tmp_path, capsys):
@@ -73,7 +79,7 @@ def test_a_document_that_cannot_be_split_is_left_out_and_its_neighbours_are_not(
     code, values, told = run(capsys, *flags, path)
     assert (code, values["texts"], values["text_bytes"]) == (0, 2, 6)
     assert values["quarantined"] == {"cannot be split": 1}
-    assert f"left out: {path}, byte 15: cannot be split: at byte 0: the regex engine ran" in told
+    assert f"left out: {path}, line 2: cannot be split: at byte 0: the regex engine ran" in told
 
 
 def test_files_that_cannot_be_used_are_all_named_before_anything_is_counted(tmp_path, capsys):

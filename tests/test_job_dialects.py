@@ -277,7 +277,8 @@ def test_the_first_document_refused_is_named_with_what_it_was_read_as(tmp_path, 
     write(tmp_path / "chats/a.jsonl", [*CHATS["prompt-response"], *[SAID] * 9], "jsonl")
     source = settings("chats", 'kind = "chat"', f'paths = ["{tmp_path}/chats"]')
     told = (
-        r"\(9\); see .*; the first is a.jsonl of chats, byte \d+, read as prompt-response: not an"
+        r"\(9\); the first is source 'chats', a.jsonl, line \d+, read as prompt-response: not an .*"
+        r"; see .*/out/quarantine/chats/train/a-00000-[0-9a-f]{16}\.jsonl, correct"
     )
     with pytest.raises(QuarantineLimitError, match=told):
         prepare(job(tmp_path, [source]))

@@ -24,7 +24,7 @@ from nanotok_ray.storage import Folder
 from tests.finished_output import HEADER_BYTES, finished_output, publish_index, run_here
 from tests.made_journal import START, demo_run, end, head, write_journal
 from tests.read_page import ReadPage
-from tests.small_corpus import recipe, write_corpus
+from tests.small_corpus import recipe, write_corpus, write_parquet
 
 FAILED_PART = "could not be made"
 
@@ -174,7 +174,7 @@ def test_what_was_set_aside_is_told_with_a_place(out):
     page = page_of(out)
     row = next(row for row in page.rows if row[0] == "chats/train" and "JSON" in row[1])
     assert row[-1] == "5"
-    assert "0.jsonl, row " in row[2]
+    assert "0.jsonl, byte " in row[2]
     files = (out / "quarantine").rglob("*.jsonl")
     entries = [json.loads(line) for path in files for line in path.read_text().splitlines()]
     assert row[3] in {entry["reason"] for entry in entries}
@@ -407,6 +407,26 @@ def test_a_job_that_fails_leaves_a_page_with_its_error(tmp_path, in_process):
     page = (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
     assert '<span class="badge bad">failed</span>' in page
     assert "documents were quarantined" in page
+
+
+def test_a_job_that_fails_while_it_counts_shows_what_was_quarantined(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    write_parquet(tmp_path / "in/text/shard_00001.parquet", [*["good"] * 30, *[None] * 20])
+    with pytest.raises(QuarantineLimitError):
+        prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    page = page_of(tmp_path / "out")
+    (row,) = [row for row in page.rows if row[0] == "web/train"]
+    assert row[1:3] == ["field is null", "shard_00001.parquet, row 31"]
+    assert row[-1] == "20"
+    assert f"{tmp_path}/out-work/counts" in page.text
+    other = recipe(
+        tmp_path / "in",
+        tmp_path / "out",
+        'source.web.paths=["{}"]'.format(tmp_path / "in/text/shard_00000.parquet"),
+        "limits.max_quarantined_share=1.0",
+    )
+    prepare(other)
+    assert "Nothing was set aside." in page_of(tmp_path / "out").text
 
 
 def test_an_empty_folder_gives_a_page_and_the_command_refuses_it(tmp_path, capsys):

@@ -175,6 +175,20 @@ def test_a_file_without_rows_has_no_documents(tmp_path):
     assert Result(tmp_path / "a", 0, pq.read_metadata(tmp_path / "a").num_row_groups).batches == []
 
 
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_a_row_group_without_rows_has_no_documents(tmp_path, use_dictionary):
+    schema = pa.schema([("text", pa.string())])
+    with pq.ParquetWriter(tmp_path / "a", schema, use_dictionary=use_dictionary) as writer:
+        for texts in (["one"], [], ["two", "three"], []):
+            writer.write_table(pa.table({"text": pa.array(texts, pa.string())}))
+    result = Result(tmp_path / "a", 0, 4)
+    assert result.documents == [b"one", b"two", b"three"]
+    assert (result.positions, result.bad) == ([0, 1, 2], [])
+    assert Result(tmp_path / "a", 1, 2).num_bytes == (
+        len(chunk_bytes(tmp_path / "a", 1, column=0)) if use_dictionary else 0
+    )
+
+
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("checksum", [True, False])
 def test_damage_ends_a_row_group_in_a_tail_that_names_its_rows(tmp_path, compression, checksum):

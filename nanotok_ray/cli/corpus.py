@@ -16,14 +16,15 @@ from nanotok_ray.corpus_counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import SourceError
 from nanotok_ray.plan.named_files import NamedFiles, find_named, suffix_format
 from nanotok_ray.printable import printable
-from nanotok_ray.quarantine import check_limits
+from nanotok_ray.quarantine import TAIL, FirstBad, check_limits
 from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.sources.places import places_of, reason_of
 from nanotok_ray.tokenizer.output import file_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-_UNITS = {"parquet": "row"}  # what a position is; others: a byte of the decoded file
+_NOTES: Final = "the notes above"
 
 FILES_TOLD: Final = """\
 Files are parquet (a document a row), .jsonl and .ndjson (a JSON object a line) or .txt (a line;
@@ -104,13 +105,16 @@ def count_named(
         )
         seconds = time.perf_counter() - start
         show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
-        for line in _quarantine_lines(found, {file.path: file.format for file in named.files}):
+        pieces = [piece for each in named.slices for piece in each.pieces]
+        places = places_of(found.entries, pieces)
+        for line in _quarantine_lines(found, places):
             show(Note(text=line))
     check_limits(
         documents=found.documents,
         quarantined=found.quarantined,
         limits=_limits(arguments),
-        where="the notes above",
+        where=_NOTES,
+        first=lambda tails: _first(found, places, tails=tails),
     )
     if not found.counts.texts:
         raise SourceError(
@@ -129,16 +133,23 @@ def _limits(arguments: argparse.Namespace) -> LimitsRecipe:
     return LimitsRecipe(**values)  # type: ignore[arg-type]
 
 
-def _quarantine_lines(found: CorpusCounts, formats: "Mapping[str, str]") -> list[str]:
+def _first(found: CorpusCounts, places: "Sequence[str]", *, tails: bool) -> FirstBad | None:
+    """Return the first entry, or the first tail, of those that are named."""
+    for entry, place in zip(found.entries, places, strict=True):
+        if entry.kind == TAIL or not tails:
+            return FirstBad(place=place, reason=reason_of(entry), listed=_NOTES)
+    return None
+
+
+def _quarantine_lines(found: CorpusCounts, places: "Sequence[str]") -> list[str]:
     """Name the first documents that could not be used, and count all of them."""
     total = sum(found.quarantined.values())
     if not total:
         return []
     counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
     lines = [f"{total:,} of {found.documents:,} documents were left out: {counted}"]
-    for entry in found.entries:
-        unit = _UNITS.get(formats[entry.file], "byte")
-        lines.append(f"left out: {entry.file}, {unit} {entry.position:,}: {entry.reason}")
+    for entry, place in zip(found.entries, places, strict=True):
+        lines.append(f"left out: {place}: {reason_of(entry)}")
     if total > len(found.entries):
         lines.append(f"left out: and {total - len(found.entries):,} more")
     return lines

@@ -22,9 +22,12 @@ Freeze the inputs of a recipe and say what a job would do, and how long it may t
   nanotok plan recipe.toml --rate 12                (if one CPU does 12 MB of text in a second)
   nanotok plan recipe.toml --set source.web.split=val --resplit
 
-Every input is opened, so that what cannot be read is found now and not hours later; no document is
-read but the first of each file of conversations, which tells its dialect, and those that speed is
-measured with. Starts no Ray.
+Every input is opened, so that files that cannot be read are found now. Of each source up to 20
+documents of up to five files (the first, the last, and some between) are read by the rules of the
+job: if none of them can be used, because of a wrong column, kind, dialect or format, the plan is
+refused; if some cannot, a note names the first. Bad documents further on are found by the job. Also
+read are the first document of each file of conversations, which tells its dialect, and the texts
+that speed is measured with. Starts no Ray.
 
 Written is OUT/plan.json alone: which files there are, which of them are val, and how they are cut
 into slices. A file that is added later is train, even if it sorts last. A second `plan` compares

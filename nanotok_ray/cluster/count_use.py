@@ -24,7 +24,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
     Raises:
         SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
     """
-    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path)))
+    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
     works = [training.work(each) for each in training.slices]
     known = finished_counts(works)
     summed = _summed(training, works, known)

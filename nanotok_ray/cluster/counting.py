@@ -5,11 +5,12 @@ is learned from the counts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
+from nanotok_ray.cluster.giving_up import GivingUp, give_up_after
 from nanotok_ray.cluster.max_chars import cut_of, next_round
 from nanotok_ray.cluster.probes import work_folder
 from nanotok_ray.cluster.stages import CountWork, count_work
@@ -59,8 +60,10 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
 
     Raises:
         SliceError: more slices failed for good than the recipe lets be skipped.
+        QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
-    works = [training.work(each) for each in training.slices]
+    after = give_up_after(training.recipe.limits, training.slices)
+    works = [replace(training.work(each), give_up_after=after) for each in training.slices]
     limit = training.recipe.limits.max_chars
     if limit is not None:
         return _count_up_to(training, works, limit, on_event)
@@ -110,6 +113,7 @@ def _run(
 ) -> list[Ended]:
     """Count what is not known; `skipped` slices have been left out before."""
     todo = [work for work in works if work.name not in known]
+    after = works[0].give_up_after if works else None
     shared = work_folder(training.recipe.output.work)
     tasks = [
         Task(
@@ -127,6 +131,9 @@ def _run(
         tasks,
         kept=len(works) - len(todo),
         on_event=on_event,
+        on_result=GivingUp(
+            "count", Folder(training.recipe.output.work), training.recipe.limits, after
+        ),
         max_skipped=training.recipe.limits.max_skipped_slices - skipped,
         deadline=training.recipe.limits.slice_deadline,
     )

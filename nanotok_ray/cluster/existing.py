@@ -28,13 +28,24 @@ def frozen_plan(out: Folder) -> Plan | None:
     return plan_from_json(out.read_bytes(PLAN_NAME)) if out.exists(PLAN_NAME) else None
 
 
-def plan_for(recipe: Recipe, out: Folder, *, resplit: bool = False) -> Plan:
+def plan_for(
+    recipe: Recipe, out: Folder, *, resplit: bool = False, with_sample: bool = True
+) -> Plan:
     """Make the plan of a recipe, under the splits that an earlier plan in the output folder froze.
+
+    With a sample the first documents of each source are read, to see that some can be used.
 
     Raises:
         SourceError, PlanError: as `make_plan`.
     """
-    return make_plan(recipe, previous=frozen_plan(out), resplit=resplit)
+    previous = frozen_plan(out)
+    return make_plan(
+        recipe,
+        previous=previous,
+        resplit=resplit,
+        is_finished=previous is not None and out.exists(MANIFEST_NAME),
+        with_sample=with_sample,
+    )
 
 
 def freeze(plan: Plan, out: Folder) -> str:

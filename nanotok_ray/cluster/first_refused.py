@@ -1,46 +1,61 @@
-"""The first document that could not be used, told to whoever must mend the input.
+"""The first document that could not be used, told to whoever must correct the input.
 
-Takes slices and their records; reads one quarantine file. Does not know which limits there are.
+Takes slices and their records; reads quarantine files up to it, and its input file. Does not know
+which limits there are.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator
 
-from nanotok_ray.output import Expected, Record
+from nanotok_ray.output import Record
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import DROPPED, QUARANTINE, SKIPPED, QuarantineEntry, entry_of
-from nanotok_ray.storage import Folder
+from nanotok_ray.quarantine import (
+    BY_CHOICE,
+    TAIL,
+    FirstBad,
+    QuarantineEntry,
+    entry_of,
+    is_quarantine_file,
+)
+from nanotok_ray.sources.places import places_of, reason_of
+from nanotok_ray.storage import Folder, open_input
 
-_BY_CHOICE: Final = {DROPPED, SKIPPED}
-_START_BYTES = 1 << 20
 
+def first_refused(
+    folder: Folder, records: Iterable[tuple[Slice, Record]], *, tails: bool
+) -> FirstBad | None:
+    """Return the first document that was quarantined though no rule asked for it, or first tail.
 
-def first_refused(out: Folder, expected: Sequence[Expected], records: Sequence[Record]) -> str:
-    """Name the first document that was quarantined though no rule asked for it.
-
-    Returns:
-        Its place, dialect and reason; empty if it is not found.
+    Args:
+        folder: where the quarantine files are: the output or work folder.
+        records: the records of the slices, in the order of the plan.
+        tails: whether only tails are meant.
     """
-    for each, record in zip(expected, records, strict=True):
-        if record.values["quarantined"].keys() - _BY_CHOICE:
-            for entry in _first_entries(out, record):
-                if entry.kind not in _BY_CHOICE:
-                    return _told(entry, each.slice)
-    return ""
+    for own, record in records:
+        kinds = record.values["quarantined"].keys()
+        if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
+            for file in record.values["files"]:
+                if is_quarantine_file(file["name"]):
+                    found = first_listed(folder, file["name"], own, tails=tails)
+                    if found is not None:
+                        return found
+    return None
 
 
-def _first_entries(out: Folder, record: Record) -> Iterator[QuarantineEntry]:
-    for file in record.values["files"]:
-        if file["name"].startswith(QUARANTINE):
-            *lines, _ = out.read_start(file["name"], _START_BYTES).split(b"\n")
-            yield from filter(None, map(entry_of, lines))
+def first_listed(folder: Folder, name: str, own: Slice, *, tails: bool = False) -> FirstBad | None:
+    """Return the first such entry of one quarantine file of a slice."""
+    for entry in _entries(folder.join(name)):
+        if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
+            (place,) = places_of([entry], own.pieces)
+            dialect = next((each.dialect for each in own.pieces if each.path == entry.file), None)
+            read_as = f", read as {dialect}" if dialect and not tails else ""
+            return FirstBad(
+                place=f"source {entry.source!r}, {place}{read_as}",
+                reason=reason_of(entry),
+                listed=folder.join(name),
+            )
+    return None
 
 
-def _told(entry: QuarantineEntry, own: Slice) -> str:
-    piece = next((each for each in own.pieces if each.path == entry.file), own.pieces[0])
-    unit = "row" if piece.format == "parquet" else "byte"
-    read_as = f", read as {piece.dialect}" if piece.dialect else ""
-    return (
-        f"the first is {entry.file} of {entry.source}, {unit} {entry.position}{read_as}: "
-        f"{entry.reason}"
-    )
+def _entries(url: str) -> Iterator[QuarantineEntry]:
+    with open_input(url) as file:
+        yield from filter(None, map(entry_of, file))

@@ -27,7 +27,6 @@ from nanotok_ray.errors import (
     LeaseLostError,
     NanotokError,
     OutputInUseError,
-    QuarantineLimitError,
     SourceError,
     VerificationError,
 )
@@ -252,16 +251,16 @@ class _Job(Run):
                 f"no documents at all in {number} slices: the files are empty; see `paths` in the "
                 "recipe"
             )
-        try:
-            check_limits(
-                documents=totals["documents"]["in"],
-                quarantined=totals["quarantined"],
-                limits=self.recipe.limits,
-                where=self.out.join(QUARANTINE.rstrip("/")),
-            )
-        except QuarantineLimitError as error:
-            first = first_refused(self.out, tokenizing.expected, records)
-            raise QuarantineLimitError(f"{error}; {first}" if first else str(error)) from error
+        slices = [each.slice for each in tokenizing.expected]
+        check_limits(
+            documents=totals["documents"]["in"],
+            quarantined=totals["quarantined"],
+            limits=self.recipe.limits,
+            where=self.out.join(QUARANTINE.rstrip("/")),
+            first=lambda tails: first_refused(
+                self.out, zip(slices, records, strict=True), tails=tails
+            ),
+        )
 
     def _verify(self, output: Output) -> Verification:
         """Check what the records say together; each slice's files its worker has read back."""

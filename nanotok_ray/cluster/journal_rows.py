@@ -132,6 +132,7 @@ def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float)
         "python": platform.python_version(),
         **_ray(),
         "recipe": without_secrets(recipe.text),
+        "work": without_secrets(recipe.output.work),
     }
 
 

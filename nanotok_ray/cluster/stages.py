@@ -14,7 +14,9 @@ from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
 from nanotok_ray.output import Expected, finished_record, is_skipped
 from nanotok_ray.plan import Slice
-from nanotok_ray.shards import ShardSettings, tokenize_slice
+from nanotok_ray.quarantine import BY_CHOICE, COUNTED_SUFFIX, write_quarantine
+from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slice
+from nanotok_ray.slices import AllBadError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 from nanotok_ray.verify import check_files, record_problems
@@ -28,6 +30,8 @@ class CountWork:
     settings: CountSettings
     work: str
     """URL of the work folder."""
+    give_up_after: int | None = None
+    """After so many documents of the slice, all bad, the rest is not read; None: it always is."""
 
     @property
     def name(self) -> str:
@@ -74,9 +78,21 @@ class TokenizeWork:
     """Whether the tokenizer's span table is used if there is one; no id depends on it."""
     same_pass: SamePass | None = None
     """What is exported of the slice once its record is written; None: nothing."""
+    give_up_after: int | None = None
+    """As in `CountWork`."""
 
 
-def count_work(work: CountWork) -> int:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllBad:
+    """The result of a slice of which no document could be used."""
+
+    documents: int
+    """How many were read; where that was enough to give up, there is no record."""
+    listed: str
+    """The quarantine file."""
+
+
+def count_work(work: CountWork) -> int | AllBad:
     """Count a slice, write its record and give the bytes of text.
 
     A slice that another attempt has done meanwhile is left alone; so it is with all stages.
@@ -85,8 +101,33 @@ def count_work(work: CountWork) -> int:
     done = finished_record(folder, f"{work.name}.json", key=work.settings.key(work.slice))
     if done is not None:
         return int(done.values["text_bytes"])
-    record = count_slice(work.slice, work.settings, folder=folder, name=work.name)
+    listed = f"{work.name}{COUNTED_SUFFIX}"
+    try:
+        record = count_slice(
+            work.slice,
+            work.settings,
+            folder=folder,
+            name=work.name,
+            give_up_after=work.give_up_after,
+        )
+    except AllBadError as found:
+        return _given_up(found, folder, listed=listed)
     folder.write_whole(f"{work.name}.json", to_json(record))
+    return _result(record, listed=listed)
+
+
+def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
+    """List what was quarantined so far; there is no record, so the next run reads the slice."""
+    write_quarantine(folder, found.quarantined, name=listed)
+    return AllBad(documents=found.documents, listed=listed)
+
+
+def _result(record: dict[str, Any], *, listed: str) -> int | AllBad:
+    """Return the bytes of text, or that every document is bad."""
+    documents = record["documents"]["in"]
+    chosen = sum(record["quarantined"].get(kind, 0) for kind in BY_CHOICE)
+    if 0 < documents == record["documents"]["quarantined"] - chosen:
+        return AllBad(documents=documents, listed=listed)
     return int(record["text_bytes"])
 
 
@@ -101,7 +142,7 @@ def merge_work(work: MergeWork) -> int:
     return work.num_bytes
 
 
-def tokenize_work(work: TokenizeWork) -> int:
+def tokenize_work(work: TokenizeWork) -> int | AllBad:
     """Tokenize a slice, write its record and give the bytes of text."""
     folder = Folder(work.out)
     expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
@@ -111,12 +152,22 @@ def tokenize_work(work: TokenizeWork) -> int:
     tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
-    record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
+    listed = quarantine_name(work.slice, expected.key)
+    try:
+        record = tokenize_slice(
+            work.slice,
+            work.settings,
+            tokenizer=tokenizer,
+            out=folder,
+            give_up_after=work.give_up_after,
+        )
+    except AllBadError as found:
+        return _given_up(found, folder, listed=listed)
     _check(folder, work, record, tokenizer)
     folder.write_whole(expected.record_name, to_json(record))
     if work.same_pass is not None:
         work.same_pass.export(record)
-    return int(record["text_bytes"])
+    return _result(record, listed=listed)
 
 
 def _check(

@@ -11,6 +11,7 @@ from typing import Any
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
+from nanotok_ray.cluster.giving_up import GivingUp, give_up_after
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
@@ -28,7 +29,7 @@ from nanotok_ray.output import (
     manifest_facts,
 )
 from nanotok_ray.plan import Plan
-from nanotok_ray.recipe import Recipe
+from nanotok_ray.recipe import LimitsRecipe, Recipe
 from nanotok_ray.shards import ShardSettings, skip_slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -48,6 +49,9 @@ class Tokenizing:
     """Slices that may fail for good and be left out."""
     slice_deadline: int
     """Seconds that an attempt may run for each started GiB."""
+    limits: LimitsRecipe
+    give_up_after: int | None
+    """After so many documents, all bad, the limits cannot be kept; None: they always can."""
 
     @property
     def todo(self) -> list[Expected]:
@@ -82,6 +86,8 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
         records=records,
         max_skipped=recipe.limits.max_skipped_slices,
         slice_deadline=recipe.limits.slice_deadline,
+        limits=recipe.limits,
+        give_up_after=give_up_after(recipe.limits, plan.slices()),
     )
 
 
@@ -97,6 +103,7 @@ def tokenize(
 
     Raises:
         SliceError: more slices failed for good than the recipe lets be skipped.
+        QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
     tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.todo]
     skipped = fan_out(
@@ -104,6 +111,7 @@ def tokenize(
         tasks,
         kept=len(tokenizing.expected) - len(tasks),
         on_event=on_event,
+        on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
         max_skipped=tokenizing.max_skipped,
         deadline=tokenizing.slice_deadline,
     )
@@ -148,6 +156,7 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder, same_pass: SamePa
         tokenizer=out.join(TOKENIZER_FOLDER),
         span_table=tokenizing.tokenizer.span_table_size > 0,
         same_pass=same_pass,
+        give_up_after=tokenizing.give_up_after,
     )
     return Task(
         name=f"tokenize {own.source}/{own.split}/{own.name_for(each.key)}",

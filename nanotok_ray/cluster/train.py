@@ -7,6 +7,7 @@ from nanotok_ray.cluster.counting import CountedSlices, count
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.extension import with_extension
 from nanotok_ray.cluster.fan_out import told_failure
+from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.learn_record import finished_learning, kept_training
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.learner_task import learn_in_task
@@ -72,11 +73,16 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
 
 
 def _check(training: Training, counted: CountedSlices) -> None:
+    work = Folder(training.recipe.output.work)
+    slices = [each.slice for each in counted.works]
     check_limits(
         documents=sum(record.values["documents"]["in"] for record in counted.records),
         quarantined=counted.reasons,
         limits=training.recipe.limits,
-        where=Folder(training.recipe.output.work).join("counts"),
+        where=work.join("counts"),
+        first=lambda tails: first_refused(
+            work, zip(slices, counted.records, strict=True), tails=tails
+        ),
     )
     if not counted.sum("texts"):
         files = [piece.path for each in training.slices for piece in each.pieces]

@@ -1,6 +1,6 @@
 """Checks of a recipe: its folders, its sources, its tokenizer. Nothing is counted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.errors import NanotokError
@@ -20,25 +20,28 @@ def opened_recipe(path: str) -> tuple[Finding, Recipe | None]:
 
 
 def check_inputs(recipe: Recipe) -> Iterator[Finding]:
-    """Open every input of a recipe, as `nanotok plan` does."""
+    """Open every input of a recipe and read its first documents, as `nanotok plan` does."""
     for source in recipe.sources:
-        yield _check_source(source, written=recipe.output.folders)
+        yield _check_source(source, recipe)
     if recipe.tokenizer.path is not None:
         yield _check_tokenizer(recipe.tokenizer.path)
 
 
-def _check_source(source: SourceRecipe, *, written: Mapping[str, str]) -> Finding:
-    from nanotok_ray.sources import resolve  # noqa: PLC0415 - slow to import
+def _check_source(source: SourceRecipe, recipe: Recipe) -> Finding:
+    from nanotok_ray.sources import check_sample, resolve  # noqa: PLC0415 - slow to import
 
     name = f"source {source.name}"
     try:
-        files = resolve(source, written=written).files
+        files = resolve(source, written=recipe.output.folders).files
+        notes = check_sample(source, files, limits=recipe.limits)
     except (NanotokError, OSError) as error:
-        advice = "mend its paths or format in the recipe, or its credentials here"
+        advice = "correct the source in the recipe, or the credentials here"
         return Finding(name=name, status="fail", found=str(error), advice=advice)
     num_bytes = sum(file.size for file in files)
     noun = "file" if len(files) == 1 else "files"
     found = f"{len(files):,} {noun} can be opened, {num_bytes / 1e6:,.1f} MB"
+    if notes:
+        return Finding(name=name, status="warn", found=found, advice="; ".join(notes))
     return Finding(name=name, status="ok", found=found)
 
 

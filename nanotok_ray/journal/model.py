@@ -80,7 +80,7 @@ class RunJournal:
     run: int
     head: Mapping[str, Any]
     """command, arguments (the process's own command line), started, host, pid, ray_job, version,
-    core, python, ray, cpus, nodes, and recipe (its text)."""
+    core, python, ray, cpus, nodes, recipe (its text), and work (URL of the work folder)."""
     last_at: float
     """When the last event was written down."""
     notes: tuple[Happened, ...] = ()

@@ -1,8 +1,8 @@
 """The plan: the frozen list of inputs, their split, and the slices they are cut into.
 
 `make_plan` reads what storage says of the inputs (names, sizes), parquet footers and the first
-bytes of other files, of conversations the first document, and nothing else; it starts nothing. Does
-not know how a slice is counted or tokenized.
+bytes of other files, of conversations the first document, and of up to five files of each source
+the first 20 documents; it starts nothing. Does not know how a slice is counted or tokenized.
 """
 
 from nanotok_ray.plan.build import make_plan

@@ -9,14 +9,31 @@ from collections.abc import Sequence
 from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RESERVED_NAMES
 from nanotok_ray.plan.cut import group_files
+from nanotok_ray.plan.duplicates import duplicate_notes
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.split import SHARED, assign_splits
 from nanotok_ray.recipe import Recipe, SourceRecipe
-from nanotok_ray.sources import ResolvedSource, SourceFile, resolve
+from nanotok_ray.sources import ResolvedSource, SourceFile, check_sample, resolve
 
 
-def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = False) -> Plan:
+def make_plan(
+    recipe: Recipe,
+    *,
+    previous: Plan | None = None,
+    resplit: bool = False,
+    is_finished: bool = False,
+    with_sample: bool = True,
+) -> Plan:
     """Resolve the inputs of a recipe and cut them into slices.
+
+    Args:
+        recipe: the recipe.
+        previous: the plan that froze the splits.
+        resplit: assign the splits anew.
+        is_finished: whether an output was finished by the previous plan; a source that is read as
+            it was is not refused for its first documents.
+        with_sample: whether the first documents of each source are read, to see that some can be
+            used.
 
     Raises:
         SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
@@ -27,6 +44,7 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
     slice_bytes = recipe.limits.slice_bytes
     sources: list[PlannedSource] = []
     errors: list[SourceError] = []
+    finished = {each.name: each for each in previous.sources} if previous and is_finished else {}
     for source in recipe.sources:
         known = frozen.get(source.name)
         try:
@@ -34,13 +52,26 @@ def make_plan(recipe: Recipe, *, previous: Plan | None = None, resplit: bool = F
             sources.append(
                 _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
             )
+            if with_sample:
+                former = finished.get(source.name)
+                notes += check_sample(
+                    source,
+                    sources[-1].files,
+                    limits=recipe.limits,
+                    is_accepted=former is not None and _reads_alike(former, sources[-1]),
+                )
         except SourceError as error:  # the others may be wrong too, and one run tells it all
             errors.append(error)
     if errors:
         raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
+    notes += duplicate_notes(sources)
     plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
     _check_names(plan)
     return plan
+
+
+def _reads_alike(former: PlannedSource, now: PlannedSource) -> bool:
+    return (former.kind, former.format, former.column) == (now.kind, now.format, now.column)
 
 
 def _plan_source(

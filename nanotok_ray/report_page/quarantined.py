@@ -1,19 +1,29 @@
 """What was set aside: how many documents of which source and why, each with an example.
 
 Takes the facts; gives a table. Counts are the manifest's; without one they are those of the
-quarantine files that are there, the first few.
+quarantine files that are there, the first few: in the output, or, of a run that ended while it
+counted, in the work folder.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from nanotok_ray.manifest import RECORDS
-from nanotok_ray.quarantine import QUARANTINE, QuarantineEntry, entry_of
-from nanotok_ray.report_page.facts import Facts
+from nanotok_ray.journal import RunJournal
+from nanotok_ray.manifest import PLAN_NAME, RECORDS
+from nanotok_ray.plan import plan_from_json
+from nanotok_ray.quarantine import (
+    COUNTED_SUFFIX,
+    QUARANTINE,
+    QuarantineEntry,
+    entry_of,
+    is_quarantine_file,
+)
+from nanotok_ray.report_page.facts import UNREADABLE, Facts
 from nanotok_ray.report_page.markup import code, note, shown, table
 from nanotok_ray.shard_rows import record_name
+from nanotok_ray.sources.places import reason_of
 from nanotok_ray.storage import Folder
 
 _MOST_FILES: Final = 200
@@ -23,6 +33,8 @@ _START_BYTES: Final = 1 << 18
 """As much of each."""
 
 _MOST_ROWS: Final = 200
+_COUNTS: Final = "counts/"
+_COUNT: Final = "count"
 
 
 @dataclass(slots=True)
@@ -40,21 +52,23 @@ def quarantined(facts: Facts) -> str:
     wanted = _counts(facts)
     if facts.manifest is not None and not wanted:
         return "<p>Nothing was set aside.</p>\n"
-    found = _examples(facts.out, _files(facts), set(wanted))
+    folder, names = _files(facts)
+    found = _examples(folder, names, set(wanted))
     counts = wanted if facts.manifest is not None else dict(sorted(found.counts.items()))
     if not counts:
         return "<p>Nothing was set aside so far.</p>\n" if facts.has_begun else ""
+    formats = _formats(facts)
     rows = [
         (
             shown(place, 80),
             shown(reason, 200),
-            *_told(found.examples.get((place, reason))),
+            *_told(found.examples.get((place, reason)), formats),
             f"{n:,}",
         )
         for (place, reason), n in list(counts.items())[:_MOST_ROWS]
     ]
     heads = ("source", "reason", "for example", "", "documents")
-    return table(heads, rows, texts=4) + _notes(facts, found, len(counts))
+    return table(heads, rows, texts=4) + _notes(facts, found, len(counts), folder=folder)
 
 
 def _counts(facts: Facts) -> dict[tuple[str, str], int]:
@@ -65,27 +79,83 @@ def _counts(facts: Facts) -> dict[tuple[str, str], int]:
     }
 
 
-def _told(example: QuarantineEntry | None) -> tuple[object, object]:
+def _formats(facts: Facts) -> dict[str, str]:
+    """Return the format of each source, as far as the plan can be read."""
+    try:
+        plan = plan_from_json(facts.out.read_bytes(PLAN_NAME))
+    except UNREADABLE:
+        return {}
+    return {source.name: source.format for source in plan.sources}
+
+
+def _told(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tuple[object, object]:
     if example is None:
         return "\u2013", ""
-    return code(f"{example.file}, row {example.row:,}", 160), shown(example.reason, 160)
+    place = _place(example, formats.get(example.source))
+    return code(f"{example.file}{place}", 160), shown(reason_of(example), 160)
 
 
-def _files(facts: Facts) -> Iterable[str]:
-    """Give the names of quarantine files, those of shards that are named first."""
+def _place(example: QuarantineEntry, format_name: str | None) -> str:
+    """Return the row or line, from 1 on; of later lines the byte, as no input is read here."""
+    if format_name == "document":
+        return ""
+    if format_name == "parquet":
+        return f", row {example.position + 1:,}"
+    return f", byte {example.position:,}" if example.position else ", line 1"
+
+
+def _files(facts: Facts) -> tuple[Folder, Iterable[str]]:
+    """Return the folder of quarantine files and their names, those of named shards first.
+
+    If the run ended while it counted, they are those of counting.
+    """
     there = facts.out.list(QUARANTINE)
-    if not there or facts.manifest is None:
-        return there
+    if facts.manifest is None:
+        work, counted = _counted(facts)
+        is_counting = facts.worked is not None and _last_stage(facts.worked) == _COUNT
+        return (work, counted) if counted and (is_counting or not there) else (facts.out, there)
     named = {
         record_name(own.name(place)).removeprefix(RECORDS).removesuffix(".json")
         for own in facts.shards.values()
         for place in range(len(own.rows))
     }
-    return sorted(there, key=lambda name: _stem(name) not in named)
+    return facts.out, sorted(there, key=lambda name: _stem(name) not in named)
+
+
+def _last_stage(journal: RunJournal) -> str:
+    return journal.stages[-1].name if journal.stages else ""
+
+
+def _counted(facts: Facts) -> tuple[Folder, list[str]]:
+    """Return the work folder and the quarantine files of counts: of this run, if it made any."""
+    head = {} if facts.journal is None else facts.journal.head
+    work = Folder(str(head.get("work") or facts.out.join("work")))
+    there = [name for name in work.list(_COUNTS) if is_quarantine_file(name)]
+    slices = () if facts.worked is None else facts.worked.slices
+    of_run = {own.name.partition(" ")[2] for own in slices if own.stage == _COUNT}
+    made = [name for name in there if _counted_stem(name) in of_run]
+    return work, made or there
+
+
+def _counted_stem(name: str) -> str:
+    return name.removeprefix(_COUNTS).removesuffix(COUNTED_SUFFIX)
 
 
 def _stem(name: str) -> str:
     return name.removeprefix(QUARANTINE).removesuffix(".jsonl")
+
+
+def _place_of_file(name: str) -> str:
+    """Return source and split of a quarantine file; only what is train is counted.
+
+    >>> _place_of_file("quarantine/web/val/a.jsonl")
+    'web/val'
+    >>> _place_of_file("counts/web/a.quarantine.jsonl")
+    'web/train'
+    """
+    if name.startswith(_COUNTS):
+        return f"{_counted_stem(name).split('/')[0]}/train"
+    return "/".join(_stem(name).split("/")[:-1])
 
 
 def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -> _Found:
@@ -102,7 +172,7 @@ def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -
 def _look_into(out: Folder, name: str, found: _Found) -> bool:
     """Look into the start of a file, and tell whether that was all of it."""
     data = out.read_start(name, _START_BYTES)
-    place = "/".join(_stem(name).split("/")[:-1])
+    place = _place_of_file(name)
     lines = data.splitlines()
     is_all = len(data) < _START_BYTES
     for line in lines if is_all else lines[:-1]:
@@ -113,8 +183,9 @@ def _look_into(out: Folder, name: str, found: _Found) -> bool:
     return is_all
 
 
-def _notes(facts: Facts, found: _Found, rows: int) -> str:
-    lines = [f"All of them, a line each: {facts.out.join(QUARANTINE.rstrip('/'))}."]
+def _notes(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
+    inside = QUARANTINE if folder.url == facts.out.url else _COUNTS
+    lines = [f"All of them, a line each: {folder.join(inside.rstrip('/'))}."]
     if rows > _MOST_ROWS:
         lines.append(f"The first {_MOST_ROWS} of {rows:,} kinds are shown.")
     if facts.manifest is None:

@@ -4,6 +4,6 @@
 """
 
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.tokenize import skip_slice, tokenize_slice
+from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice
 
-__all__ = ["ShardSettings", "skip_slice", "tokenize_slice"]
+__all__ = ["ShardSettings", "quarantine_name", "skip_slice", "tokenize_slice"]

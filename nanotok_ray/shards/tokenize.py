@@ -25,16 +25,24 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 def tokenize_slice(
-    each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
+    each: Slice,
+    settings: ShardSettings,
+    *,
+    tokenizer: Tokenizer,
+    out: Folder,
+    give_up_after: int | None = None,
 ) -> dict[str, Any]:
     """Write the shards (and the quarantine file) of a slice under `out`, and give its record.
 
     Raises:
+        AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
         SourceError, TransientIOError: the input cannot be read.
         ProofError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
     key = settings.key(each)
-    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
+    reading = SliceReading(
+        each, max_document_bytes=settings.max_document_bytes, give_up_after=give_up_after
+    )
     renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=reading)
     proof = Proof(each, settings, tokenizer=tokenizer)
     writer = ShardWriter(
@@ -77,6 +85,11 @@ def shard_name(each: Slice, key: str, number: int) -> str:
     return f"{each.source}/{each.split}/{each.stem}-{each.number:05d}-{number:03d}-{key[:16]}"
 
 
+def quarantine_name(each: Slice, key: str) -> str:
+    """Return the path of a slice's quarantine file in the output folder."""
+    return f"{QUARANTINE}{each.source}/{each.split}/{each.name_for(key)}.jsonl"
+
+
 def _open_native(
     out: Folder, each: Slice, key: str, number: int, tokenizer: Tokenizer
 ) -> NativeSink:
@@ -95,7 +108,7 @@ def _write_quarantine(
 ) -> list[dict[str, Any]]:
     if not reading.quarantined:
         return []
-    name = f"{QUARANTINE}{each.source}/{each.split}/{each.name_for(key)}.jsonl"
+    name = quarantine_name(each, key)
     size, sha256 = write_quarantine(out, reading.quarantined, name=name)
     return [{"name": name, "size": size, "sha256": sha256}]
 

@@ -38,8 +38,8 @@ class ChunkFile(PositionedFile):
     saves reading a remote file twice; what does not fit 64 MiB is read twice instead of kept.
     """
 
-    def __init__(self, url: str) -> None:
-        self._file = open_input(url)
+    def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
+        self._file = open_input(url, block_bytes=block_bytes)
         super().__init__(size=self._file.seek(0, io.SEEK_END))
         self._spare: list[bytearray] = []
         self._kept: list[_Kept] = []

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from nanotok_ray.sources.stored import is_damage
+from nanotok_ray.sources.value_shape import BOM, Shape, shape_of
 
-_BOM = b"\xef\xbb\xbf"
 _STEP_BYTES = 1 << 14
 _DECODER = json.JSONDecoder(parse_int=float)  # as floats, numbers parse whatever their length
 
@@ -24,6 +24,8 @@ class FirstDocument:
     is_there: bool = False
     is_blank: bool = False
     """Whether there is nothing but blank lines."""
+    shape: Shape | None = None
+    """What is odd about how the values of the file lie in its lines."""
 
 
 def first_document(
@@ -34,25 +36,34 @@ def first_document(
     >>> first_document(b'\n{"a": 1}\n{"b', compression=None, most=99, is_whole=False).value
     {'a': 1.0}
     """
-    start = stored[:most] if compression is None else _decoded(stored, compression, most=most)
-    is_whole = is_whole and len(start) < most
-    lines = start.removeprefix(_BOM).split(b"\n")
+    start, has_ended = decoded_start(stored, compression, most=most)
+    is_whole = is_whole and has_ended
+    shape = shape_of(start, is_whole=is_whole)
+    lines = start.removeprefix(BOM).split(b"\n")
     for line in lines if is_whole else lines[:-1]:
         try:
-            return FirstDocument(value=_DECODER.decode(line.decode()), is_there=True)
+            value = _DECODER.decode(line.decode())
         except (ValueError, RecursionError):
             continue
-    return FirstDocument(is_blank=is_whole and not any(line.strip() for line in lines))
+        return FirstDocument(value=value, is_there=True, shape=shape)
+    is_blank = is_whole and not any(line.strip() for line in lines)
+    return FirstDocument(is_blank=is_blank, shape=shape)
 
 
-def _decoded(stored: bytes, compression: str, *, most: int) -> bytes:
-    """Decode the begin of a compressed file, in steps: one that fails gives nothing."""
-    decoded = bytearray()
+def decoded_start(stored: bytes, compression: str | None, *, most: int) -> tuple[bytes, bool]:
+    """Return up to `most` decoded bytes of stored ones, and whether that is all they hold.
+
+    A compressed start is decoded in steps: one that fails gives nothing.
+    """
+    if compression is None:
+        return stored[:most], len(stored) < most
+    decoded, has_ended = bytearray(), False
     with pa.CompressedInputStream(pa.BufferReader(stored), compression) as stream:
         try:
             while len(decoded) < most and (part := stream.read(_STEP_BYTES)):
                 decoded += part
+            has_ended = len(decoded) < most
         except (OSError, pa.ArrowInvalid) as error:
             if not is_damage(error):
                 raise
-    return bytes(decoded[:most])
+    return bytes(decoded[:most]), has_ended

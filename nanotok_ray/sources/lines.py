@@ -36,7 +36,8 @@ _BOM = b"\xef\xbb\xbf"
 
 _Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
 """Takes a line; gives its document and its id, which may be empty."""
-_Blocks = Iterator[tuple[int, Raw | LongLine]]
+Blocks = Iterator[tuple[int, Raw | LongLine]]
+"""Position of the first line, and whole lines."""
 _Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
 
 
@@ -56,13 +57,34 @@ def read_lines(
         SourceError: the file is not as it was when the plan was made.
     """
     builder = BatchBuilder(batch_documents=batch_documents, with_document_ids=id_column is not None)
-    is_json = piece.format == "jsonl"
+    read = _read_range if piece.compression is None else _read_stream
+    yield from lines_to_batches(
+        read(piece, builder, account, max_document_bytes),
+        builder,
+        is_json=piece.format == "jsonl",
+        kind=kind,
+        column=column,
+        id_column=id_column,
+        max_document_bytes=max_document_bytes,
+    )
+
+
+def lines_to_batches(
+    blocks: Blocks,
+    builder: BatchBuilder,
+    *,
+    is_json: bool,
+    kind: str,
+    column: str,
+    id_column: str | None,
+    max_document_bytes: int,
+) -> Iterator[Batch]:
+    """Yield the documents of blocks of lines; `builder` may be given a tail meanwhile."""
     is_whole = not is_json or (kind != "text" and id_column is None)
     parse = _whole_line if is_whole else _parser(kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if is_json else _is_empty
-    read = _read_range if piece.compression is None else _read_stream
     for position, line in _lines(
-        read(piece, builder, account, max_document_bytes),
+        blocks,
         plain=max_document_bytes if is_whole else None,
         is_json=is_json,
     ):
@@ -120,7 +142,7 @@ def _is_empty(line: Raw | LongLine) -> bool:
     return not line
 
 
-def _lines(blocks: _Blocks, *, plain: int | None, is_json: bool) -> _Lines:
+def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
     """Give position and content of each line; of plain ones, up to so many bytes, many at once."""
     for start, block in blocks:
         if isinstance(block, LongLine | bytearray):
@@ -152,9 +174,7 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
     return line.removeprefix(_BOM) if position == 0 else line
 
 
-def _read_range(
-    piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int
-) -> _Blocks:
+def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> Blocks:
     """Give position and bytes of the blocks of lines of a byte range."""
     with open_piece(piece) as file:
         own = _OwnBytes(file, piece, account=account)
@@ -209,7 +229,7 @@ def _first_line(file: BinaryIO, start: int) -> int:
 
 def _read_stream(
     piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
-) -> _Blocks:
+) -> Blocks:
     """Give position and bytes of the blocks of lines of a compressed file, as far as it decodes."""
     assert piece.compression is not None
     with (

@@ -5,6 +5,7 @@ of conversations the first document, unless the recipe says their dialect. Does 
 files, splits or slices.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,12 +17,17 @@ from nanotok_ray.sources.first_bytes import FIRST_BYTES, is_compressed
 from nanotok_ray.sources.first_document import FirstDocument, first_document
 from nanotok_ray.sources.parquet_column import read_footer
 from nanotok_ray.sources.parquet_rows import read_rows_footer
+from nanotok_ray.sources.value_shape import Shape
 from nanotok_ray.storage import read_start, unreadable
 
 FALLBACK_DIALECT: Final = "messages"
 """Of a file whose first document cannot be seen."""
 
 _LOOK_BYTES = (1 << 16, 1 << 20)  # nearly always the first is enough
+_SHAPES: Final[Mapping[Shape, str]] = {
+    "array": "one JSON array",
+    "spread": "JSON spread over several lines (pretty-printed)",
+}
 _SHOWN_KEYS = 5
 _SHOWN_CHARS = 40
 
@@ -97,9 +103,16 @@ def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
         return Look(file=_with_dialect(file, source=source), is_guessed=not found.is_blank)
     dialect = detect(found.value, kind=source.kind)
     if dialect is None:
+        if found.shape is not None:
+            raise SourceError(
+                f"{file.url} is not JSON lines but {_SHAPES[found.shape]}; write one document a "
+                "line, or leave the file out"
+            )
+        has_text = source.kind == "chat" and isinstance(found.value, dict) and "text" in found.value
+        hint = 'set kind = "text" if the documents are texts, or ' if has_text else ""
         raise SourceError(
             f"{file.url}: its first document is {_told(found.value)}: no dialect of {source.kind} "
-            "is known for it; set dialect, or write messages"
+            f"is known for it; {hint}set dialect, or write messages"
         )
     return Look(file=replace(file, dialect=dialect))
 

@@ -18,6 +18,8 @@ from nanotok_ray.sources.parquet_texts import plain_texts
 from nanotok_ray.sources.stored import is_damage
 
 _PAGE_BUFFER_BYTES = 1 << 20
+_TURNS = {"messages", "conversations"}
+"""Columns that hold conversations."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,10 +157,10 @@ def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Give where the stored bytes of a column chunk begin and how many they are."""
-    offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
-    # Some writers say 0 where there is no dictionary page; byte 0 is the file's magic.
-    return min(offset for offset in offsets if offset), chunk.total_compressed_size
+    """Give where the stored bytes of a column chunk begin and how many they are; 0, 0 of none."""
+    # Some writers say 0 where there is no such page; byte 0 is the file's magic.
+    pages = [each for each in (chunk.dictionary_page_offset, chunk.data_page_offset) if each]
+    return (min(pages), chunk.total_compressed_size) if pages else (0, 0)
 
 
 def _find_column(
@@ -167,9 +169,11 @@ def _find_column(
     """Give number and type of a column; no type if it is inside a list."""
     paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     if paths.count(column) != 1:
+        has_turns = key == "column" and not _TURNS.isdisjoint(schema.names)
+        hint = ', or kind = "chat" for conversations' if has_turns else ""
         raise SourceError(
             f"{url} has {paths.count(column) or 'no'} column {column!r}; its columns are "
-            f"{', '.join(map(repr, paths)) or 'none'}; set {key} in the recipe to one of them"
+            f"{', '.join(map(repr, paths)) or 'none'}; set {key} in the recipe to one of them{hint}"
         )
     number = paths.index(column)
     is_list = metadata.schema.column(number).max_repetition_level

@@ -42,9 +42,11 @@ def read_rows_footer(
         found = dialect or detect_columns(names, kind=kind)
         if found is None:
             shown = ", ".join(map(repr, names[:_SHOWN_COLUMNS])) or "none"
+            is_text = kind == "chat" and "text" in names
+            hint = 'set kind = "text" if the rows are texts, or ' if is_text else ""
             raise SourceError(
-                f"{url}: no dialect of {kind} is known for its columns, {shown}; set dialect, or "
-                "rename columns"
+                f"{url}: no dialect of {kind} is known for its columns, {shown}; {hint}set "
+                "dialect, or rename columns"
             )
         selection = row_selection(parquet, url=url, kind=kind, dialect=found, id_column=id_column)
         return footer_of(file, parquet.metadata, chunks=selection.chunks), found

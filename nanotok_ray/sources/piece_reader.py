@@ -80,7 +80,7 @@ def read_piece(
     if piece.format == "parquet":
         batches = read_row_groups(
             piece,
-            select=_selecting(piece, kind=kind, column=column, id_column=id_column),
+            select=selecting(piece, kind=kind, column=column, id_column=id_column),
             batch_documents=batch_documents,
             account=account,
             max_document_bytes=max_document_bytes,
@@ -98,9 +98,10 @@ def read_piece(
     return PieceReader(batches, piece=piece, account=account)
 
 
-def _selecting(
+def selecting(
     piece: Piece, *, kind: str, column: str, id_column: str | None
 ) -> Callable[[pq.ParquetFile], Selection]:
+    """Return what selects the columns of the piece's documents in an opened file."""
     if piece.dialect is None:
         return lambda parquet: text_selection(
             parquet, url=piece.url, column=column, id_column=id_column

@@ -1,0 +1,127 @@
+"""Files that are read more than once, or are train and val: a note, and no error."""
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from nanotok_ray.plan import make_plan
+from nanotok_ray.plan.duplicates import MOST_LOOKED_AT, duplicate_notes
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.storage import Folder
+
+SOURCE = '[[source]]\nname = "{name}"\nkind = "text"\npaths = {paths}\nsplit = "{split}"\n'
+REST = '[tokenizer]\nvocab_size = 300\n[output]\npath = "{out}"\n'
+LINE = b'{"text": "a"}\n'
+
+
+def notes(tmp_path, *sources):
+    """Plan sources of (name, paths, split) and give the notes on files that are the same."""
+    text = "".join(
+        SOURCE.format(name=name, paths=[str(path) for path in paths], split=split)
+        for name, paths, split in sources
+    )
+    plan = make_plan(parse_recipe(text.replace("'", '"') + REST.format(out=tmp_path / "out")))
+    return [note for note in plan.notes if "same" in note]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.jsonl").write_bytes(LINE)
+    return tmp_path
+
+
+def test_files_of_equal_content_are_no_same_file(corpus, tmp_path):
+    assert notes(tmp_path, ("web", [corpus], "train")) == []
+
+
+def test_a_file_in_two_sources_is_noted(corpus, tmp_path):
+    (note,) = notes(tmp_path, ("web", [corpus], "train"), ("more", [corpus / "b.jsonl"], "train"))
+    assert note == (
+        "b.jsonl of source 'web' (train) and b.jsonl of source 'more' (train) are the same file: "
+        "its documents are in the output more than once"
+    )
+
+
+@pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
+def test_links_are_noted_and_one_that_is_train_and_val_by_itself(corpus, tmp_path, kind):
+    for number, name in enumerate(("a", "b")):
+        getattr(corpus / f"link{number}.jsonl", kind)(corpus / f"{name}.jsonl")
+    (note,) = notes(tmp_path, ("web", [corpus], "train"))
+    assert note.startswith("a.jsonl of source 'web' (train) and link0.jsonl of source 'web' (train")
+    assert "are the same file, and so are 1 more: " in note
+    getattr(corpus / "z.jsonl", kind)(corpus / "c.jsonl")
+    leak, other = notes(tmp_path, ("web", [corpus], "last-file"))
+    assert leak == (
+        "c.jsonl of source 'web' (train) and z.jsonl of source 'web' (val) are the same file: "
+        "documents that the model is validated with are in its training data too"
+    )
+    assert "a.jsonl" in other
+
+
+def test_a_linked_folder_is_noted_across_sources(corpus, tmp_path):
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "d.jsonl").write_bytes(LINE)
+    (tmp_path / "link").symlink_to(inside)
+    (note,) = notes(
+        tmp_path,
+        ("web", [inside / "d.jsonl"], "train"),
+        ("held", [tmp_path / "link/d.jsonl"], "val"),
+    )
+    assert "d.jsonl of source 'web' (train) and d.jsonl of source 'held' (val) are" in note
+
+
+def test_the_same_share_puts_a_document_into_one_split_and_another_does_not(corpus, tmp_path):
+    own = [corpus / "a.jsonl"]
+    (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "share:0.5"))
+    assert "more than once" in note
+    (note,) = notes(tmp_path, ("x", own, "share:0.5"), ("y", own, "train"))
+    assert "validated" in note
+
+
+def test_on_a_store_size_and_etag_tell(tmp_path, corpus):
+    plan = make_plan(
+        parse_recipe(
+            SOURCE.format(name="web", paths=f'["{corpus}/*.jsonl"]', split="train")
+            + REST.format(out=tmp_path / "out")
+        )
+    )
+    (source,) = plan.sources
+    root = f"s3://bucket/{uuid.uuid4().hex}"
+    files = [
+        replace(file, url=f"{root}/{file.path}", etag=etag, mtime_ns=None)
+        for file, etag in zip(source.files, ("1", "2", "1"), strict=True)
+    ]
+    (note,) = duplicate_notes([replace(source, files=tuple(files))])
+    assert "a.jsonl of source 'web' (train) and c.jsonl of source 'web' (train) have the" in note
+    same = [replace(file, etag=None) for file in files]
+    assert list(duplicate_notes([replace(source, files=tuple(same))])) == []
+    assert "a.jsonl" in next(duplicate_notes([replace(source, files=(*same[:2], same[0]))]))
+
+
+def test_a_remote_file_in_two_sources_is_noted(tmp_path):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    folder.write_whole("a.jsonl", LINE)
+    path = folder.join("a.jsonl")
+    (note,) = notes(tmp_path, ("x", [path], "train"), ("y", [path], "train"))
+    assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note
+
+
+def test_very_many_files_of_one_size_and_time_are_looked_at_up_to_a_bound(
+    corpus, tmp_path, monkeypatch
+):
+    text = SOURCE.format(name="web", paths=f'["{corpus}/a.jsonl"]', split="train")
+    (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
+    count = 4 * MOST_LOOKED_AT
+    files = tuple(replace(source.files[0], url=f"/none/{n}", path=f"{n}") for n in range(count))
+    looked = []
+
+    def stat(path, **_):
+        looked.append(path)
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.stat", stat)
+    assert list(duplicate_notes([replace(source, files=files, splits=("train",) * count)])) == []
+    assert len(looked) == MOST_LOOKED_AT
