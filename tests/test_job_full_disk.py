@@ -96,6 +96,19 @@ def test_plan_compares_what_a_job_writes_with_what_is_free(corpus, tmp_path, cap
     assert planned(capsys, path)[0][0]["needed"] == 0
 
 
+def test_the_doctor_compares_them_too(corpus, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    needed = planned(capsys, path)[0][0]["needed"]
+    usage = shutil.disk_usage(tmp_path)
+    for free, status in ((2 * needed, "ok"), (needed // 2, "warn")):
+        monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: usage._replace(free=free))
+        main(["doctor", str(path)])
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "  space " in line]
+        assert line.startswith(status)
+        assert f"{tmp_path}/out: about " in line
+
+
 @pytest.mark.ray
 def test_workers_and_driver_on_a_real_small_disk(tmp_path, capsys):
     mount = tmp_path / "small"

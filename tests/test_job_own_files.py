@@ -178,7 +178,7 @@ def test_exports_of_another_job_are_sources_like_any(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "first", 'output.layouts=["llmc"]'))
     exported = [f"{tmp_path}/first/export/llmc/**/*.bin"]
-    as_files = ("source.web.format=document",)
+    as_files = ("source.web.format=document", "limits.max_quarantined_share=1.0")
     assert make_plan(job(exported, tmp_path / "second", *as_files)).sources[0].files
     with pytest.raises(SourceError, match="first"):
         make_plan(job(exported, tmp_path / "first", *as_files))

@@ -4,6 +4,7 @@ Starts no Ray. Does not know how slices are cut, or how a rate is measured.
 """
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -52,8 +53,12 @@ def plan_job(
     rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers
     estimate = _estimate(foreseen, rates, last=last, cpus=cpus)
-    todo = {stage: foreseen.todo.get(stage, ()) for stage in STAGES}
-    estimate["space"] = [each.to_dict() for each in space_for(recipe, **todo)]
+    tokenized: Counter[str] = Counter()
+    for each in foreseen.todo.get("tokenize", ()):
+        tokenized[each.kind] += each.num_bytes
+    counted = sum(each.num_bytes for each in foreseen.todo.get("count", ()))
+    spaces = space_for(recipe, counted=counted, tokenized=tokenized)
+    estimate["space"] = [space.to_dict() for space in spaces]
     frozen = {"status": freeze(foreseen.plan, out), "path": out.join(PLAN_NAME)}
     return replace(foreseen, values=foreseen.values | {"estimate": estimate, "frozen": frozen})
 

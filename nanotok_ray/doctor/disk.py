@@ -2,14 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nanotok_ray.doctor.finding import Finding
+from nanotok_ray.doctor.finding import Finding, Status
 from nanotok_ray.locations import local_path
-from nanotok_ray.plan import Slice
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.units import format_bytes
 
@@ -84,22 +84,25 @@ class Space:
         )
 
 
-def space_for(
-    recipe: Recipe, *, count: Iterable[Slice] = (), tokenize: Iterable[Slice] = ()
-) -> list[Space]:
-    """Estimate what counting and tokenizing slices adds to the local disks of a recipe's folders.
+def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> list[Space]:
+    """Estimate what a job adds to the local disks of its folders.
 
-    Returns one value for each disk. Remote folders have none.
+    Args:
+        recipe: The recipe.
+        counted: Bytes of text that are counted.
+        tokenized: Bytes of text that are tokenized, by the kind of their sources.
+
+    Returns:
+        One value for each disk. Remote folders have none.
     """
     own = recipe.tokenizer
     is_wide = own.path is None and own.vocab_size + len(own.extend) > _SHORT_IDS
-    shards = 0.0
-    for each in tokenize:
-        bytes_per_token = (4 if is_wide else 2) + (each.kind != "text")  # a mask has one
-        shards += each.num_bytes / BYTES_PER_TOKEN * bytes_per_token
+    tokens = {kind: size / BYTES_PER_TOKEN for kind, size in tokenized.items()}
+    shards = sum(tokens.values()) * (4 if is_wide else 2)
+    masks = sum(number for kind, number in tokens.items() if kind != "text")
     needed = {
-        recipe.output.path: shards * (1 + len(recipe.output.layouts)),
-        recipe.output.work: sum(each.num_bytes for each in count) * COUNTS_SHARE,
+        recipe.output.path: (shards + masks) * (1 + len(recipe.output.layouts)),
+        recipe.output.work: counted * COUNTS_SHARE,
     }
     disks: dict[int, Space] = {}
     for folder, size in needed.items():
@@ -115,6 +118,18 @@ def space_for(
             free=shutil.disk_usage(place).free,
         )
     return list(disks.values())
+
+
+def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[Finding]:
+    """Compare what a job writes with what is free, from the bytes of text in each source."""
+    tokenized: Counter[str] = Counter()
+    for source in recipe.sources:
+        tokenized[source.kind] += sizes.get(source.name, 0)
+    is_learned = recipe.tokenizer.path is None
+    counted = sum(sizes.get(each.name, 0) for each in recipe.sources if each.count and is_learned)
+    for space in space_for(recipe, counted=counted, tokenized=tokenized):
+        status: Status = "ok" if space.fits else "warn"
+        yield Finding(name="space", status=status, found=space.text())
 
 
 def _existing(folder: str) -> Path:

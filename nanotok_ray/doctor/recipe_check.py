@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nanotok_ray.doctor.disk import check_space
 from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
@@ -21,14 +22,18 @@ def opened_recipe(path: str) -> tuple[Finding, Recipe | None]:
 
 def check_inputs(recipe: Recipe) -> Iterator[Finding]:
     """Open every input of a recipe and read its first documents, as `nanotok plan` does."""
+    sizes: dict[str, int] = {}
     for source in recipe.sources:
-        yield _check_source(source, recipe)
+        yield _check_source(source, recipe, sizes)
+    yield from check_space(recipe, sizes)
     if recipe.tokenizer.path is not None:
         yield _check_tokenizer(recipe.tokenizer.path)
 
 
-def _check_source(source: SourceRecipe, recipe: Recipe) -> Finding:
-    from nanotok_ray.sources import check_sample, resolve  # noqa: PLC0415 - slow to import
+def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -> Finding:
+    """Check one source, and add its bytes of text to `sizes`."""
+    from nanotok_ray.plan import decoded_bytes  # noqa: PLC0415 - slow to import
+    from nanotok_ray.sources import check_sample, resolve  # noqa: PLC0415 - as above
 
     name = f"source {source.name}"
     try:
@@ -37,6 +42,7 @@ def _check_source(source: SourceRecipe, recipe: Recipe) -> Finding:
     except (NanotokError, OSError) as error:
         advice = "correct the source in the recipe, or the credentials here"
         return Finding(name=name, status="fail", found=str(error), advice=advice)
+    sizes[source.name] = decoded_bytes(files)
     num_bytes = sum(file.size for file in files)
     noun = "file" if len(files) == 1 else "files"
     found = f"{len(files):,} {noun} can be opened, {num_bytes / 1e6:,.1f} MB"

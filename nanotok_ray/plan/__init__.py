@@ -17,7 +17,7 @@ from nanotok_ray.plan.changes import (
     slice_changes,
 )
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
-from nanotok_ray.plan.overview import overview
+from nanotok_ray.plan.overview import decoded_bytes, overview
 from nanotok_ray.plan.text import plan_from_json, plan_to_json
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "SourceChanges",
     "SourceLoss",
     "changes",
+    "decoded_bytes",
     "losses",
     "make_plan",
     "overview",

@@ -4,9 +4,11 @@ Says what the plan knows and nothing that was done; null where it knows nothing.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from nanotok_ray.plan.model import Plan, PlannedSource, estimated_bytes
+from nanotok_ray.sources import SourceFile
 
 SHOWN_FILES = 5
 
@@ -31,7 +33,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         "split": source.rule,
         "files": len(source.files),
         "stored_bytes": sum(file.size for file in source.files),
-        "bytes": _decoded(source),
+        "bytes": decoded_bytes(source.files),
         "documents": _documents(source),
         "slices": splits,
         "largest_slice": max((each.num_bytes for each in source.slices), default=0),
@@ -49,15 +51,12 @@ def _dialects(source: PlannedSource) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _decoded(source: PlannedSource) -> int:
-    """Estimate the decoded bytes of all files, each once even if both splits read it."""
+def decoded_bytes(files: Sequence[SourceFile]) -> int:
+    """Estimate the decoded bytes of files, each once even if both splits read it."""
     whole = (
-        file.piece(0, len(file.layout) if file.format == "parquet" else file.size)
-        for file in source.files
+        file.piece(0, len(file.layout) if file.format == "parquet" else file.size) for file in files
     )
-    return sum(
-        estimated_bytes(file, piece) for file, piece in zip(source.files, whole, strict=True)
-    )
+    return sum(estimated_bytes(file, piece) for file, piece in zip(files, whole, strict=True))
 
 
 def _documents(source: PlannedSource) -> int | None:
