@@ -95,10 +95,11 @@ def _estimate(
 
 
 def _fan_out(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
-    tasks = num_calls([each.num_bytes for each in slices], cpus=cpus)
+    reads = list({each.reads: each for each in slices}.values())  # both splits of a share are one
+    tasks = num_calls([each.num_bytes for each in reads], cpus=cpus)
     if rate is None:
         return _stage(None, told="unknown") | {"tasks": tasks}
-    return _stage(rate.seconds(slices, cpus=cpus), told=rate.told) | {
+    return _stage(rate.seconds(reads, cpus=cpus), told=rate.told) | {
         "tasks": tasks,
         "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
         "per_cpu": rate.is_per_cpu,

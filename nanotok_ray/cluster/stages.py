@@ -1,9 +1,10 @@
-"""What a worker runs: one slice of one stage, its files, then its record.
+"""What a worker runs: one slice of one stage (or both splits of one), its files, then its record.
 
 The functions here are all that travels to a node. Each is a pure function of its argument and
 storage, and gives back a few numbers for progress; the record in storage is the result.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,9 @@ from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
-from nanotok_ray.output import Expected, finished_record, is_skipped
+from nanotok_ray.output import Expected, Record, finished_record, is_skipped
 from nanotok_ray.plan import Slice
-from nanotok_ray.shards import ShardSettings, tokenize_slice
+from nanotok_ray.shards import ShardSettings, tokenize_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 from nanotok_ray.verify import check_files, record_problems
@@ -65,6 +66,8 @@ class TokenizeWork:
     """Tokenize a slice into the output folder."""
 
     slice: Slice
+    other_split: Slice | None = None
+    """The slice of val with the same pieces, if it is to be written from the same read."""
     settings: ShardSettings
     out: str
     """URL of the output folder."""
@@ -74,6 +77,12 @@ class TokenizeWork:
     """Whether the tokenizer's span table is used if there is one; no id depends on it."""
     same_pass: SamePass | None = None
     """What is exported of the slice once its record is written; None: nothing."""
+
+    @property
+    def expected(self) -> list[Expected]:
+        """The one slice or both, with their keys."""
+        slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
+        return [Expected(slice=each, key=self.settings.key(each)) for each in slices]
 
 
 def count_work(work: CountWork) -> int:
@@ -102,25 +111,41 @@ def merge_work(work: MergeWork) -> int:
 
 
 def tokenize_work(work: TokenizeWork) -> int:
-    """Tokenize a slice, write its record and give the bytes of text."""
+    """Tokenize a slice or both splits, write their records and give the bytes of text."""
     folder = Folder(work.out)
-    expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
-    done = finished_record(folder, expected.record_name, key=expected.key)
-    if done is not None and not is_skipped(done):
-        return int(done.values["text_bytes"])
+    found = {each: tokenized_record(folder, each) for each in work.expected}
+    done = [record.values for record in found.values() if record is not None]
+    todo = [each for each, record in found.items() if record is None]
+    if todo:
+        done += _tokenize(todo, work, folder)
+    return sum(int(record["text_bytes"]) for record in done)
+
+
+def tokenized_record(folder: Folder, expected: Expected) -> Record | None:
+    """Return the record of a slice that is done; None where it is not, or was left out."""
+    found = finished_record(folder, expected.record_name, key=expected.key)
+    return None if found is None or is_skipped(found) else found
+
+
+def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[dict[str, Any]]:
+    """Tokenize slices of the same pieces, check all, and write their records."""
     tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
-    record = tokenize_slice(work.slice, work.settings, tokenizer=tokenizer, out=folder)
-    _check(folder, work, record, tokenizer)
-    folder.write_whole(expected.record_name, to_json(record))
+    slices = [each.slice for each in todo]
+    records = tokenize_slices(slices, work.settings, tokenizer=tokenizer, out=folder)
+    for each, record in zip(slices, records, strict=True):
+        _check(folder, work, each, record, tokenizer)
+    for expected, record in zip(todo, records, strict=True):
+        folder.write_whole(expected.record_name, to_json(record))
     if work.same_pass is not None:
-        work.same_pass.export(record)
-    return int(record["text_bytes"])
+        for record in records:
+            work.same_pass.export(record)
+    return records
 
 
 def _check(
-    folder: Folder, work: TokenizeWork, record: dict[str, Any], tokenizer: Tokenizer
+    folder: Folder, work: TokenizeWork, each: Slice, record: dict[str, Any], tokenizer: Tokenizer
 ) -> None:
     """Read the files of a slice back: its record is not written before they are what it says.
 
@@ -129,7 +154,7 @@ def _check(
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    for problem in record_problems(record, item_bytes=model.id_bytes, each=work.slice):
+    for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
         raise ProofError(f"{problem}; nothing of this slice is recorded. This is a bug")
     problems = check_files(
         folder,
