@@ -38,7 +38,7 @@ Say what packing makes of an output: rows, padding, what is cut and lost. No id 
   nanotok pack /data/out --length 2048,4096,8192 --packing best-fit,windows
   nanotok pack /data/out --source chats --packing conversations --too-long drop
   nanotok pack /data/out --weights web=0.7,code=0.3 --packing best-fit
-  nanotok pack /data/out --weights web=0.7,code=0.3 --tokens 1000000000          (a run of a billion)
+  nanotok pack /data/out --weights web=0.7,code=0.3 --tokens 1000000000         (a run of a billion)
 
 best-fit:       documents whole where they fit a row, the rest of a longer one in another; hardly
                 any padding, nothing is lost
