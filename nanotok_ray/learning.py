@@ -50,14 +50,15 @@ class LearnedTokenizer:
         """Why learning ended: vocabulary size reached, no pair left or below min_pair_count."""
         return self.learned.stop_reason
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the tokenizer's files, as `Tokenizer.save` does, and report.json.
 
         Raises:
-            TokenizerError: Two special tokens leave ids unused between them.
+            TokenizerError: The folder holds another tokenizer and must not be overwritten, or is
+                the name of a file.
             OSError: They cannot be written.
         """
-        self.tokenizer.save(folder)
+        self.tokenizer.save(folder, overwrite=overwrite)
         Folder(os.fspath(folder)).write_whole(REPORT_NAME, to_json(self.report))
 
     def truncated(self, vocab_size: int) -> "LearnedTokenizer":

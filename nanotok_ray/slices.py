@@ -1,11 +1,11 @@
 """Reading a slice: its own documents batch by batch, with an account of everything else.
 
 Takes a slice of the plan, gives batches of the documents that belong to it, and keeps what the
-record of any stage needs: what was read, how many documents came in, which were quarantined. Does
-not know what a stage does with a document.
+record of any stage needs: what was read, how many documents came in, which were quarantined. Slices
+of the same pieces can be read together. Does not know what a stage does with a document.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -23,7 +23,7 @@ from nanotok_ray.quarantine import (
     QuarantineEntry,
 )
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
-from nanotok_ray.sources import BadDocument, Batch, read_piece
+from nanotok_ray.sources import BadDocument, Batch, Piece, PieceReader, read_piece
 
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """A line that asks for images may become a million tokens."""
@@ -69,30 +69,40 @@ class SliceReading:
 
     def __iter__(self) -> Iterator[tuple[int, Batch]]:
         """Give (number of the piece, batch of own documents)."""
-        for number, piece in enumerate(self.slice.pieces):
-            reader = read_piece(
-                piece,
-                kind=self.slice.kind,
-                column=self.slice.column,
-                id_column=self.slice.id_column if self.with_document_ids else None,
-                max_document_bytes=self.max_document_bytes,
-                batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
-            )
-            for batch in reader:
-                self._check_bad()
-                own = self._own(batch)
-                self._account(number, own)
-                if len(own.documents):
-                    yield number, own
-            self.read.append(
-                {
-                    "file": piece.path,
-                    "start": piece.start,
-                    "stop": piece.stop,
-                    "bytes": reader.num_bytes,
-                    "sha256": reader.sha256,
-                }
-            )
+        for _, number, batch in read_slices([self]):
+            yield number, batch
+
+    def reader(self, piece: Piece) -> PieceReader:
+        """Return a reader of all documents of a piece, those of the other split among them."""
+        return read_piece(
+            piece,
+            kind=self.slice.kind,
+            column=self.slice.column,
+            id_column=self.slice.id_column if self.with_document_ids else None,
+            max_document_bytes=self.max_document_bytes,
+            batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
+        )
+
+    def take(self, piece: int, batch: Batch, is_val: npt.NDArray[np.bool_] | None) -> Batch:
+        """Return the documents of a batch that belong to this slice, and account for the batch.
+
+        `is_val` says which documents belong to val, None without a share.
+        """
+        own = batch if is_val is None else self._of_split(batch, is_val)
+        self._account(piece, own)
+        return own
+
+    def note_read(self, piece: Piece, reader: PieceReader) -> None:
+        """Write down what was read of a piece, once it was read to its end."""
+        self.read.append(
+            {
+                "file": piece.path,
+                "start": piece.start,
+                "stop": piece.stop,
+                "bytes": reader.num_bytes,
+                "sha256": reader.sha256,
+            }
+        )
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
         """Set aside document `index` of a batch, which a stage could not use."""
@@ -111,19 +121,9 @@ class SliceReading:
 
     @property
     def is_all_bad(self) -> bool:
-        """Whether documents came in and each was quarantined against the user's will."""
+        """Whether each document that came in was quarantined against the user's will."""
         chosen = sum(self.quarantined.reasons.get(kind, 0) for kind in BY_CHOICE)
-        return 0 < self.documents_in == len(self.quarantined) - chosen
-
-    def _check_bad(self) -> None:
-        """Raise if enough documents were read and all are bad.
-
-        Raises:
-            AllBadError: so it is.
-        """
-        after = self.give_up_after
-        if after is not None and self.documents_in >= after and self.is_all_bad:
-            raise AllBadError(self.documents_in, self.quarantined)
+        return self.documents_in == len(self.quarantined) - chosen
 
     def skip(self) -> None:
         """Set aside every piece as a whole, unread: the slice could not be done."""
@@ -144,12 +144,11 @@ class SliceReading:
         """How many documents were quarantined for each kind of reason."""
         return self.quarantined.reasons
 
-    def _own(self, batch: Batch) -> Batch:
-        if self.slice.share is None:
-            return batch
-        keep = in_split(batch, split=self.slice.split, share=self.slice.share)
+    def _of_split(self, batch: Batch, is_val: npt.NDArray[np.bool_]) -> Batch:
+        is_train = self.slice.split == "train"
+        keep = np.flatnonzero(~is_val if is_train else is_val).astype(np.int64)
         self.other_split += len(batch.documents) - len(keep)
-        return replace(batch.take(keep), bad=batch.bad if self.slice.split == "train" else ())
+        return replace(batch.take(keep), bad=batch.bad if is_train else ())
 
     def _account(self, piece: int, batch: Batch) -> None:
         self.documents_in += len(batch.documents) + len(batch.bad)
@@ -175,12 +174,51 @@ class SliceReading:
         )
 
 
-def in_split(batch: Batch, *, split: str, share: str) -> npt.NDArray[np.int64]:
-    """Give the indices of the documents whose hash puts them in a split.
+def _check_bad(readings: Sequence[SliceReading]) -> None:
+    """Raise if enough documents were read and all are bad.
 
-    A document is val when hash64 < share * 2**64; the share is taken as the exact decimal.
+    Raises:
+        AllBadError: so it is.
+    """
+    after = readings[0].give_up_after
+    documents = sum(reading.documents_in for reading in readings)
+    if after is None or documents < after or not all(each.is_all_bad for each in readings):
+        return
+    raise AllBadError(documents, next(each.quarantined for each in readings if each.quarantined))
+
+
+def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Batch]]:
+    """Read pieces that several slices have in common once; each reading keeps its account.
+
+    The readings differ in the split of their slices alone.
+
+    Yields:
+        Which reading, number of the piece, a batch of that reading's documents.
+
+    Raises:
+        AllBadError: as `give_up_after` of the readings says.
+    """
+    first = readings[0]
+    for number, piece in enumerate(first.slice.pieces):
+        reader = first.reader(piece)
+        for batch in reader:
+            _check_bad(readings)
+            is_val = None if first.slice.share is None else _is_val(batch, first.slice.share)
+            for which, reading in enumerate(readings):
+                own = reading.take(number, batch, is_val)
+                if len(own.documents):
+                    yield which, number, own
+        for reading in readings:
+            reading.note_read(piece, reader)
+
+
+def _is_val(batch: Batch, share: str) -> npt.NDArray[np.bool_]:
+    """Tell which documents of a batch are val: those whose hash64 is below share * 2**64.
+
+    The share is taken as the exact decimal.
     """
     hashes = _core.hash_documents(batch.documents.data, batch.documents.offsets)
     bound = int(Decimal(share) * (1 << 64))
-    is_val = hashes < np.uint64(bound) if bound < 1 << 64 else np.ones(len(hashes), dtype=bool)
-    return np.flatnonzero(is_val if split == "val" else ~is_val).astype(np.int64)
+    if bound >= 1 << 64:
+        return np.ones(len(hashes), dtype=np.bool_)
+    return np.asarray(hashes < np.uint64(bound))

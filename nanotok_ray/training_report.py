@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from nanotok_ray.size_curve import size_curve
-from nanotok_ray.tokenizer import Model
+from nanotok_ray.tokenizer import Model, folder
 from nanotok_ray.tokenizer.model import NUM_BYTES
 
-REPORT_NAME = "report.json"
+REPORT_NAME = folder.REPORT_NAME
 REPORT_FORMAT = "nanotok-report 2"
 
 NOTHING_DROPPED = {"distinct_spans": 0, "spans": 0, "bytes": 0}

@@ -122,17 +122,81 @@ def test_with_json_there_is_no_table(pack):
     assert (code, told["status"], shown) == (0, "done", "")
 
 
-def test_weights_plan_as_many_tokens_as_there_are(tmp_path, pack):
+@pytest.fixture
+def mixed(tmp_path):
+    """Write an output of two sources with 10,000 tokens each."""
     sources = [MadeSource(name=name, shards=[[[1] * 50] * 200]) for name in ("web", "code")]
-    made_output(tmp_path, *sources)
-    asked = ("--length", 49, "--packing", "windows", "--group-documents", 100)
-    code, told, _ = pack(*asked, "--weights", "web=0.9,code=0.1", folder=tmp_path)
-    plan = told["plans"][0]
-    assert (code, plan["kept"]) == (0, None)
-    assert told["tokens"] == 20000 <= plan["tokens"] < 25000
-    code, told, _ = pack("--weights", "wob=1", folder=tmp_path)
+    made_output(tmp_path / "mixed", *sources)
+    return tmp_path / "mixed"
+
+
+MIXED = ("--weights", "web=0.9,code=0.1", "--packing", "best-fit,windows,conversations")
+
+
+@pytest.mark.parametrize("group", [7, 100, 4096])
+def test_weights_plan_exactly_as_many_tokens_as_there_are(mixed, pack, group):
+    lengths = (49, 64, 700)
+    code, told, _ = pack(
+        "--length", ",".join(map(str, lengths)), "--group-documents", group, *MIXED, folder=mixed
+    )
+    assert (code, told["tokens"], len(told["plans"])) == (0, 20_000, 9)
+    for plan in told["plans"]:
+        assert (plan["documents"], plan["tokens"], plan["kept"]) == (400, 20_000, 1.0)
+        cells = plan["length"] + (plan["packing"] != "windows")
+        assert plan["rows"] * cells == plan["tokens"] + plan["padding"]
+        assert plan["sources"] == {
+            "web": {"weight": 0.9, "documents": 360, "tokens": 18_000, "share": 0.9, "epochs": 1.8},
+            "code": {"weight": 0.1, "documents": 40, "tokens": 2_000, "share": 0.1, "epochs": 0.2},
+        }
+
+
+def test_weights_plan_so_many_tokens_as_are_asked_for(mixed, pack):
+    code, told, shown = pack("--length", 49, "--tokens", 60_025, *MIXED, folder=mixed)
+    assert code == 0
+    for plan in told["plans"]:
+        assert (plan["documents"], plan["tokens"]) == (1201, 60_050)  # to the end of a document
+        assert plan["sources"]["web"]["epochs"] == pytest.approx(5.4, abs=0.01)
+    head, *rows = (line.split() for line in shown.splitlines()[-3:])
+    assert head == ["source", "weight", "documents", "tokens", "share", "epochs"]
+    assert rows == [
+        ["web", "0.9", "1,081", "54,050", "90.0%", "5.41"],
+        ["code", "0.1", "120", "6,000", "10.0%", "0.60"],
+    ]
+
+
+def test_what_weights_plan_is_what_a_loader_takes_that_ends_with_a_group(mixed, pack):
+    asked = ("--length", 60, "--group-documents", 80, "--tokens", 80 * 50 * 6)
+    plans = pack(*asked, *MIXED, "--shuffle", "document", folder=mixed)[1]["plans"]
+    for plan in plans:
+        loader = Loader(
+            open_shards(str(mixed)),
+            batch_size=1,
+            length=60,
+            packing=plan["packing"],
+            shuffle="document",
+            weights={"web": 0.9, "code": 0.1},
+            group_documents=80,
+        )
+        assert loader.skip_batches(plan["rows"]) == plan["rows"]
+        assert loader.report().to_dict().items() <= plan.items()
+
+
+def test_of_cropped_conversations_less_is_kept_with_weights_too(mixed, pack):
+    asked = ("--length", 24, "--packing", "conversations", "--weights", "web=1")
+    [plan] = pack(*asked, folder=mixed)[1]["plans"]
+    assert (plan["kept"], plan["cropped_tokens"]) == (0.5, 10_000)
+    assert plan["sources"]["web"]["epochs"] == 2.0
+
+
+def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack):
+    code, told, _ = pack("--weights", "wob=1", folder=mixed)
     assert (code, "there are web, code" in told["error"]) == (2, True)
     assert "nanochat" not in told["error"]
+    code, told, _ = pack("--tokens", 100, folder=mixed)
+    assert (code, "--weights" in told["error"]) == (2, True)
+    dropped = ("--packing", "conversations", "--too-long", "drop", "--length", 20)
+    code, told, _ = pack(*dropped, "--weights", "web=1", folder=mixed)
+    assert (code, "none made a row" in told["error"]) == (2, True)
 
 
 @pytest.mark.parametrize("asked", [("--length", "0"), ("--length", "5,"), ("--packing", "tight")])

@@ -257,8 +257,7 @@ def test_the_first_that_is_there_is_read_and_a_url_is_a_folder_too(tmp_path):
     assert open_tokenizer("memory://foreign/here") == own
     assert open_tokenizer("memory://foreign/here/tokenizer.json") == own
     own.save(tmp_path)
-    for name in ("tokenizer.json", "tokenizer.pkl"):
-        (tmp_path / name).write_bytes(b"damaged")
+    (tmp_path / "tokenizer.json").write_bytes(b"damaged")
     assert open_tokenizer(tmp_path) == own
     (tmp_path / "tokenizer.txt").unlink()
     with pytest.raises(TokenizerError, match=r"tokenizer\.json, line 1: Expecting value"):

@@ -202,7 +202,7 @@ def test_a_run_that_ends_before_the_tokenizer_is_there_again_leaves_none_to_trus
     out = tmp_path / "out"
     run(recipe(corpus, out), train_tokenizer)
 
-    def fail(self, folder):
+    def fail(self, folder, *, overwrite):
         raise TransientIOError("the line went dead")
 
     with monkeypatch.context() as patch:

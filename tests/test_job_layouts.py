@@ -219,7 +219,7 @@ def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        "nanotok_ray.cluster.stages.tokenize_slice", lambda *_, **__: look(tmp_path / "out/export")
+        "nanotok_ray.cluster.stages.tokenize_slices", lambda *_, **__: look(tmp_path / "out/export")
     )
     with pytest.raises(KeyboardInterrupt):
         run(recipe(corpus, tmp_path / "out", *own))

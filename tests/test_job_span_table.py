@@ -26,13 +26,13 @@ def corpus(tmp_path, in_process):
 def used(monkeypatch):
     """Give the list of how many spans the table of each tokenized slice has."""
     sizes = []
-    tokenize_slice = stages.tokenize_slice
+    tokenize_slices = stages.tokenize_slices
 
     def note(*arguments, tokenizer, **others):
         sizes.append(tokenizer.span_table_size)
-        return tokenize_slice(*arguments, tokenizer=tokenizer, **others)
+        return tokenize_slices(*arguments, tokenizer=tokenizer, **others)
 
-    monkeypatch.setattr(stages, "tokenize_slice", note)
+    monkeypatch.setattr(stages, "tokenize_slices", note)
     return sizes
 
 

@@ -163,11 +163,11 @@ def test_saving_removes_the_table_of_another_tokenizer_and_keeps_its_own(folder)
     Tokenizer.load(folder).save(folder)
     size = Tokenizer.load(folder).span_table_size
     assert size > 0
-    Tokenizer.train_from_iterator(LEARNED_FROM, vocab_size=349).save(folder)
+    Tokenizer.train_from_iterator(LEARNED_FROM, vocab_size=349).save(folder, overwrite=True)
     assert Tokenizer.load(folder).span_table_size == 0
     assert not (folder / "span_table.bin").exists()
     (folder / "span_table.bin").write_bytes(b"no table")
-    narrow().save(folder)
+    narrow().save(folder, overwrite=True)
     assert not (folder / "span_table.bin").exists()
 
 

@@ -294,12 +294,12 @@ def test_where_a_special_token_is_spelled_as_a_token_of_text_tokenizer_json_is_l
 def test_a_tokenizer_json_that_was_saved_here_goes_and_that_of_others_stays(tokenizer, tmp_path):
     tokenizer.save(tmp_path)
     assert "tokenizer.json" in folder.differing_files(SMALL, tmp_path)
-    Tokenizer(SMALL).save(tmp_path)
+    Tokenizer(SMALL).save(tmp_path, overwrite=True)
     assert not (tmp_path / "tokenizer.json").exists()
     (tmp_path / "tokenizer.txt").unlink()
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
     with pytest.raises(TokenizerError, match=r"holds tokenizer\.json, which cannot say the ids"):
-        Tokenizer(SMALL).save(tmp_path)
+        Tokenizer(SMALL).save(tmp_path, overwrite=True)
     assert (tmp_path / "tokenizer.json").read_bytes() == b"{}"
 
 

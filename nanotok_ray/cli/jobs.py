@@ -20,7 +20,7 @@ from nanotok_ray.cli.arguments import (
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
-from nanotok_ray.tokenizer import Tokenizer, copy_span_table
+from nanotok_ray.tokenizer import Tokenizer, save_for_nanochat
 
 _PREPARE = """\
 Learn a tokenizer from every train document, tokenize the corpus, verify.
@@ -141,7 +141,8 @@ def _add_nanochat(own: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--to-nanochat",
         action="store_true",
-        help="also write the files to $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset)",
+        help="also write tokenizer.pkl and token_bytes.pt to $NANOCHAT_BASE_DIR/tokenizer "
+        "(~/.cache/nanochat if unset), over those that are there",
     )
 
 
@@ -221,6 +222,5 @@ def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
     base = os.environ.get("NANOCHAT_BASE_DIR") or "~/.cache/nanochat"
     folder = Path(base).expanduser() / "tokenizer"
     learned = f"{recipe.output.path}/tokenizer"
-    Tokenizer.load(learned, span_table=False).save(folder)
-    copy_span_table(learned, folder)
+    save_for_nanochat(Tokenizer.load(learned, span_table=False).model, folder)
     print(f"wrote       {folder}", file=sys.stderr)

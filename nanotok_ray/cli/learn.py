@@ -13,7 +13,7 @@ from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.stored_counts import CountPaths, find_counts, load_counts
-from nanotok_ray.tokenizer.output import file_suffix
+from nanotok_ray.tokenizer.output import OR_FORCE, check_free, file_suffix
 
 _LEARN = f"""\
 Learn a tokenizer from counts of spans: no text is read.
@@ -34,7 +34,8 @@ A job keeps counts of earlier runs, and with max_chars those of slices past it: 
 recipe changed since, or it has max_chars, name the files that you mean.
 
 The first merges of a tokenizer are the smaller ones: --also writes these beside it, as
-/data/tokenizer-16384, and learns nothing twice. report.json says what each size gives.
+/data/tokenizer-16384, and learns nothing twice. report.json says what each size gives. What holds
+another tokenizer, or anything else, is not overwritten without --force.
 """
 
 
@@ -89,6 +90,9 @@ def _add_goal(own: argparse.ArgumentParser) -> None:
         default=list(SPECIAL_TOKENS),
         help="names, after COUNTS; without a name: none (default: nanochat's nine)",
     )
+    own.add_argument(
+        "--force", action="store_true", help="overwrite what is there, also another tokenizer"
+    )
     add_limits(own)
 
 
@@ -130,8 +134,11 @@ def _save(learned: LearnedTokenizer, arguments: argparse.Namespace) -> list[str]
     every = with_smaller(
         learned, arguments.output, also=arguments.also, name=lambda size: f"{stem}-{size}"
     )
+    if not arguments.force:
+        for folder, each in every.items():
+            check_free(each.tokenizer.model, folder, advice=OR_FORCE)
     for folder, each in every.items():
-        each.save(folder)
+        each.save(folder, overwrite=True)
     return list(every)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.text_table import table_lines
+from nanotok_ray.cli.pack_table import plan_lines
 from nanotok_ray.errors import PackingError
 from nanotok_ray.manifest import SPLITS
 from nanotok_ray.packing import Loader, PackingReport
@@ -38,6 +38,7 @@ Say what packing makes of an output: rows, padding, what is cut and lost. No id 
   nanotok pack /data/out --length 2048,4096,8192 --packing best-fit,windows
   nanotok pack /data/out --source chats --packing conversations --too-long drop
   nanotok pack /data/out --weights web=0.7,code=0.3 --packing best-fit
+  nanotok pack /data/out --weights web=0.7,code=0.3 --tokens 1000000000         (a run of a billion)
 
 best-fit:       documents whole where they fit a row, the rest of a longer one in another; hardly
                 any padding, nothing is lost
@@ -46,9 +47,11 @@ conversations:  whole documents alone; what is left of a row is padding
 nanochat:       nanochat's own rows: no padding, what does not fit is thrown away, and what is
                 still in its buffer at the end is not in a row either
 
-One epoch is planned, as a loader with these settings does; with --weights, which have no end, as
-many tokens as the output holds. "kept": of all tokens so many stand in rows; "used": of all places
-in rows so many hold a token. docs/training.md says how to feed a trainer.
+One epoch is planned, as a loader with these settings does. A mixture (--weights) has no end: of it
+as many tokens are planned as the output holds, or --tokens, to the end of a document; a second
+table says how much that takes of each source: "epochs" 0.5 is half of its documents once, 3 is all
+of them three times. "kept": of all tokens so many stand in rows; "used": of all places in rows so
+many hold a token. docs/training.md says how to feed a trainer.
 """
 
 
@@ -108,6 +111,12 @@ def _add_settings(own: argparse.ArgumentParser) -> None:
         help="shares of the tokens by source, as web=0.7,code=0.3 (default: all tokens once)",
     )
     own.add_argument(
+        "--tokens",
+        type=positive,
+        metavar="N",
+        help="with --weights: plan so many tokens (default: as many as the output holds)",
+    )
+    own.add_argument(
         "--too-long",
         choices=("crop", "drop"),
         default="crop",
@@ -157,6 +166,8 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _run_pack(arguments: argparse.Namespace) -> int:
+    if arguments.tokens is not None and arguments.weights is None:
+        raise PackingError("--tokens goes with --weights: without them, one epoch is planned")
     shards = open_shards(arguments.folder, split=arguments.split, source=arguments.source)
     if not shards.num_tokens:
         raise PackingError(
@@ -190,27 +201,49 @@ def _plans(shards: Shards, arguments: argparse.Namespace) -> Iterator[dict[str, 
         start = time.perf_counter()
         plan: dict[str, Any] = {"length": length, "packing": packing}
         try:
-            report = _planned(shards, packing, length, arguments)
+            values = _planned(shards, packing, length, arguments)
         except PackingError as error:
             yield plan | {"problem": str(error)}
         else:
-            plan |= report.to_dict() | {"seconds": round(time.perf_counter() - start, 3)}
-            yield plan | {"kept": None if arguments.weights else report.tokens / shards.num_tokens}
+            yield plan | values | {"seconds": round(time.perf_counter() - start, 3)}
 
 
 def _planned(
     shards: Shards, packing: AnyPacking, length: int, arguments: argparse.Namespace
-) -> PackingReport:
-    weights = arguments.weights
-    least = -(-shards.num_tokens // length)
-    rows = min(ROWS_AT_ONCE, least)
+) -> dict[str, Any]:
     if packing == "nanochat":
-        if weights or arguments.shuffle:
+        if arguments.weights or arguments.shuffle:
             raise PackingError("nanochat has its own order: leave out --weights and --shuffle")
-        return _nanochat_planned(shards, length, sources=arguments.source or shards.sources)
-    loader = Loader(
+        report = _nanochat_planned(shards, length, sources=arguments.source or shards.sources)
+        return _values(report, of=shards.num_tokens)
+    loader = _loader(shards, packing, length, arguments)
+    if arguments.weights is None:
+        loader.skip_batches(sys.maxsize)
+        return _values(loader.report(), of=shards.num_tokens)
+    report, uses = loader.plan(arguments.tokens or shards.num_tokens)
+    total = sum(own.tokens for own in uses)
+    sources = {
+        own.name: {
+            "weight": arguments.weights[own.name],
+            "documents": own.documents,
+            "tokens": own.tokens,
+            "share": own.tokens / total,
+            "epochs": own.epochs,
+        }
+        for own in uses
+    }
+    return _values(report, of=total) | {"sources": sources}
+
+
+def _values(report: PackingReport, *, of: int) -> dict[str, Any]:
+    return report.to_dict() | {"kept": report.tokens / of}
+
+
+def _loader(shards: Shards, packing: Packing, length: int, arguments: argparse.Namespace) -> Loader:
+    weights = arguments.weights
+    return Loader(
         shards,
-        batch_size=rows,
+        batch_size=min(ROWS_AT_ONCE, -(-shards.num_tokens // length)),
         length=length,
         packing=packing,
         shuffle=arguments.shuffle,
@@ -220,8 +253,6 @@ def _planned(
         epochs=None if weights else 1,
         too_long=arguments.too_long,
     )
-    loader.skip_batches(-(-least // rows) if weights else sys.maxsize)
-    return loader.report()
 
 
 def _nanochat_planned(shards: Shards, length: int, *, sources: Sequence[str]) -> PackingReport:
@@ -249,30 +280,8 @@ def _told(
     where = f"split {arguments.split}" + (f" of {named}" if named else "")
     yield f"{arguments.folder}, {where}: {len(shards):,} documents, {shards.num_tokens:,} tokens"
     yield ""
-    rows = [_cells(plan) for plan in plans if "problem" not in plan]
-    yield from table_lines([_HEAD, *rows], left=(1,))
+    yield from plan_lines([plan for plan in plans if "problem" not in plan])
 
 
 def _sources(arguments: argparse.Namespace) -> str:
     return ", ".join(arguments.source or [])
-
-
-_HEAD = (
-    *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
-    "seconds",
-)
-
-
-def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
-    kept = plan["kept"]
-    return (
-        f"{plan['length']:,}",
-        str(plan["packing"]),
-        f"{plan['rows']:,}",
-        f"{plan['tokens']:,}",
-        "-" if kept is None else f"{kept:.1%}",
-        f"{plan['utilisation']:.1%}",
-        *(f"{plan[name]:,}" for name in numbers),
-        f"{plan['seconds']:.2f}",
-    )

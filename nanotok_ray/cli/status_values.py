@@ -115,7 +115,7 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
         at = max((each.at for each in own), default=0.0)
         done, todo = sum(each.estimate for each in own), stage.num_bytes
         cpus = journal.head.get("cpus")
-        if isinstance(cpus, int) and len(own) < min(cpus, stage.todo / 2):
+        if isinstance(cpus, int) and stage.done < min(cpus, stage.todo / 2):
             return None  # not even one slice of each CPU
     if done <= 0 or at <= stage.at:
         return None

@@ -24,9 +24,10 @@ from nanotok_ray.plan.named_files import suffix_format
 from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.output import (
+    OR_FORCE,
     WITHOUT_SPECIAL_TOKENS,
+    check_free,
     file_suffix,
-    files_of_others,
     files_there,
     sized_output,
     write_file,
@@ -237,15 +238,11 @@ def _write(
     output = arguments.output
     every = with_smaller(learned, output, also=also, name=lambda size: sized_output(output, size))
     for path, each in every.items():
-        others = files_of_others(each.tokenizer.model, path)
-        if others and not arguments.force:
-            raise TokenizerError(
-                f"{path} holds another tokenizer, or something else ({', '.join(others)}): it is "
-                "not overwritten; name another --output, or say --force"
-            )
+        if not arguments.force:
+            check_free(each.tokenizer.model, path, advice=OR_FORCE)
     for path, each in every.items():
         if file_suffix(path) is None:
-            each.save(path)
+            each.save(path, overwrite=True)
         else:
             write_file(each.tokenizer.model, path)
     return list(every)

@@ -225,12 +225,16 @@ class _Flight:
 
     def _tell(self, call: Call, outcomes: Sequence[Outcome]) -> None:
         """Tell of failures that may not be for good."""
-        failures = [each.failure for each in outcomes if each.failure is not None]
-        passing = [each for each in failures if each.cause is not Cause.ERROR]
-        if passing:
-            first = passing[0]
-            self.on_failure(self._tasks[call.slices[0]].name, len(passing), first)
-            slices = "" if len(passing) == 1 else f", {len(passing)} slices"
+        tasks = [self._tasks[number] for number in call.slices]
+        failures = [
+            (task.slices, each.failure)
+            for task, each in zip(tasks, outcomes, strict=True)
+            if each.failure is not None and each.failure.cause is not Cause.ERROR
+        ]
+        if failures:
+            first, number = failures[0][1], sum(slices for slices, _ in failures)
+            self.on_failure(tasks[0].name, number, first)
+            slices = "" if number == 1 else f", {number} slices"
             text = first.text.partition("\n")[0][:SHOWN_CHARS]
             self._note(f"{self._name(call)}{slices}: {first.cause.value}: {text}")
 

@@ -53,7 +53,7 @@ class StageEnded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceEnded:
-    """One slice (or group of count files, shard, unit) has ended, well or for good."""
+    """One slice (or group of count files, shard, unit, two splits) has ended, well or for good."""
 
     stage: str
     name: str
@@ -70,6 +70,8 @@ class SliceEnded:
     """Why it failed for good."""
     estimate: int = 0
     """Bytes that it was estimated to have, as in `StageStarted`."""
+    slices: int = 1
+    """How many it is: 2 where both splits were written from one read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

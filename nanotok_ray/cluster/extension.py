@@ -40,5 +40,5 @@ def replace_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> 
     """
     report = read_report(out)
     out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
-    tokenizer.save(out.join(TOKENIZER_FOLDER))
+    tokenizer.save(out.join(TOKENIZER_FOLDER), overwrite=True)
     write_beside(training, tokenizer, report, out)

@@ -57,9 +57,10 @@ def fan_out(
         ExportError: a layout cannot hold the output.
     """
     size = sum(task.num_bytes for task in tasks)
-    on_event(StageStarted(stage=stage, todo=len(tasks), kept=kept, num_bytes=size))
+    todo = sum(task.slices for task in tasks)
+    on_event(StageStarted(stage=stage, todo=todo, kept=kept, num_bytes=size))
     start = time.perf_counter()
-    tally = _Tally(stage, len(tasks), on_event)
+    tally = _Tally(stage, todo, on_event)
     failures: list[Ended] = []
     for ended in _run(tally, tasks, deadline):
         if isinstance(ended.raised, ENDS_STAGE):
@@ -68,12 +69,12 @@ def fan_out(
             failures.append(ended)
         done_bytes = 0 if ended.error is not None else on_result(ended)
         on_event(_slice_ended(stage, ended, done_bytes))
-        tally.add(done_bytes, failed=ended.error is not None)
+        tally.add(ended, done_bytes)
     if tasks:
         seconds = time.perf_counter() - start
         on_event(StageEnded(stage=stage, seconds=seconds, num_bytes=tally.num_bytes))
-    if len(failures) > max_skipped:
-        raise SliceError(_told(stage, failures, len(tasks)))
+    if tally.failed > max_skipped:
+        raise SliceError(_told(stage, failures, tally))
     return failures
 
 
@@ -90,10 +91,10 @@ class _Tally:
     num_bytes: int = 0
     told_at: float = 0.0
 
-    def add(self, num_bytes: int, *, failed: bool) -> None:
-        """A slice has ended."""
-        self.done += 1
-        self.failed += failed
+    def add(self, ended: Ended, num_bytes: int) -> None:
+        """Add the slices of a task that has ended."""
+        self.done += ended.task.slices
+        self.failed += ended.task.slices if ended.error is not None else 0
         self.num_bytes += num_bytes
         self._tell()
 
@@ -149,16 +150,16 @@ def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
         attempts=ended.attempts,
         error=ended.error,
         estimate=ended.task.num_bytes,
+        slices=ended.task.slices,
     )
 
 
-def _told(stage: str, failures: Sequence[Ended], total: int) -> str:
-    lines = [
-        f"{stage}: {len(failures)} of {total} slices failed; the others are kept, run the job again"
-    ]
+def _told(stage: str, failures: Sequence[Ended], tally: _Tally) -> str:
+    failed = f"{tally.failed} of {tally.todo} slices failed"
+    lines = [f"{stage}: {failed}; the others are kept, run the job again"]
     lines += [told_failure(failed) for failed in failures[:SHOWN_FAILURES]]
-    if len(failures) > SHOWN_FAILURES:
-        lines.append(f"  and {len(failures) - SHOWN_FAILURES} more")
+    if more := sum(failed.task.slices for failed in failures[SHOWN_FAILURES:]):
+        lines.append(f"  and {more} more")
     return "\n".join(lines)
 
 

@@ -112,6 +112,8 @@ def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
         "attempts": event.attempts,
         "estimate": event.estimate,
     }
+    if event.slices != 1:
+        row["slices"] = event.slices
     return row if event.error is None else {**row, "error": told(event.error)}
 
 

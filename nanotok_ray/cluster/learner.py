@@ -47,7 +47,7 @@ def learn_tokenizer(
         special_tokens=own.learned_special_tokens,
     )
     tokenizer = Tokenizer(model.extended(own.extend))
-    tokenizer.save(out.join(TOKENIZER_FOLDER))
+    tokenizer.save(out.join(TOKENIZER_FOLDER), overwrite=True)
     tokenizer = add_span_table(tokenizer, learned, out, max_spans=own.span_table, on_event=on_event)
     report = _report(training, summed, learned, model)
     out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))

@@ -17,7 +17,7 @@ from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 ATTEMPTS = 3
 
@@ -59,7 +59,7 @@ def learn_in_task(
                 ) from error
             on_event(Note(text=f"the learner's task died ({told}) and is tried again"))
     use = training.recipe.tokenizer.uses_span_table
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
+    return written_tokenizer(out.join(TOKENIZER_FOLDER), span_table=use)
 
 
 def learning_events(training: Training, counted: CountedSlices, out: Folder) -> Iterator[Event]:

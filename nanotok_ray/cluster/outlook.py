@@ -93,7 +93,7 @@ def outlook(
 
 
 def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
-    sizes = [each.num_bytes for each in todo]
+    sizes = {each.reads: each.num_bytes for each in todo}.values()  # both splits read it once
     return {
         "todo": len(todo),
         "done": done,

@@ -54,7 +54,7 @@ def plan_job(
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers
     estimate = _estimate(foreseen, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
-    for each in foreseen.todo.get("tokenize", ()):
+    for each in _reads(foreseen.todo.get("tokenize", ())):
         tokenized[each.kind] += each.num_bytes
     counted = sum(each.num_bytes for each in foreseen.todo.get("count", ()))
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
@@ -102,11 +102,17 @@ def _estimate(
     return {"cpus": cpus, "seconds": None if unknown else round(sum(known), 1), "stages": stages}
 
 
+def _reads(slices: Sequence[Slice]) -> list[Slice]:
+    """Return one slice for each pass over files: both splits of a share are read at once."""
+    return list({each.reads: each for each in slices}.values())
+
+
 def _fan_out(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
-    tasks = num_calls([each.num_bytes for each in slices], cpus=cpus)
+    reads = _reads(slices)
+    tasks = num_calls([each.num_bytes for each in reads], cpus=cpus)
     if rate is None:
         return _stage(None, told="unknown") | {"tasks": tasks}
-    return _stage(rate.seconds(slices, cpus=cpus), told=rate.told) | {
+    return _stage(rate.seconds(reads, cpus=cpus), told=rate.told) | {
         "tasks": tasks,
         "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
         "per_cpu": rate.is_per_cpu,

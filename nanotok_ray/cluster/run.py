@@ -157,7 +157,7 @@ class Run:
             return tokenizer
         with self.changing(on_ray=False):
             self.begin_changes()
-            tokenizer.save(folder)
+            tokenizer.save(folder, overwrite=True)
             path = self.recipe.tokenizer.path
             if path is not None and tokenizer.span_table_size:
                 copy_span_table(path, folder)

@@ -77,7 +77,7 @@ def _write_smaller(
     for size in sizes:
         smaller = learned.truncated(size)
         folder = smaller_folder(size)
-        Tokenizer(smaller.extended(added)).save(out.join(folder))
+        Tokenizer(smaller.extended(added)).save(out.join(folder), overwrite=True)
         out.write_whole(f"{folder}/{REPORT_NAME}", to_json(cut_report(report, smaller)))
 
 

@@ -1,9 +1,10 @@
-"""What a worker runs: one slice of one stage, its files, then its record.
+"""What a worker runs: one slice of one stage (or both splits of one), its files, then its record.
 
 The functions here are all that travels to a node. Each is a pure function of its argument and
 storage, and gives back a few numbers for progress; the record in storage is the result.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,10 @@ from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merged_counts import merge_count_files, merged_key
-from nanotok_ray.output import Expected, finished_record, is_skipped
+from nanotok_ray.output import Expected, Record, finished_record, is_skipped
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import BY_CHOICE, COUNTED_SUFFIX, write_quarantine
-from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slice
+from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slices
 from nanotok_ray.slices import AllBadError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
@@ -69,6 +70,8 @@ class TokenizeWork:
     """Tokenize a slice into the output folder."""
 
     slice: Slice
+    other_split: Slice | None = None
+    """The slice of val with the same pieces, if it is to be written from the same read."""
     settings: ShardSettings
     out: str
     """URL of the output folder."""
@@ -80,6 +83,12 @@ class TokenizeWork:
     """What is exported of the slice once its record is written; None: nothing."""
     give_up_after: int | None = None
     """As in `CountWork`."""
+
+    @property
+    def expected(self) -> list[Expected]:
+        """The one slice or both, with their keys."""
+        slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
+        return [Expected(slice=each, key=self.settings.key(each)) for each in slices]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +122,7 @@ def count_work(work: CountWork) -> int | AllBad:
     except AllBadError as found:
         return _given_up(found, folder, listed=listed)
     folder.write_whole(f"{work.name}.json", to_json(record))
-    return _result(record, listed=listed)
+    return _result([record], listed=listed)
 
 
 def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
@@ -122,13 +131,14 @@ def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
     return AllBad(documents=found.documents, listed=listed)
 
 
-def _result(record: dict[str, Any], *, listed: str) -> int | AllBad:
+def _result(records: Sequence[dict[str, Any]], *, listed: str) -> int | AllBad:
     """Return the bytes of text, or that every document is bad."""
-    documents = record["documents"]["in"]
-    chosen = sum(record["quarantined"].get(kind, 0) for kind in BY_CHOICE)
-    if 0 < documents == record["documents"]["quarantined"] - chosen:
+    documents = sum(record["documents"]["in"] for record in records)
+    quarantined = sum(record["documents"]["quarantined"] for record in records)
+    chosen = sum(record["quarantined"].get(kind, 0) for record in records for kind in BY_CHOICE)
+    if 0 < documents == quarantined - chosen:
         return AllBad(documents=documents, listed=listed)
-    return int(record["text_bytes"])
+    return sum(int(record["text_bytes"]) for record in records)
 
 
 def merge_work(work: MergeWork) -> int:
@@ -143,35 +153,51 @@ def merge_work(work: MergeWork) -> int:
 
 
 def tokenize_work(work: TokenizeWork) -> int | AllBad:
-    """Tokenize a slice, write its record and give the bytes of text."""
+    """Tokenize a slice or both splits, write their records and give the bytes of text."""
     folder = Folder(work.out)
-    expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
-    done = finished_record(folder, expected.record_name, key=expected.key)
-    if done is not None and not is_skipped(done):
-        return int(done.values["text_bytes"])
+    found = {each: tokenized_record(folder, each) for each in work.expected}
+    done = [record.values for record in found.values() if record is not None]
+    todo = [each for each, record in found.items() if record is None]
+    listed = quarantine_name(work.slice, work.settings.key(work.slice))
+    if todo:
+        try:
+            done += _tokenize(todo, work, folder)
+        except AllBadError as found_bad:
+            return _given_up(found_bad, folder, listed=listed)
+    return _result(done, listed=listed)
+
+
+def tokenized_record(folder: Folder, expected: Expected) -> Record | None:
+    """Return the record of a slice that is done; None where it is not, or was left out."""
+    found = finished_record(folder, expected.record_name, key=expected.key)
+    return None if found is None or is_skipped(found) else found
+
+
+def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[dict[str, Any]]:
+    """Tokenize slices of the same pieces, check all, and write their records."""
     tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
-    listed = quarantine_name(work.slice, expected.key)
-    try:
-        record = tokenize_slice(
-            work.slice,
-            work.settings,
-            tokenizer=tokenizer,
-            out=folder,
-            give_up_after=work.give_up_after,
-        )
-    except AllBadError as found:
-        return _given_up(found, folder, listed=listed)
-    _check(folder, work, record, tokenizer)
-    folder.write_whole(expected.record_name, to_json(record))
+    slices = [each.slice for each in todo]
+    records = tokenize_slices(
+        slices,
+        work.settings,
+        tokenizer=tokenizer,
+        out=folder,
+        give_up_after=work.give_up_after,
+    )
+    for each, record in zip(slices, records, strict=True):
+        _check(folder, work, each, record, tokenizer)
+    for expected, record in zip(todo, records, strict=True):
+        folder.write_whole(expected.record_name, to_json(record))
     if work.same_pass is not None:
-        work.same_pass.export(record)
-    return _result(record, listed=listed)
+        for record in records:
+            work.same_pass.export(record)
+    return records
 
 
 def _check(
-    folder: Folder, work: TokenizeWork, record: dict[str, Any], tokenizer: Tokenizer
+    folder: Folder, work: TokenizeWork, each: Slice, record: dict[str, Any], tokenizer: Tokenizer
 ) -> None:
     """Read the files of a slice back: its record is not written before they are what it says.
 
@@ -180,7 +206,7 @@ def _check(
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    for problem in record_problems(record, item_bytes=model.id_bytes, each=work.slice):
+    for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
         raise ProofError(f"{problem}; nothing of this slice is recorded. This is a bug")
     problems = check_files(
         folder,

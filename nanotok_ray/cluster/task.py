@@ -34,6 +34,8 @@ class Task:
     """Estimated bytes it reads."""
     inputs: tuple[str, ...] = ()
     """The files it reads, for messages."""
+    slices: int = 1
+    """How many slices it stands for: 2 where both splits are written from one read."""
     shared: tuple[SharedFolder, ...] = ()
     """Folders it writes to or reads from, on storage that all nodes share."""
 

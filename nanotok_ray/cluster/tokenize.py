@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.cluster.engine import Task
+from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import Note, OnEvent
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
 from nanotok_ray.cluster.giving_up import GivingUp, give_up_after
 from nanotok_ray.cluster.probes import output_folder
 from nanotok_ray.cluster.shard_settings import shard_settings
-from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
+from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work, tokenized_record
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.export import SamePass
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
@@ -28,7 +28,7 @@ from nanotok_ray.output import (
     is_skipped,
     manifest_facts,
 )
-from nanotok_ray.plan import Plan
+from nanotok_ray.plan import Plan, Slice
 from nanotok_ray.recipe import LimitsRecipe, Recipe
 from nanotok_ray.shards import ShardSettings, skip_slice
 from nanotok_ray.storage import Folder
@@ -59,6 +59,14 @@ class Tokenizing:
         return [
             each for each, record in zip(self.expected, self.records, strict=True) if record is None
         ]
+
+    @property
+    def reads(self) -> list[list[Expected]]:
+        """What is to be done, together what is made of the same pieces: both splits of a share."""
+        found: dict[Any, list[Expected]] = {}
+        for each in self.todo:
+            found.setdefault(each.slice.reads, []).append(each)
+        return list(found.values())
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -105,31 +113,37 @@ def tokenize(
         SliceError: more slices failed for good than the recipe lets be skipped.
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
-    tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.todo]
+    tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.reads]
     skipped = fan_out(
         "tokenize",
         tasks,
-        kept=len(tokenizing.expected) - len(tasks),
+        kept=len(tokenizing.expected) - sum(task.slices for task in tasks),
         on_event=on_event,
         on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
         max_skipped=tokenizing.max_skipped,
         deadline=tokenizing.slice_deadline,
     )
     for ended in skipped:
-        work = ended.task.argument
-        expected = Expected(slice=work.slice, key=work.settings.key(work.slice))
-        record = _skip(work, out)
-        out.write_whole(expected.record_name, to_json(record))
+        _leave_out(ended, out)
         on_event(Note(text=f"left out of the shards:{told_failure(ended)}"))
     return _all_records(tokenizing, out)
 
 
-def _skip(work: TokenizeWork, out: Folder) -> dict[str, Any]:
+def _leave_out(ended: Ended, out: Folder) -> None:
+    """Write the records that say so, but for a slice that was recorded before its task failed."""
+    work: TokenizeWork = ended.task.argument
+    for each in work.expected:
+        if tokenized_record(out, each) is None:
+            record = _skip(each.slice, work.settings, out)
+            out.write_whole(each.record_name, to_json(record))
+
+
+def _skip(each: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
     """Give the record of a slice that is left out."""
     try:
-        return skip_slice(work.slice, work.settings, out=out)
+        return skip_slice(each, settings, out=out)
     except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
-        return skip_slice(work.slice, work.settings, out=out)
+        return skip_slice(each, settings, out=out)
 
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
@@ -147,10 +161,13 @@ def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
     return records
 
 
-def _task(each: Expected, tokenizing: Tokenizing, out: Folder, same_pass: SamePass | None) -> Task:
-    own = each.slice
+def _task(
+    expected: Sequence[Expected], tokenizing: Tokenizing, out: Folder, same_pass: SamePass | None
+) -> Task:
+    own = expected[0].slice
     work = TokenizeWork(
         slice=own,
+        other_split=expected[1].slice if expected[1:] else None,
         settings=tokenizing.settings[own.source],
         out=out.url,
         tokenizer=out.join(TOKENIZER_FOLDER),
@@ -159,10 +176,16 @@ def _task(each: Expected, tokenizing: Tokenizing, out: Folder, same_pass: SamePa
         give_up_after=tokenizing.give_up_after,
     )
     return Task(
-        name=f"tokenize {own.source}/{own.split}/{own.name_for(each.key)}",
+        name=f"tokenize {' and '.join(map(_name, expected))}",
         work=tokenize_work,
         argument=work,
         num_bytes=own.num_bytes,
+        slices=len(expected),
         inputs=tuple(file.url for file in own.files),
         shared=output_folder(out.url),
     )
+
+
+def _name(expected: Expected) -> str:
+    own = expected.slice
+    return f"{own.source}/{own.split}/{own.name_for(expected.key)}"

@@ -18,7 +18,7 @@ from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.quarantine import check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
@@ -30,7 +30,7 @@ def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     if record is None:
         return None
     use = training.recipe.tokenizer.uses_span_table
-    tokenizer = Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=use)
+    tokenizer = written_tokenizer(out.join(TOKENIZER_FOLDER), span_table=use)
     # Another one may have been put there since, as by a recipe with tokenizer.path.
     if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
         return None

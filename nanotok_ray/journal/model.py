@@ -59,6 +59,8 @@ class JournalledSlice:
     error: str | None = None
     estimate: int = 0
     """Bytes that it was estimated to have, as in `Stage.num_bytes`."""
+    slices: int = 1
+    """How many it is: 2 where both splits were written from one read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -166,9 +166,10 @@ class _Reading:
             if not own:
                 yield replace(stage, progress=tuple(self._points[number]))
                 continue
-            failed = sum(each.error is not None for each in own)
+            done = sum(each.slices for each in own)
+            failed = sum(each.slices for each in own if each.error is not None)
             done_bytes = sum(each.num_bytes for each in own)
-            yield replace(stage, done=len(own), failed=failed, done_bytes=done_bytes)
+            yield replace(stage, done=done, failed=failed, done_bytes=done_bytes)
 
 
 def _row(kind: type[_Row], own: dict[str, Any]) -> _Row:

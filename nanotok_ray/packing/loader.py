@@ -14,7 +14,7 @@ import numpy.typing as npt
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing.batch import Batch, Segments
 from nanotok_ray.packing.mixture import Mixture
-from nanotok_ray.packing.report import PackingReport
+from nanotok_ray.packing.report import PackingReport, StreamUse
 from nanotok_ray.packing.row_stream import Position, RowStream, Stretch
 from nanotok_ray.packing.rows import (
     Arrays,
@@ -171,6 +171,17 @@ class Loader:
             PackingError: the state is none, or of other shards or settings.
         """
         self._position = self._stream.at(*self._frame.unpack(state))
+
+    def plan(self, tokens: int) -> tuple[PackingReport, list[StreamUse]]:
+        """Return what packing the first documents that hold so many tokens costs; take none.
+
+        The last of them may bring it a little above `tokens`, and ends the last packing group. Also
+        returned is what these documents are of each source of `weights`.
+
+        Raises:
+            PackingError: none of them makes a row.
+        """
+        return self._stream.plan(tokens)
 
     def report(self) -> PackingReport:
         """Give what packing cost, of all groups of which a row was taken or which have none."""

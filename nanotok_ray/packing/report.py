@@ -1,10 +1,21 @@
-"""What packing cost: rows, tokens, padding, what was cut and what was lost.
+"""What packing cost: rows, tokens, padding, what was cut and what was lost; what it took.
 
 Plain numbers. Does not know how they came about.
 """
 
 from dataclasses import asdict, dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamUse:
+    """What was taken of a stream: of one source of a mixture, or of all documents."""
+
+    name: str
+    documents: int
+    tokens: int
+    epochs: float
+    """How often all its documents were taken: 0.5 is half of them once, 3.0 all of them thrice."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

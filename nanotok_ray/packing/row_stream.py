@@ -4,13 +4,16 @@ Takes positions in it; gives the rows from there on. Plans only: reads lengths, 
 know ranks.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing.batch import Numbers, Segments
 from nanotok_ray.packing.groups import Group, pack
 from nanotok_ray.packing.mixture import Mixture, Taken
-from nanotok_ray.packing.report import PackingReport
+from nanotok_ray.packing.report import PackingReport, StreamUse
 from nanotok_ray.packing.settings import RowSettings
 from nanotok_ray.reader import Shards
 
@@ -105,6 +108,45 @@ class RowStream:
             found.append(Stretch(group=group, epoch=epoch, start=position.row, stop=stop))
             position, rows = replace(position, row=stop), rows - count
         return found, position
+
+    def plan(self, tokens: int) -> tuple[PackingReport, list[StreamUse]]:
+        """Return what the first documents that hold so many tokens cost, and of which stream.
+
+        Raises:
+            PackingError: none of them made a row.
+        """
+        streams = self.mixture.streams
+        report, found = PackingReport(), np.zeros((len(streams), 2), dtype=np.int64)
+        for documents, taken in self._first_groups(tokens):
+            report += self._pack(documents, taken).report
+            lengths = self.shards.lengths(documents)
+            for number, stream in enumerate(streams):
+                first, stop = stream.documents.start, stream.documents.stop
+                is_own = (first <= documents) & (documents < stop)
+                found[number] += is_own.sum(), lengths[is_own].sum()
+        if not report.rows:
+            raise self._no_rows()
+        return report, [
+            StreamUse(
+                name=stream.name,
+                documents=documents,
+                tokens=own,
+                epochs=documents / len(stream.documents),
+            )
+            for stream, (documents, own) in zip(streams, found.tolist(), strict=True)
+        ]
+
+    def _first_groups(self, tokens: int) -> Iterator[tuple[Numbers, Taken]]:
+        """Yield groups up to the document that reaches so many tokens, and where each begins."""
+        taken = self.start().taken
+        while tokens > 0:
+            documents, after = self.mixture.next_group(taken, epochs=self.epochs)
+            if not len(documents):
+                return
+            ends = np.cumsum(self.shards.lengths(documents))
+            count = min(len(documents), 1 + int(np.searchsorted(ends, tokens)))
+            yield documents[:count], taken
+            tokens, taken = tokens - int(ends[count - 1]), after
 
     def _next_group(self, position: Position) -> Position:
         """Enter the next group that has rows; behind the last one there is none."""

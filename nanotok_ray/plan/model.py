@@ -39,6 +39,11 @@ class Slice:
     documents these are."""
 
     @property
+    def reads(self) -> tuple[str, tuple[Piece, ...]]:
+        """Source and pieces; equal for the train and the val slice that share documents by hash."""
+        return self.source, self.pieces
+
+    @property
     def num_bytes(self) -> int:
         """Bytes to read, as estimated when the plan was made."""
         return sum(

@@ -224,8 +224,9 @@ def _told(
     workers = sum(map(len, lanes))
     busy = sum(bar.ended - bar.began for bar in bars)
     counted = Counter(bar.own.attempts > 1 for bar in bars)
+    slices = sum(bar.own.slices for bar in bars)
     told = (
-        f"{len(bars):,} {'slice' if len(bars) == 1 else 'slices'} on {workers:,} "
+        f"{slices:,} {'slice' if slices == 1 else 'slices'} on {workers:,} "
         f"{'worker, which was' if workers == 1 else 'workers, which were'} busy "
         f"{numbers.share(busy, width * workers)} of the time. "
     )

@@ -1,4 +1,4 @@
-"""A slice and a tokenizer to shards and a record: the second fan-out's pure function.
+"""Slices and a tokenizer to shards and records: the second fan-out's pure function.
 
 A text document becomes prepend + ids + append; a conversation becomes ids and a mask of the same
 length; a vision document has besides these the places of its images. What cannot be used is
@@ -6,6 +6,7 @@ quarantined, never dropped: documents in = documents out + quarantined. A sample
 encoded again before it is written.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -19,7 +20,8 @@ from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.slices import SliceReading, read_slices
+from nanotok_ray.sources import Batch
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -39,31 +41,72 @@ def tokenize_slice(
         SourceError, TransientIOError: the input cannot be read.
         ProofError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
-    key = settings.key(each)
-    reading = SliceReading(
-        each, max_document_bytes=settings.max_document_bytes, give_up_after=give_up_after
+    [record] = tokenize_slices(
+        [each], settings, tokenizer=tokenizer, out=out, give_up_after=give_up_after
     )
-    renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=reading)
-    proof = Proof(each, settings, tokenizer=tokenizer)
-    writer = ShardWriter(
-        lambda number: [_open_native(out, each, key, number, tokenizer)],
-        pieces=each.pieces,
-        max_shard_tokens=settings.max_shard_tokens,
-    )
+    return record
+
+
+def tokenize_slices(
+    slices: Sequence[Slice],
+    settings: ShardSettings,
+    *,
+    tokenizer: Tokenizer,
+    out: Folder,
+    give_up_after: int | None = None,
+) -> list[dict[str, Any]]:
+    """Do as `tokenize_slice` with slices of the same pieces, which are read once.
+
+    Raises:
+        AllBadError, SourceError, TransientIOError, ProofError: as `tokenize_slice`; of none of the
+            slices there is a record.
+    """
+    writings = [_Writing(each, settings, tokenizer=tokenizer, out=out) for each in slices]
+    for writing in writings:
+        writing.reading.give_up_after = give_up_after
     with ExitStack() as on_error:
-        on_error.callback(writer.discard)
-        for piece, batch in reading:
-            documents = renderer.render(piece, batch)
-            if documents is not None:
-                proof.look(batch, documents)
-                writer.write(documents)
-        writer.finish()
+        for writing in writings:
+            on_error.callback(writing.writer.discard)
+        for which, piece, batch in read_slices([writing.reading for writing in writings]):
+            writings[which].write(piece, batch)
+        for writing in writings:
+            writing.writer.finish()
         on_error.pop_all()
-    return _record(each, settings, reading, renderer.account, writer.shards) | {
-        "proof": proof.count.to_dict(),
-        "files": [file for shard in writer.shards for file in shard["files"]]
-        + _write_quarantine(out, each, key, reading),
-    }
+    return [writing.record() for writing in writings]
+
+
+class _Writing:
+    """One slice while its batches go by."""
+
+    def __init__(
+        self, each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
+    ) -> None:
+        self._slice, self._settings, self._out = each, settings, out
+        self._key = key = settings.key(each)
+        self.reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
+        self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
+        self._proof = Proof(each, settings, tokenizer=tokenizer)
+        self.writer = ShardWriter(
+            lambda number: [_open_native(out, each, key, number, tokenizer)],
+            pieces=each.pieces,
+            max_shard_tokens=settings.max_shard_tokens,
+        )
+
+    def write(self, piece: int, batch: Batch) -> None:
+        """Write the documents of a batch."""
+        documents = self._renderer.render(piece, batch)
+        if documents is not None:
+            self._proof.look(batch, documents)
+            self.writer.write(documents)
+
+    def record(self) -> dict[str, Any]:
+        """Write the quarantine file, and return the record."""
+        each, reading, shards = self._slice, self.reading, self.writer.shards
+        return _record(each, self._settings, reading, self._renderer.account, shards) | {
+            "proof": self._proof.count.to_dict(),
+            "files": [file for shard in shards for file in shard["files"]]
+            + _write_quarantine(self._out, each, self._key, reading),
+        }
 
 
 def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:

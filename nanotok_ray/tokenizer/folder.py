@@ -5,6 +5,7 @@ a folder that has it is complete. In one that others wrote, tokenizer.json or to
 The folder may be a path or a URL.
 """
 
+import json
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.agreement import check_agreement
 from nanotok_ray.tokenizer.foreign import MAX_FILE_BYTES, from_huggingface_file, from_pickle
 from nanotok_ray.tokenizer.foreign.byte_level import spelled_bytes
 from nanotok_ray.tokenizer.huggingface_config import to_huggingface_config
@@ -24,7 +26,7 @@ from nanotok_ray.tokenizer.readable import (
     sha256_of,
     to_readable,
 )
-from nanotok_ray.tokenizer.span_table import remove_foreign_span_table
+from nanotok_ray.tokenizer.span_table import SPAN_TABLE_NAME, remove_foreign_span_table
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 
 READABLE_NAME = "tokenizer.txt"
@@ -41,6 +43,12 @@ _WRITERS = {
 
 FILE_NAMES = tuple(_WRITERS)
 """Every file of the folder, in the order in which they are written."""
+
+OF_NANOCHAT = (_PICKLE, "token_bytes.pt")
+"""The files that nanochat has in its folder."""
+
+REPORT_NAME = "report.json"
+"""What learning writes beside the files."""
 
 _OF_HUGGING_FACE = (".json", ".jinja")
 
@@ -61,8 +69,8 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write all files; nothing is written if one of them cannot hold the tokenizer.
 
     Those of Hugging Face are left out, and named in the log, if special tokens leave ids unused or
-    one is spelled there as a token of text is. A span table of another tokenizer is removed first,
-    one of this very tokenizer stays.
+    one is spelled there as a token of text is. Span table and training report of another tokenizer
+    are removed first, those of this very tokenizer stay.
 
     Raises:
         TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids unused,
@@ -74,8 +82,39 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     contents = {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
     _remove_left_out(left_out, target, why=why_left_out(model))
     remove_foreign_span_table(target, sha256=sha256_of(model))
+    _remove_foreign_report(target, model)
     for name, data in contents.items():
         target.write_whole(name, data)
+
+
+def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
+    """Write the two files that nanochat has, over those that are there, and remove our others.
+
+    So the pickle is what is read of the folder, whoever writes it next.
+
+    Raises:
+        TokenizerError: Two ids stand for the same bytes, or too many ids are unused.
+    """
+    _check_unused(model)
+    target = Folder(os.fspath(folder))
+    contents = {name: _WRITERS[name](model) for name in OF_NANOCHAT}
+    for name in (READABLE_NAME, *FILE_NAMES, SPAN_TABLE_NAME):
+        if name not in contents:
+            target.remove(name)
+    for name, data in contents.items():
+        target.write_whole(name, data)
+
+
+def _remove_foreign_report(target: Folder, model: Model) -> None:
+    """Remove a training report of other merges; what is no such report is somebody's own."""
+    try:
+        report = json.loads(target.read_bytes(REPORT_NAME))
+        form, merges = report["format"], report["merges"]
+        pairs = list(zip(merges["left"], merges["right"], strict=True))
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return
+    if str(form).startswith("nanotok-report ") and pairs != list(model.merges):
+        target.remove(REPORT_NAME)
 
 
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
@@ -158,22 +197,39 @@ def _check_unused(model: Model) -> None:
         )
 
 
-def load_model(folder: str | os.PathLike[str]) -> Model:
+def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) -> Model:
     """Read the readable file, else tokenizer.json or tokenizer.pkl of another tool.
 
+    With `check_pickle` a tokenizer.pkl that lies beside the file that is read is compared with it.
+
     Raises:
-        TokenizerError: There is none, it is damaged, or it is not byte-level BPE; the message says
-            what to do.
+        TokenizerError: There is none, it is damaged, or it is not byte-level BPE, or the pickle is
+            of another tokenizer; the message says what to do.
     """
     source = Folder(os.fspath(folder))
     for name, read in _READERS.items():
         size = source.size(name)
         if size is not None:
-            return read(checked_bytes(source, name, size=size), name=source.join(name))
+            model = read(checked_bytes(source, name, size=size), name=source.join(name))
+            if check_pickle and name != _PICKLE:
+                _check_pickle(source, model, name)
+            return model
     raise TokenizerError(
         f"no tokenizer in {folder} ({', '.join(_READERS)} are missing): learn one and save it "
         "there, or set NANOCHAT_BASE_DIR to the folder above the one that holds it"
     )
+
+
+def _check_pickle(source: Folder, model: Model, name: str) -> None:
+    size = source.size(_PICKLE)
+    if size is not None:
+        check_agreement(
+            model,
+            source.join(name),
+            pickled=checked_bytes(source, _PICKLE, size=size),
+            pickle_name=source.join(_PICKLE),
+            has_pattern=name == READABLE_NAME,  # in tokenizer.json it is written otherwise
+        )
 
 
 def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:

@@ -2,23 +2,26 @@
 
 tokenizer.pkl is a pickled `tiktoken.core.Encoding`, byte for byte what nanochat writes.
 token_bytes.pt is what `torch.save` makes of a tensor: the number of bytes of each id, int32, 0 for
-special tokens. Both depend on the model alone. Reads neither: a pickle can run code.
+special tokens. Both depend on the model alone. Reads neither, as a pickle can run code.
 """
 
 import io
 import pickle
 import struct
 import zipfile
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.pickle_writer import Value, pickle_instance
+from nanotok_ray.tokenizer.pickle_writer import Value, is_pickled_instance, pickle_instance
 
 ENCODING_NAME = "rustbpe"
 """The name that nanochat gives its tiktoken encoding."""
 
+_CLASS: Final = ("tiktoken.core", "Encoding")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _LOCAL_HEADER_BYTES = 30
 _ALIGNMENT = 64
@@ -31,13 +34,25 @@ def to_pickle(model: Model) -> bytes:
     Raises:
         TokenizerError: Two ids stand for the same bytes.
     """
-    state: dict[str, Value] = {
+    return pickle_instance(*_CLASS, state=_state(model, model.ranks()))
+
+
+def is_pickle_of(data: bytes, model: Model) -> bool:
+    """Tell whether `data` is tokenizer.pkl of this model, as it is written here and by nanochat.
+
+    A pickle that says the same in other words is not recognised. Nothing of it is read.
+    """
+    ranks = {token: number for number, token in enumerate(model.tokens)}
+    return is_pickled_instance(data, *_CLASS, state=_state(model, ranks))
+
+
+def _state(model: Model, ranks: Mapping[bytes, int]) -> dict[str, Value]:
+    return {
         "name": ENCODING_NAME,
         "pat_str": model.pattern,
-        "mergeable_ranks": model.ranks(),
+        "mergeable_ranks": ranks,
         "special_tokens": dict(model.special_tokens),
     }
-    return pickle_instance("tiktoken.core", "Encoding", state=state)
 
 
 def to_token_bytes(model: Model) -> bytes:

@@ -5,11 +5,18 @@ holds there. Does not know how a file is laid out.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import FILE_NAMES, differing_files, save_model, why_left_out
+from nanotok_ray.tokenizer.folder import (
+    FILE_NAMES,
+    differing_files,
+    load_model,
+    save_model,
+    why_left_out,
+)
 from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import to_readable
@@ -30,7 +37,11 @@ _WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
     ".json": _huggingface_file,
     ".txt": to_readable,
 }
+_NAMES_OF_FILES = (*_WRITERS, ".pkl")
+"""What the name of a folder hardly ends in."""
 _ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".jsonl")
+
+OR_FORCE: Final = "name another --output, or say --force"
 
 WITHOUT_SPECIAL_TOKENS: Final = ".tiktoken"
 """The suffix of the file that has no place for them."""
@@ -79,7 +90,7 @@ def files_of_others(model: Model, output: str) -> list[str]:
     folder, names = _place(output)
     suffix = file_suffix(output)
     if suffix is None:
-        return [name for name in differing_files(model, output) if folder.exists(name)]
+        return _differing_in(model, output)
     data = _WRITERS[suffix](model)
     return [
         name
@@ -88,7 +99,7 @@ def files_of_others(model: Model, output: str) -> list[str]:
     ]
 
 
-def check_free(model: Model, output: str) -> None:
+def check_free(model: Model, output: str, *, advice: str = "name another --output") -> None:
     """See that nothing but this very tokenizer is there.
 
     Raises:
@@ -98,8 +109,48 @@ def check_free(model: Model, output: str) -> None:
     if others:
         raise TokenizerError(
             f"{output} holds another tokenizer, or something else ({', '.join(others)}): it is "
-            "not overwritten; name another --output"
+            f"not overwritten; {advice}"
         )
+
+
+def check_folder(model: Model, folder: str, *, overwrite: bool) -> None:
+    """See that all files of a tokenizer may be written into a folder.
+
+    Raises:
+        TokenizerError: It is the name of a file; or, unless `overwrite`, another tokenizer or
+            something else is there.
+    """
+    if folder.endswith(_NAMES_OF_FILES) and not (Path(folder).is_dir() or _has_files(folder)):
+        suffix = Path(folder).suffix
+        raise TokenizerError(
+            f"{folder} is the name of a file, and `save` writes all files of a tokenizer: name a "
+            f"folder, as {folder.removesuffix(suffix)}, which will have tokenizer{suffix} in it"
+        )
+    others = [] if overwrite else _differing_in(model, folder)
+    if others:
+        raise TokenizerError(
+            f"{folder} holds {_told_there(folder)} ({', '.join(others)}): it is not overwritten; "
+            "save into another folder, or pass overwrite=True"
+        )
+
+
+def _has_files(folder: str) -> bool:
+    there = Folder(folder)
+    return any(there.exists(name) for name in FILE_NAMES)
+
+
+def _differing_in(model: Model, folder: str) -> list[str]:
+    there = Folder(folder)
+    return [name for name in differing_files(model, folder) if there.exists(name)]
+
+
+def _told_there(folder: str) -> str:
+    """Say what is there, as far as it can be read."""
+    try:
+        there = load_model(folder)
+    except TokenizerError:
+        return "something else"
+    return f"another tokenizer, of {there.num_ids:,} ids"
 
 
 def write_new(model: Model, output: str) -> None:

@@ -2,7 +2,7 @@
 
 `pickle` itself imports the class of what it pickles, and the class of that file is tiktoken's.
 Gives the very bytes that CPython's C pickler gives, frames and all, for values in which no object
-comes twice. Writes; never reads.
+comes twice. Writes and compares bytes; never reads a pickle.
 """
 
 import pickle
@@ -30,6 +30,32 @@ def pickle_instance(module: str, name: str, *, state: Mapping[str, Value]) -> by
     writer.save(state)
     writer.write(pickle.BUILD + pickle.STOP)
     return writer.finish()
+
+
+def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[str, Value]) -> bool:
+    """Tell whether `data` has the opcodes of `pickle_instance`, wherever its frames end.
+
+    As the C pickler gives those of the state, this takes a tenth of the time. Other opcodes that
+    would give the same instance are not recognised.
+    """
+    names = b"".join(
+        pickle.SHORT_BINUNICODE + bytes([len(own)]) + own.encode() + pickle.MEMOIZE
+        for own in (module, name)
+    )
+    new = pickle.STACK_GLOBAL + pickle.MEMOIZE + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.MEMOIZE
+    own = _without_frames(pickle.dumps(dict(state), protocol=4)).removesuffix(pickle.STOP)
+    return _without_frames(data) == names + new + own + pickle.BUILD + pickle.STOP
+
+
+def _without_frames(data: bytes) -> bytes:
+    """Return the opcodes behind PROTO, without the heads of the frames up to a first gap."""
+    head = len(pickle.FRAME) + struct.calcsize("<Q")
+    parts, start = [], len(pickle.PROTO) + 1
+    while data.startswith(pickle.FRAME, start) and len(data) >= start + head:
+        (size,) = struct.unpack_from("<Q", data, start + len(pickle.FRAME))
+        parts.append(data[start + head : start + head + size])
+        start += head + size
+    return b"".join([*parts, data[start:]])
 
 
 class _Writer:

@@ -28,6 +28,7 @@ from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
+from nanotok_ray.tokenizer.output import check_folder
 from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Rendering
 from nanotok_ray.tokenizer.span_table import MAX_SPANS, find_span_table, write_span_table
@@ -131,18 +132,20 @@ class Tokenizer(Rendering):
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
-        read (nothing in a pickle is executed); `nanotok_ray.open_tokenizer` reads more.
+        read (nothing in a pickle is executed); `nanotok_ray.open_tokenizer` reads more. A pickle
+        beside the file that is read must be of the same tokenizer.
 
         If there is a span table it is mapped, that of a remote folder from a copy on this node;
         the ids are the same without. `span_table=False` or the environment variable
         NANOTOK_SPAN_TABLE=off leaves it alone. `cache_bytes`: as for the class.
 
         Raises:
-            TokenizerError: There is none, or it or its span table is damaged, or the span table is
-                another tokenizer's, or it is not byte-level BPE; the message says what to do.
+            TokenizerError: There is none, or it or its span table is damaged, or the span table or
+                tokenizer.pkl is another tokenizer's, or it is not byte-level BPE; the message says
+                what to do.
             PatternError: The pattern of a tokenizer from elsewhere cannot be compiled here.
         """
-        model = load_model(folder)
+        model = load_model(folder, check_pickle=True)
         table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
         return cls(model, span_table=table, cache_bytes=cache_bytes)
 
@@ -165,20 +168,22 @@ class Tokenizer(Rendering):
         """
         return cls(from_encoding(encoding), cache_bytes=cache_bytes)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write tokenizer.txt and the files of others: nanochat, tiktoken, Hugging Face.
 
         These are tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json and
         tokenizer_config.json (with the chat template, where all special tokens of it are there).
         If special tokens leave ids unused, the two of Hugging Face, which cannot say so, are left
         out. No span table is written; one that lies there stays if it is this tokenizer's, else it
-        is removed.
+        is removed, and so is the training report of another tokenizer. Saving the same tokenizer
+        again is no conflict; another one is replaced only with `overwrite=True`.
 
         Raises:
-            TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids
-                unused, or a file of Hugging Face that was not saved here stands where none can be
-                written.
+            TokenizerError: The folder holds another tokenizer, or is the name of a file; two ids
+                stand for the same bytes, special tokens leave too many ids unused, or a file of
+                Hugging Face that was not saved here stands where none can be written.
         """
+        check_folder(self.model, os.fspath(folder), overwrite=overwrite)
         save_model(self.model, folder)
 
     def truncated(self, vocab_size: int) -> Self:

@@ -40,6 +40,7 @@ from nanotok_ray.tokenizer import (
     Tokenizer,
     differing_files,
     open_span_table,
+    written_tokenizer,
 )
 
 
@@ -84,7 +85,7 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         check_size(folder.size(PLAN_NAME), most=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
         data = folder.read_bytes(PLAN_NAME)
         plan = plan_from_json(data)
-        tokenizer = Tokenizer.load(folder.join(TOKENIZER_FOLDER), span_table=False)
+        tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER), span_table=False)
         settings = settings_from(manifest)
     except TransientIOError:
         raise

@@ -7,7 +7,7 @@ bytes of tokens. All take bytes or an object and the name for messages; none ope
 
 from nanotok_ray.tokenizer.foreign.encoding import from_encoding
 from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file
-from nanotok_ray.tokenizer.foreign.pickled import from_pickle
+from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
 from nanotok_ray.tokenizer.foreign.rank_file import from_rank_file
 
 MAX_FILE_BYTES = 64 << 20
@@ -19,4 +19,5 @@ __all__ = [
     "from_huggingface_file",
     "from_pickle",
     "from_rank_file",
+    "pickled_state",
 ]

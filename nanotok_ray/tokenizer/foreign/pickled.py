@@ -3,6 +3,8 @@
 Nothing that is named in the file is imported, and nothing is called.
 """
 
+from collections.abc import Mapping
+
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.foreign.pickle_reader import read_instance
 from nanotok_ray.tokenizer.foreign.state import model_of_state
@@ -16,6 +18,15 @@ def from_pickle(data: bytes, *, name: str) -> Model:
         TokenizerError: It holds anything but one encoding with its state, is damaged, or is not
             what our model can hold.
     """
+    return model_of_state(pickled_state(data, name=name), name=name)
+
+
+def pickled_state(data: bytes, *, name: str) -> Mapping[str, object]:
+    """Return what a file says of its encoding, of types not yet checked.
+
+    Raises:
+        TokenizerError: It holds anything but one encoding with its state, or is damaged.
+    """
     state = read_instance(data, module="tiktoken.core", cls="Encoding", name=name)
     if isinstance(state, str):
         raise TokenizerError(
@@ -24,4 +35,4 @@ def from_pickle(data: bytes, *, name: str) -> Model:
         )
     if not isinstance(state, dict):
         raise TokenizerError(f"{name}: the state of the encoding is a {type(state).__name__}")
-    return model_of_state(state, name=name)
+    return state
