@@ -17,6 +17,7 @@ from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import check_sample, resolve
 from nanotok_ray.storage import Folder
+from nanotok_ray.storage.remote_input import RemoteInput
 
 RECIPE = """
 [[source]]
@@ -273,6 +274,28 @@ def test_of_a_remote_source_the_starts_of_five_files_are_fetched(monkeypatch, na
     check_sample(source, files, limits=LimitsRecipe())
     assert sorted(fetched) == [f"{number}-{name}" for number in (0, 2, 4, 6, 8)]
     assert set(fetched.values()) == {1 << 16}
+
+
+def test_of_remote_parquet_the_first_pages_are_fetched(monkeypatch):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    texts = [f"{number} " + "x" * 5000 for number in range(4000)]
+    sink = pa.BufferOutputStream()
+    table = pa.table({"text": pa.array([None, *texts], pa.string())})
+    pq.write_table(table, sink, compression="none", use_dictionary=False)
+    folder.write_whole("a.parquet", sink.getvalue().to_pybytes())
+    source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
+    files = resolve(source).files
+    read = []
+    own = RemoteInput.readinto
+
+    def readinto(self, buffer):
+        read.append(own(self, buffer))
+        return read[-1]
+
+    monkeypatch.setattr(RemoteInput, "readinto", readinto)
+    (note,) = check_sample(source, files, limits=LimitsRecipe())
+    assert "1 of the first 20 documents of 1 file cannot be used; the first is a.parquet," in note
+    assert sum(read) < 6 << 20 < files[0].size
 
 
 def noting(fetched):

@@ -13,10 +13,10 @@ from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.quarantine import (
     Quarantined,
     QuarantineEntry,
-    check_limits,
     entry_of,
     write_quarantine,
 )
+from nanotok_ray.quarantine_limits import check_limits
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.storage import Folder
 

@@ -11,11 +11,11 @@ from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import (
     BY_CHOICE,
     TAIL,
-    FirstBad,
     QuarantineEntry,
     entry_of,
     is_quarantine_file,
 )
+from nanotok_ray.quarantine_limits import FirstBad
 from nanotok_ray.sources.places import places_of, reason_of
 from nanotok_ray.storage import Folder, open_input
 

@@ -14,7 +14,7 @@ from nanotok_ray.cluster.stages import AllBad
 from nanotok_ray.cluster.task import Ended
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import told_first
+from nanotok_ray.quarantine_limits import told_first
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.sources import Piece, SourceFile
 from nanotok_ray.storage import Folder

@@ -26,11 +26,6 @@ from nanotok_ray.sources.parquet_texts import id_texts, is_utf8
 from nanotok_ray.sources.stored import ReadAccount, changed, check_unchanged, is_damage
 from nanotok_ray.sources.utf8 import invalid_at
 
-_START_BYTES = 1 << 18
-"""As much of each column chunk is looked at before its first rows are decoded."""
-_MAX_PAGE_BYTES = 64 << 20
-"""Larger pages are not decoded for a look at the first rows."""
-
 
 def read_row_groups(
     piece: Piece,
@@ -57,7 +52,7 @@ def read_row_groups(
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
         for group in range(piece.start, piece.stop):
-            place = _Place(
+            place = GroupRows(
                 group=group,
                 selection=selection,
                 metadata=metadata,
@@ -72,41 +67,6 @@ def read_row_groups(
             yield from place.batches(arrays, first_row=first_row)
             first_row += place.num_rows
         check_unchanged(piece, file.version(again=True))
-
-
-def first_rows(
-    url: str,
-    *,
-    select: Callable[[pq.ParquetFile], Selection],
-    group: int,
-    most: int,
-    max_document_bytes: int,
-) -> Batch | None:
-    """Return the first `most` rows of a row group, of which only the first pages are read.
-
-    None: there is none, or these pages are damaged or too large to be looked at.
-    """
-    with closing(ChunkFile(url, block_bytes=_START_BYTES)) as file:
-        parquet = open_parquet(file, url=url)
-        place = _Place(
-            group=group,
-            selection=select(parquet),
-            metadata=parquet.metadata,
-            max_document_bytes=max_document_bytes,
-        )
-        if not place.starts_well(file):
-            return None
-        metadata = parquet.metadata
-        first_row = sum(metadata.row_group(each).num_rows for each in range(group))
-        try:
-            found = next(place.arrays(parquet, batch_rows=most), None)
-        except (OSError, pa.ArrowException) as error:
-            if not is_damage(error):
-                raise
-            return None
-        return next(
-            place.batches(iter(() if found is None else (found,)), first_row=first_row), None
-        )
 
 
 _Arrays = tuple[pa.Array, pa.Array | None]
@@ -135,7 +95,7 @@ def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Re
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Place:
+class GroupRows:
     """One row group, from arrays to batches."""
 
     group: int
@@ -163,21 +123,6 @@ class _Place:
             rows = headers.batch_rows(most=rows, in_lists=self.num_rows if is_in_lists else None)
             problem = problem or self._problem(headers, chunk)
         return rows, problem
-
-    def starts_well(self, file: ChunkFile) -> bool:
-        """Tell whether the first pages of the chunks can be decoded, and are small."""
-        for number in self.selection.chunks:
-            chunk = self.metadata.row_group(self.group).column(number)
-            start, length = chunk_range(chunk)
-            headers = PageHeaders()
-            file.seek(start)
-            headers.update(file.read(min(length, _START_BYTES)))
-            limit = self.max_document_bytes
-            if headers.problem(chunk.compression, max_document_bytes=limit) is not None:
-                return False
-            if any(page.num_bytes > _MAX_PAGE_BYTES for page in headers.pages):
-                return False
-        return True
 
     def _problem(self, headers: PageHeaders, chunk: pq.ColumnChunkMetaData) -> str | None:
         found = headers.problem(chunk.compression, max_document_bytes=self.max_document_bytes)

@@ -21,7 +21,7 @@ from nanotok_ray.sources.first_document import decoded_start
 from nanotok_ray.sources.json_lines import invalid_utf8, too_large
 from nanotok_ray.sources.line_blocks import LineBlocks
 from nanotok_ray.sources.lines import lines_to_batches
-from nanotok_ray.sources.parquet import first_rows
+from nanotok_ray.sources.parquet_start import first_rows
 from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.utf8 import invalid_at
 from nanotok_ray.sources.value_shape import Shape, shape_of
