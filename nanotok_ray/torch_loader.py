@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError
+from nanotok_ray.extras import how_to_install
 from nanotok_ray.packing import Batch
 from nanotok_ray.packing.loader import Loader
 from nanotok_ray.packing.nanochat import NanochatLoader
@@ -24,8 +25,8 @@ try:
     import torch.utils.data
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"{error}: nanotok_ray.torch_loader and nanotok_ray.nanochat need torch; `pip install "
-        "nanotok_ray[torch]`, or take numpy arrays from nanotok_ray.packing"
+        f"{error}: nanotok_ray.torch_loader and nanotok_ray.nanochat need torch; take numpy arrays "
+        f"from nanotok_ray.packing, or {how_to_install('torch')}"
     ) from error
 
 NANOCHAT = "nanochat"

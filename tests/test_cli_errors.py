@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from contextlib import nullcontext
 
 import pyarrow as pa
@@ -10,9 +12,11 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.exporting import export
+from nanotok_ray.cluster.submitting.shipping import ship
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.export import parse_layout
-from tests.finished_output import run_here
+from nanotok_ray.recipe import load_recipe
+from tests.finished_output import finished_output, run_here
 from tests.made_output import BOS, MadeSource, made_output
 
 RECIPE = """
@@ -83,6 +87,27 @@ def test_a_recipe_that_is_not_there_or_no_toml(tmp_path, capsys):
     assert (code, "at line 2" in line, "mend that line" in line) == (2, True, True)
 
 
+@pytest.mark.parametrize("command", ["plan", "submit"])
+@pytest.mark.parametrize("text", ['{"output": {"path": "/out"}}', '\n[{"source": []}]'])
+def test_a_recipe_of_json_is_told_that_recipes_are_toml(tmp_path, capsys, command, text):
+    (tmp_path / "recipe.json").write_text(text)
+    more = ["--address", "http://127.0.0.1:1"] if command == "submit" else []
+    code, line = told(capsys, command, str(tmp_path / "recipe.json"), *more)
+    assert code == 2
+    for words in ("recipe.json is JSON", "recipes are TOML", "docs/recipes.md"):
+        assert words in line
+    assert "mend that line" not in line
+
+
+def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):
+    plain = load_recipe(str(recipe))
+    recipe.write_bytes(b"\xef\xbb\xbf" + recipe.read_bytes())
+    assert load_recipe(str(recipe)) == plain
+    assert (
+        ship(str(recipe), job="prepare", variables={}, environment={}).output == plain.output.path
+    )
+
+
 @pytest.mark.parametrize(
     ("number", "step"),
     [
@@ -114,3 +139,45 @@ def test_a_layout_that_cannot_hold_a_document_is_one_error_on_ray_and_in_threads
     with pytest.raises(ExportError, match=r"holds <\|bos\|> again at token 2"):
         export(made, parse_layout("llmc"), workers=workers)
     assert not made.exists("export/llmc/export.json")
+
+
+@pytest.mark.parametrize(
+    ("gone", "named"),
+    [("plan.json", "plan.json"), ("tokenizer/tokenizer.txt", "tokenizer/tokenizer.txt")],
+)
+@pytest.mark.parametrize("level", [[], ["--deep"], ["--masks"]])
+def test_verify_names_the_file_of_an_output_that_is_missing(tmp_path, capsys, gone, named, level):
+    out = finished_output(tmp_path)
+    (out / gone).unlink()
+    code, line = told(capsys, "verify", str(out), *level)
+    assert code == 4
+    assert line.startswith(f"{out}/{named} is missing: ")
+    assert "run its job again" in line
+    for words in ("Errno", "NANOCHAT", "learn one"):
+        assert words not in line
+
+
+def test_inspect_without_a_tokenizer_says_what_to_do(tmp_path, capsys):
+    out = finished_output(tmp_path)
+    (out / "tokenizer/tokenizer.txt").unlink()
+    code, line = told(capsys, "inspect", str(out), "--doc", "0")
+    assert (code, line.startswith(f"{out}/tokenizer/tokenizer.txt is missing: ")) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii:strict"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
+)
+@pytest.mark.parametrize(("command", "stream"), [("inspect", "stdout"), ("verify", "stderr")])
+def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path, environment, command, stream):
+    out = finished_output(tmp_path).rename(tmp_path / "caf\u00e9")
+    code = "import sys; from nanotok_ray.cli import main; sys.exit(main())"
+    more = ["--doc", "0-30"] if command == "inspect" else []
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, str(out), *more],
+        env={**os.environ, "PYTHONCOERCECLOCALE": "0", **environment},
+        capture_output=True,
+        check=False,
+    )
+    assert b"UnicodeEncodeError" not in done.stderr
+    assert done.returncode == 0
+    assert b"\\u" in getattr(done, stream) or b"\\xe9" in getattr(done, stream)

@@ -118,4 +118,4 @@ def test_what_is_wrong_is_named(evaluate, tmp_path, monkeypatch):
     assert (code, "pip install bpe-openai" in values["error"]) == (2, True)
     monkeypatch.setattr("nanotok_ray.evaluation.plot_file.find_spec", lambda _: None)
     code, values, _ = evaluate("--plot", "x.svg")
-    assert (code, "pip install 'nanotok_ray[plots]'" in values["error"]) == (2, True)
+    assert (code, "pip install '.[plots]'" in values["error"]) == (2, True)

@@ -19,6 +19,7 @@ from nanotok_ray.doctor.ray_settings import (
     check_ray_settings,
     check_token,
 )
+from nanotok_ray.extras import how_to_install
 from nanotok_ray.secret_values import without_secrets
 from tests.small_corpus import write_corpus
 
@@ -188,7 +189,7 @@ def test_a_missing_extra_is_named(monkeypatch):
         ("package s3fs", "fail"),
         ("package aiohttp", "ok"),
     ]
-    assert findings[0].advice == "pip install 'nanotok_ray[s3]'"
+    assert findings[0].advice == how_to_install("s3")
 
 
 def cgroup(root, version, files):

@@ -5,6 +5,7 @@ import pytest
 
 from nanotok_ray.doctor.finding import worst
 from nanotok_ray.doctor.probe import check_folder
+from nanotok_ray.extras import how_to_install
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.local import LocalStore
 from nanotok_ray.storage.remote import RemoteStore
@@ -96,7 +97,7 @@ def test_a_missing_package_names_the_extra(monkeypatch, proxy):
     monkeypatch.setattr("nanotok_ray.storage.remote_tree.url_to_fs", refuse)
     status, findings = told("s3://bucket/out")
     assert status == "fail"
-    assert "pip install 'nanotok_ray[s3]'" in findings["storage"].found
+    assert how_to_install("s3") in findings["storage"].found
 
 
 def test_a_store_that_reads_back_other_bytes_fails(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def test_a_remote_folder_without_a_table_copies_nothing(remote, cache, fetched):
 
 
 def test_saving_a_remote_tokenizer_removes_the_table_of_another(remote):
-    Tokenizer.train_from_iterator(texts(30, seed=1), vocab_size=331).save(remote)
+    Tokenizer.train_from_iterator(texts(30, seed=1), vocab_size=331).save(remote, overwrite=True)
     assert not Folder(remote).exists(NAME)
 
 

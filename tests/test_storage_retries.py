@@ -10,6 +10,7 @@ from aiohttp import ClientTimeout
 from fsspec.implementations.memory import MemoryFileSystem
 
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.extras import how_to_install
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.remote_tree import connect
 from nanotok_ray.storage.retries import Retries, attempt
@@ -182,7 +183,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
     monkeypatch.setattr("nanotok_ray.storage.remote_tree.url_to_fs", fail)
     with pytest.raises(SourceError) as caught:
         open_input(url)
-    hint = f"; pip install 'nanotok_ray[{extra}]'" if extra else ""
+    hint = f"; {how_to_install(extra)}" if extra else ""
     assert str(caught.value) == f"cannot open {url}: Install that first{hint}"
     assert extra_for(url) == extra
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nanotok_ray.document_page import Document, Spelling
 from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.reader import open_shards
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,5 +65,5 @@ def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
         where=f"split {split}" + (f" of source {source}" if source else ""),
         count=len(shards),
         document=document,
-        tokenizer=Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}", span_table=False),
+        tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}", span_table=False),
     )

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import io
 import sys
 from collections.abc import Collection, Sequence
 
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
         argv: arguments without the program's name; None: those of the process.
         default_recipe: the recipe of a job that may be called without one.
     """
+    _print_anything()
     words = sys.argv[1:] if argv is None else argv
     whole = parser(default_recipe=default_recipe, only=words[:1])
     arguments = whole.parse_args(words)
@@ -65,6 +67,13 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     except OSError as error:  # a full disk, a folder that may not be written: no place in our code
         _tell(arguments, "failed", f"error: {os_error_message(error)}")
         return INFRASTRUCTURE
+
+
+def _print_anything() -> None:
+    """Let what the terminal's encoding cannot say be printed as escapes, as under LC_ALL=C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:

@@ -155,8 +155,8 @@ def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
 
 
 def _told(stage: str, failures: Sequence[Ended], tally: _Tally) -> str:
-    failed = f"{tally.failed} of {tally.todo} slices failed"
-    lines = [f"{stage}: {failed}; the others are kept, run the job again"]
+    counted = f"{stage}: {tally.failed} of {tally.todo}"
+    lines = [f"{counted} slices failed; the others are kept, run the job again"]
     lines += [told_failure(failed) for failed in failures[:SHOWN_FAILURES]]
     if more := sum(failed.task.slices for failed in failures[SHOWN_FAILURES:]):
         lines.append(f"  and {more} more")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nanotok_ray
 from nanotok_ray.doctor.finding import Finding
+from nanotok_ray.extras import how_to_install
 
 OLDEST_RAY = (2, 59)
 """As pyproject.toml asks for; tests compare."""
@@ -129,7 +130,7 @@ def check_packages(urls: Iterable[str]) -> Iterator[Finding]:
                 name=f"package {package}",
                 status="fail",
                 found="is not installed, and URLs given here need it",
-                advice=f"pip install 'nanotok_ray[{extra}]'",
+                advice=how_to_install(extra),
             )
         else:
             yield Finding(name=f"package {package}", status="ok", found=metadata.version(package))

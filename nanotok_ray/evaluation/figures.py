@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.extras import how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,8 +225,8 @@ def _figure(width: float, height: float, *, title: str, note: str) -> "Figure":
 def no_matplotlib() -> TokenizerError:
     """Give the error for a picture that cannot be drawn."""
     return TokenizerError(
-        "a picture needs matplotlib, which is not installed: pip install 'nanotok_ray[plots]', or "
-        "leave --plot out"
+        "a picture needs matplotlib, which is not installed: leave --plot out, or "
+        f"{how_to_install('plots')}"
     )
 
 

@@ -6,10 +6,8 @@ every key is known and every value has its type; what the values may be is said 
 
 import difflib
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from nanotok_ray.errors import RecipeError
@@ -24,6 +22,7 @@ from nanotok_ray.recipe.model import (
 from nanotok_ray.recipe.override import apply_override
 from nanotok_ray.recipe.sizes import parse_size
 from nanotok_ray.recipe.source import SourceRecipe
+from nanotok_ray.recipe.text import decoded, read_recipe, tables_of
 
 _Reader = Callable[[Any, str], Any]
 """Takes a value of the recipe and the name of its key; gives the value with its type, or raises."""
@@ -35,14 +34,7 @@ def load_recipe(path: str, *, overrides: Sequence[str] = ()) -> Recipe:
     Raises:
         RecipeError: the file cannot be read, or what it says is wrong.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8")
-    except OSError as error:
-        raise RecipeError(
-            f"cannot read the recipe {path}: {error.strerror}; give the path of a local TOML file"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    text = decoded(read_recipe(path), name=path)
     return parse_recipe(text, overrides=overrides, name=path)
 
 
@@ -63,10 +55,7 @@ def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recip
     >>> recipe.sources[0].split, recipe.limits.slice_bytes, recipe.output.work
     ('last-file', 67108864, '/data/out/work')
     """
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{name} is not TOML: {error}; mend that line") from error
+    tables = tables_of(text, name=name)
     try:
         for override in overrides:
             apply_override(tables, override)

@@ -12,6 +12,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
 from nanotok_ray.errors import SourceError
+from nanotok_ray.extras import how_to_install
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.store_options import extra_for, store_options
 from nanotok_ray.storage.tree import Entry
@@ -35,7 +36,7 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
         file_system, path = attempt("connect to", url, lambda: url_to_fs(url, **options))
     except ImportError as error:
         extra = extra_for(url)
-        hint = f"; pip install 'nanotok_ray[{extra}]'" if extra else ""
+        hint = f"; {how_to_install(extra)}" if extra else ""
         raise SourceError(f"cannot open {url}: {error}{hint}") from error
     except ValueError as error:
         raise SourceError(

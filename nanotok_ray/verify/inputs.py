@@ -87,9 +87,14 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         plan = plan_from_json(data)
         tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER), span_table=False)
         settings = settings_from(manifest)
-    except TransientIOError:
+    except (TransientIOError, CorruptOutputError):
         raise
-    except (FileNotFoundError, NanotokError) as error:
+    except FileNotFoundError as error:
+        raise CorruptOutputError(
+            f"{folder.join(PLAN_NAME)} is missing: the output is not whole; run its job again, "
+            "which writes what is missing"
+        ) from error
+    except NanotokError as error:
         raise CorruptOutputError(f"plan or tokenizer cannot be read: {error}") from error
     except (TypeError, ValueError, KeyError) as error:  # a setting that this version does not know
         raise CorruptOutputError(f"{MANIFEST_NAME} has settings of no source: {error}") from error

@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from nanotok_ray.recipe import Recipe
 from nanotok_ray.recipe.expand import absolute_path, expand_variables
 from nanotok_ray.recipe.override import apply_override
 from nanotok_ray.recipe.parse import build_recipe
+from nanotok_ray.recipe.text import decoded, read_recipe, tables_of
 from nanotok_ray.secret_values import is_secret
 
 MODULES = {
@@ -128,15 +128,8 @@ def variables_of(given: Sequence[str], environment: Mapping[str, str]) -> dict[s
 
 
 def _read(path: str, overrides: Sequence[str]) -> tuple[bytes, dict[str, Any]]:
-    try:
-        data = Path(path).read_bytes()
-        tables = tomllib.loads(data.decode())
-    except OSError as error:
-        raise RecipeError(
-            f"cannot read the recipe {path}: {error.strerror}; give the path of a local TOML file"
-        ) from error
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise RecipeError(f"{path} is not TOML: {error}") from error
+    data = read_recipe(path)
+    tables = tables_of(decoded(data, name=path), name=path)
     for override in overrides:
         apply_override(tables, override)
     return data, tables
