@@ -123,15 +123,28 @@ def test_how_many_bad_documents_show_that_rows_cannot_keep_the_limits(tmp_path, 
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9])
-def test_the_shortest_lines_that_keep_the_limits_are_never_too_many(tmp_path, share):
-    """As many bad lines as the limit allows beside good ones, all as short as can be."""
+def test_short_documents_that_keep_the_limits_are_never_too_many(tmp_path, share):
+    """As many bad lines as the limit allows beside good ones, far shorter than real documents."""
     good = 50_000
     bad = int(share * good / (1 - share))
     assert bad <= share * (good + bad)
     path = tmp_path / "in/text/a.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text('{"text":""}\n' * good + "x\n" * bad)
+    path.write_text(f'{{"text":"{"x" * 52}"}}\n' * good + "x\n" * bad)
     write_corpus(tmp_path / "in")
     job = recipe(tmp_path / "in", tmp_path / "out", f"source.web.paths={path}")
     slices = [each for each in make_plan(job).slices() if each.source == "web"]
     assert give_up_after(LimitsRecipe(max_quarantined_share=share), slices) > bad
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_a_gigabyte_of_json_lines_is_given_up_early_compressed_or_not(tmp_path, suffix):
+    path = tmp_path / f"in/text/a.jsonl{suffix}"
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        file.truncate(10**9)  # no byte of it is read
+    write_corpus(tmp_path / "in")
+    job = recipe(tmp_path / "in", tmp_path / "out", f"source.web.paths={path}")
+    plan = make_plan(job, with_sample=False)
+    slices = [each for each in plan.slices() if each.source == "web"]
+    assert 10_000 <= give_up_after(LimitsRecipe(), slices) < 100_000

@@ -1,7 +1,7 @@
 """When a stage is given up: after so many documents, all bad, that the limits cannot be kept.
 
-Takes the limits, the slices of a stage and results; raises. A stage that may still keep the limits
-is never given up: how many documents there may be is estimated from above.
+Takes the limits, the slices of a stage and results; raises. How many documents there may be is
+estimated generously, so that a stage that may still keep the limits goes on.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from nanotok_ray.cluster.first_refused import first_listed
 from nanotok_ray.cluster.stages import AllBad
 from nanotok_ray.cluster.task import Ended
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.plan import Slice
+from nanotok_ray.plan import Slice, estimated_bytes
 from nanotok_ray.quarantine_limits import told_first
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.sources import Piece, SourceFile
@@ -22,12 +22,8 @@ from nanotok_ray.storage import Folder
 LEAST_BAD: Final = 10_000
 """A stage is not given up before so many documents were read and all of them were bad."""
 
-_MOST_RATIOS: Final = {None: 1, "gzip": 1_032, "zstd": 40_000}
-"""Decoded bytes for each stored one, at most, of each compression."""
-
-_LEAST_LINE_BYTES: Final = 2
-_LEAST_JSON_BYTES: Final = 8  # {"":""} and the line break; the name of a field comes to it
-_SHORTEST_FIELD: Final = "text"
+_LEAST_BYTES: Final = {"jsonl": 64, "lines": 8}
+"""Bytes of an average document, at least, in lines of each format: far fewer than in real text."""
 
 
 def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
@@ -39,25 +35,23 @@ def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
     allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
     share = limits.max_quarantined_share
     if share < 1:
-        good = sum(_most_documents(*each) for own in slices for each in _pieces(own))
+        pieces = ((file, piece) for own in slices for file, piece in _pieces(own))
+        good = sum(_most_documents(file, piece) for file, piece in pieces)
         allowed.append(ceil(share * good / (1 - share)))
     return max(LEAST_BAD, min(allowed) + 1) if allowed else None
 
 
-def _pieces(own: Slice) -> Iterable[tuple[Slice, SourceFile, Piece]]:
-    return ((own, file, piece) for file, piece in zip(own.files, own.pieces, strict=True))
+def _pieces(own: Slice) -> Iterable[tuple[SourceFile, Piece]]:
+    return zip(own.files, own.pieces, strict=True)
 
 
-def _most_documents(own: Slice, file: SourceFile, piece: Piece) -> int:
-    """Return how many documents of a piece there are at most, bad lines not counted."""
+def _most_documents(file: SourceFile, piece: Piece) -> int:
+    """Return how many documents of a piece there may be at most, bad lines not counted."""
     if piece.format == "parquet":
         return sum(group.rows for group in file.layout[piece.start : piece.stop])
     if piece.format == "document":
         return 1
-    least = _LEAST_LINE_BYTES
-    if piece.format == "jsonl":
-        least = _LEAST_JSON_BYTES + len((own.column or _SHORTEST_FIELD).encode())
-    return (piece.stop - piece.start) * _MOST_RATIOS[piece.compression] // least + 1
+    return estimated_bytes(file, piece) // _LEAST_BYTES[piece.format] + 1
 
 
 @dataclass(slots=True)

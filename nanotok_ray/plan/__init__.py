@@ -16,7 +16,7 @@ from nanotok_ray.plan.changes import (
     reading_changes,
     slice_changes,
 )
-from nanotok_ray.plan.model import Plan, PlannedSource, Slice
+from nanotok_ray.plan.model import Plan, PlannedSource, Slice, estimated_bytes
 from nanotok_ray.plan.overview import decoded_bytes, overview
 from nanotok_ray.plan.text import plan_from_json, plan_to_json
 
@@ -30,6 +30,7 @@ __all__ = [
     "SourceLoss",
     "changes",
     "decoded_bytes",
+    "estimated_bytes",
     "losses",
     "make_plan",
     "overview",
