@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.errors import SourceError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import check_sample, resolve
@@ -95,6 +96,10 @@ CASES = {
     "plain lines read as JSON": (
         *("text", b"some text\nand more\n", 'format = "jsonl"'),
         'line 1: invalid JSON: Expecting value (char 0). Set format = "lines"',
+    ),
+    "UTF-16": (
+        *("text", lines(TEXTS).decode().encode("utf-16"), ""),
+        "line 1: invalid UTF-8: at byte 0. The file is UTF-16: convert it",
     ),
     "text read as chats": ("chat", lines(TEXTS), "", 'set kind = "text"'),
     "text read as chats of a dialect": (
@@ -236,9 +241,15 @@ def test_a_first_document_that_is_pretty_printed_is_only_noted(tmp_path):
     assert "5 of the first 20 documents" in note
 
 
+def test_a_compressed_file_that_is_not_named_so_is_told_its_name(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(gzip.compress(lines(TEXTS)))
+    with pytest.raises(SourceError, match=r"The file is gzip: end its name in \.gz"):
+        checked(tmp_path)
+
+
 def test_files_without_documents_are_no_reason_to_refuse(tmp_path):
     (tmp_path / "empty.jsonl").write_bytes(b"")
-    assert checked(tmp_path) == ()
+    assert checked(tmp_path) == ("source 'web' is empty",)
     (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
     assert checked(tmp_path) == ()
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
@@ -322,3 +333,22 @@ def test_an_output_that_was_finished_is_not_refused_for_what_it_was_made_of(tmp_
     other = parse_recipe(text, overrides=["source.web.column=body"])
     with pytest.raises(ValueError, match="has no field 'body'"):
         make_plan(other, previous=before, is_finished=True)
+
+
+def test_files_that_are_not_compressed_as_named_are_refused_beyond_the_limit(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        (tmp_path / f"in/{number}.jsonl.gz").write_bytes(lines(TEXTS))
+    (tmp_path / "in/good.jsonl").write_bytes(lines(TEXTS))
+    text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
+    with pytest.raises(SourceError, match=r"2 files are not .*max_tails = 1 allows.*0\.jsonl\.gz"):
+        make_plan(parse_recipe(text, overrides=["limits.max_tails=1"]))
+    (note,) = make_plan(parse_recipe(text, overrides=["limits.max_tails=2"])).notes
+    assert "1.jsonl.gz is not gzip" in note
+
+
+def test_a_source_of_empty_files_is_noted(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.jsonl").write_bytes(b"")
+    text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
+    assert make_plan(parse_recipe(text)).notes == ("source 'web' is empty",)

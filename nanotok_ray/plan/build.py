@@ -44,6 +44,7 @@ def make_plan(
     slice_bytes = recipe.limits.slice_bytes
     sources: list[PlannedSource] = []
     errors: list[SourceError] = []
+    unreadable = 0
     finished = {each.name: each for each in previous.sources} if previous and is_finished else {}
     for source in recipe.sources:
         known = frozen.get(source.name)
@@ -53,6 +54,7 @@ def make_plan(
                 _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
             )
             if with_sample:
+                unreadable += resolved.num_unreadable
                 former = finished.get(source.name)
                 notes += check_sample(
                     source,
@@ -62,6 +64,14 @@ def make_plan(
                 )
         except SourceError as error:  # the others may be wrong too, and one run tells it all
             errors.append(error)
+    if unreadable > recipe.limits.max_tails:
+        files = "1 file is" if unreadable == 1 else f"{unreadable:,} files are"
+        errors.append(
+            SourceError(
+                f"{files} not what the name says, and limits.max_tails = "
+                f"{recipe.limits.max_tails} allows fewer: {'; '.join(notes)}"
+            )
+        )
     if errors:
         raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
     notes += duplicate_notes(sources)

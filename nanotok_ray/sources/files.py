@@ -89,3 +89,5 @@ class ResolvedSource:
     files: tuple[SourceFile, ...]
     notes: tuple[str, ...] = ()
     """What a person should know of them, e.g. that one is not compressed as its name says."""
+    num_unreadable: int = 0
+    """Files that are not compressed as their names say: each will be a tail in quarantine."""

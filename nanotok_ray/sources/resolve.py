@@ -53,8 +53,13 @@ def resolve(
         _source_file(chosen[relative[name]], name=name, format_name=formats[relative[name]])
         for name in sorted(relative, key=str.encode)
     ]
-    files, notes = _look_into(ordered, source=source)
-    return ResolvedSource(root=root, files=files, notes=notes)
+    looks = _look_into(ordered, source=source)
+    return ResolvedSource(
+        root=root,
+        files=tuple(each.file for each in looks),
+        notes=tuple(_notes(looks, source=source)),
+        num_unreadable=sum(each.oddity is not None for each in looks),
+    )
 
 
 def _find(path: str, *, source: SourceRecipe, written: Mapping[str, str]) -> FoundFiles:
@@ -157,10 +162,8 @@ def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
     )
 
 
-def _look_into(
-    files: Sequence[SourceFile], *, source: SourceRecipe
-) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Open every file; give the files with what parquet's footers say, and notes.
+def _look_into(files: Sequence[SourceFile], *, source: SourceRecipe) -> list[Look]:
+    """Open every file.
 
     Raises:
         SourceError: naming the files that cannot be read.
@@ -174,7 +177,7 @@ def _look_into(
     problems = [each.problem for each in looks if each.problem is not None]
     if problems:
         raise SourceError(_told(problems, source=source, total=len(files)))
-    return tuple(each.file for each in looks), tuple(_notes(looks, source=source))
+    return looks
 
 
 def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
@@ -191,8 +194,8 @@ def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
 def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
     if odd := [each.oddity for each in looks if each.oddity is not None]:
         yield (
-            f"source {source.name!r}: {_first_few(odd)}; such a file is set aside whole, a tail in "
-            "quarantine: compress it, or give it another name"
+            f"source {source.name!r}: {_first_few(odd)}; such a file is quarantined whole, as a "
+            "tail: compress it, or give it another name"
         )
     if guessed := [each.file.path for each in looks if each.is_guessed]:
         yield (

@@ -95,7 +95,10 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
     batch = first_rows(
         file.url,
         select=selecting(
-            file.piece(0, len(file.layout)), kind=source.kind, column=source.column, id_column=None
+            file.piece(0, len(file.layout)),
+            kind=source.kind,
+            column=source.column,
+            id_column=source.id_column,
         ),
         group=group,
         most=MOST_DOCUMENTS,
@@ -159,11 +162,13 @@ def _first_lines(
     )
     batches = lines_to_batches(
         iter(blocks),
-        BatchBuilder(batch_documents=MOST_DOCUMENTS),
+        BatchBuilder(
+            batch_documents=MOST_DOCUMENTS, with_document_ids=source.id_column is not None
+        ),
         is_json=file.format == "jsonl",
         kind=source.kind,
         column=source.column,
-        id_column=None,
+        id_column=source.id_column,
         max_document_bytes=max_document_bytes,
     )
     return next(batches, None)

@@ -15,12 +15,14 @@ from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument
 from nanotok_ray.sources.files import SourceFile
+from nanotok_ray.sources.first_bytes import FIRST_BYTES, is_compressed
 from nanotok_ray.sources.sample import SampledFile, sample
 from nanotok_ray.sources.value_shape import BOM
 
 _SHOWN_FIELDS: Final = 10
 _SHOWN_CHARS: Final = 40
 _DECODER = json.JSONDecoder(parse_int=float)
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NOTHING: Final = object()
 """Stands for a line that is not JSON."""
 
@@ -53,7 +55,7 @@ def check_sample(
     if total == len(bad) or _are_arrays(sampled):
         odd = next((each for each in sampled if each.bad or each.shape is not None), None)
         if odd is None:
-            return ()
+            return () if any(each.size for each in files) else (f"source {source.name!r} is empty",)
         told = _refusal(source, odd, sampled)
         if is_accepted or (limits.max_quarantined_share >= 1 and limits.max_quarantined is None):
             return (told,)
@@ -133,10 +135,23 @@ def _told_text(
             return f"{what}; the document has {fields}", _advice_on_fields(value)
     if isinstance(value, list) and detect(value, kind="chat") is not None:
         return f"{place} is an array, not an object", 'Set kind = "chat" if it holds messages'
-    if value is _NOTHING and odd.file.format == "jsonl" and _is_plain(odd, first):
+    encoding = _encoding(odd.start)
+    if encoding is not None:
+        return f"{place}: {first.reason}", encoding
+    if first.reason.startswith("invalid JSON") and _is_plain(odd, first):
         advice = 'Set format = "lines" if each line is one text'
         return f"{place}: {first.reason}", advice
     return f"{place}: {first.reason}", "Correct the documents, or format and column of the source"
+
+
+def _encoding(start: bytes) -> str | None:
+    """Return what to do about a file that is no UTF-8 text at all, by its first bytes."""
+    for compression, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
+        if is_compressed(start[:FIRST_BYTES], compression):
+            return f"The file is {compression}: end its name in {suffix}"
+    if start.startswith(_UTF16_MARKS):
+        return "The file is UTF-16: convert it, for example with `iconv -f UTF-16 -t UTF-8`"
+    return None
 
 
 def _shown_fields(value: dict[str, Any]) -> Iterator[str]:
