@@ -34,7 +34,7 @@ from nanotok_ray.errors import (
     VerificationError,
 )
 from nanotok_ray.printable import printable
-from nanotok_ray.termination import Terminated, terminable
+from nanotok_ray.termination import Terminated, interruptible, terminable
 
 _RIGHTS = "choose another place, or give this user the right to it"
 _PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
@@ -56,8 +56,12 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
         default_recipe: the recipe of a job that may be called without one.
     """
     words = sys.argv[1:] if argv is None else argv
-    whole = parser(default_recipe=default_recipe, only=words[:1])
-    arguments = whole.parse_args(words)
+    with interruptible():
+        whole = parser(default_recipe=default_recipe, only=words[:1])
+        return _run(whole.parse_args(words))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         with terminable():
             return int(arguments.run(arguments))
