@@ -113,11 +113,11 @@ class LeaseLostError(NanotokError, RuntimeError):
 
 
 class UnreachableError(NanotokError, ConnectionError):
-    """The job server of a cluster cannot be reached, or does not let us in."""
+    """A Ray cluster or its job server cannot be reached, or does not let us in."""
 
 
 class RefusedError(UnreachableError):
-    """The job server of a cluster answers, and wants another token or another request."""
+    """A Ray cluster or its job server answers, and wants another token or another request."""
 
 
 _RIGHTS = "choose another place, or give this user the right to it"

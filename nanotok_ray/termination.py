@@ -1,15 +1,21 @@
 """SIGTERM as an exception, so that a run leaves in good order: exit code 143.
 
-Knows signals and nothing of what is interrupted. Ctrl-C is KeyboardInterrupt already.
+Ctrl-C is KeyboardInterrupt already; of several, only the first is. Knows signals and nothing of
+what is interrupted.
 """
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 EXIT_CODE = 128 + signal.SIGTERM
+
+AGAIN_SECONDS = 10.0
+"""After a Ctrl-C, before the next one counts: a run shuts down in less."""
 
 
 class Terminated(SystemExit):
@@ -50,6 +56,45 @@ def terminable() -> Iterator[Callable[[], None]]:
         _handle(signal.SIG_DFL if former is None else former)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt once while the block runs, however often it is pressed.
+
+    A process group may get it several times, and people press it again while a run shuts down; only
+    after `AGAIN_SECONDS` does it raise another one, in case the first was lost or the shutdown
+    hangs. A block that Ctrl-C ended leaves it ignored, for a process that is about to exit.
+    Nothing changes where Ctrl-C does something else than to raise, as in a job in the background.
+    """
+    is_ours = _is_main() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_ours:
+        yield
+        return
+    interrupter = _Interrupter()
+    signal.signal(signal.SIGINT, interrupter)
+    try:
+        yield
+    finally:
+        after = signal.SIG_IGN if interrupter.has_raised else signal.default_int_handler
+        signal.signal(signal.SIGINT, after)
+
+
+class _Interrupter:
+    """Raises at the first SIGINT, and at one that comes long after the last that raised."""
+
+    def __init__(self) -> None:
+        self._raised_at = -math.inf
+
+    @property
+    def has_raised(self) -> bool:
+        return self._raised_at > -math.inf
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._raised_at >= AGAIN_SECONDS:
+            self._raised_at = now
+            raise KeyboardInterrupt
+
+
 class _Listener:
     """Raises at the first SIGTERM; whoever is on the way out already goes on."""
 
@@ -66,8 +111,12 @@ class _Listener:
 
 
 def _handle(handler: Callable[[int, FrameType | None], None] | int) -> None:
-    if threading.current_thread() is threading.main_thread():
+    if _is_main():
         signal.signal(signal.SIGTERM, handler)
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _is_rays(error: BaseException) -> bool:

@@ -145,7 +145,9 @@ def demo_run(slices: int = 120, **own: Any) -> list[dict[str, Any]]:
 
 
 def write_journal(out: Path, events: list[dict[str, Any]], *, run: int = 1, parts: int = 1) -> None:
-    """Write events as the segments of a journal."""
+    """Write events as the segments of a journal; those that the run has now go."""
+    for path in out.glob(f"run/journal/{run:06d}-*.jsonl"):
+        path.unlink()
     size = -(-len(events) // parts)
     for part in range(parts):
         own = events[part * size : (part + 1) * size]

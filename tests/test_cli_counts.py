@@ -5,6 +5,9 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.cluster.lease import Clock
+from nanotok_ray.cluster.lease_holder import Holder
+from nanotok_ray.storage import Folder
 from tests.small_corpus import RECIPE, contents, texts, write_corpus, write_parquet
 
 
@@ -116,6 +119,29 @@ def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
     assert (listed["other"], listed["temporaries"]) == ({"files": 1, "bytes": 2}, 1)
     assert "other       1 files, 2 bytes" in shown
     assert counted(capsys, path) > 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--all",)])
+def test_counts_of_an_output_in_use_stay(job, capsys, tmp_path, monkeypatch, flags):
+    path, work = job
+    change_one(tmp_path)
+    out = Folder(str(tmp_path / "out"))
+    name = max(out.list("run/lease/"))
+    held = json.loads(out.read_bytes(name)) | {"state": "held"}
+    held["holder"] = Holder(host="elsewhere", pid=7).to_values()
+
+    def sleep_and_renew(_):
+        held["renewals"] += 1
+        out.write_whole(name, json.dumps(held).encode())
+
+    sleep_and_renew(0)
+    monkeypatch.setattr("nanotok_ray.cluster.lease.Clock", lambda: Clock(sleep=sleep_and_renew))
+    before = contents(work)
+    planned, _ = told(capsys, "rm", path, *flags, "--dry-run")
+    assert planned["removed"]["slices"] > 0
+    assert main(["counts", "rm", path, *flags]) == 6
+    assert "is in use by train on host elsewhere, process 7" in capsys.readouterr().err
+    assert contents(work) == before
 
 
 def test_without_a_plan_nothing_is_taken_for_stale(job, capsys, tmp_path):

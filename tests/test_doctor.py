@@ -117,6 +117,18 @@ def test_a_driver_cannot_connect_to_a_job_server(ray_unset, monkeypatch, address
     assert ("nanotok submit" in finding.advice) == (status == "fail")
 
 
+def test_a_ray_address_that_no_driver_can_reach_fails(ray_unset, monkeypatch):
+    for address, told in (
+        ("somewhere", "is not the address of a Ray cluster"),
+        ("127.0.0.1:9", "127.0.0.1:9 cannot be reached: Connection refused"),
+    ):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        finding = list(check_ray_settings(address=None))[-1]
+        assert (finding.name, finding.status) == ("RAY_ADDRESS", "fail")
+        assert told in finding.found
+        assert "HOST:" in finding.advice
+
+
 def test_the_floors_and_packages_are_those_of_the_project():
     own = {text.partition(">=")[0]: text.partition(">=")[2] for text in PROJECT["dependencies"]}
     assert own["ray[default]"] == ".".join(map(str, software.OLDEST_RAY))

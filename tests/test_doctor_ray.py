@@ -8,12 +8,12 @@ import pytest
 
 from nanotok_ray.cluster import cluster_check
 from nanotok_ray.cluster.cluster_check import (
-    check_reachable,
     core_identity,
     cores_finding,
     nodes_finding,
     versions_finding,
 )
+from nanotok_ray.doctor.ray_address import check_reachable
 from tests.ray_head import BIN, started_head
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]

@@ -249,9 +249,38 @@ def test_many_rows_are_written_before_their_time(out, monkeypatch):
 def test_segments_come_less_often_in_a_long_run(out):
     times = iter([0.0, 60.0, 7200.0, 72_000.0])
     journal = Journal(out, 1, now=lambda: next(times))
-    assert journal._pause() == 5.0
-    journal._segment = 2
-    assert [journal._pause() for _ in range(3)] == [30.0, 30.0, 300.0]
+    assert [journal._pause() for _ in range(7)] == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 300.0]
+
+
+def test_a_row_that_is_wanted_soon_is_there_at_once_and_those_after_it_soon(out, monkeypatch):
+    journal = Journal(out, 1, now=lambda: 0.0)
+    journal.add({"event": "run", "at": 1.0})
+    for _ in range(9):
+        journal._pause()
+    journal.begin()
+    while not runs_in(out):
+        threading.Event().wait(0.001)
+    journal.add({"event": "note", "at": 2.0, "text": "a"}, soon=True)
+    while len(runs_in(out)[1]) < 2:
+        threading.Event().wait(0.001)
+    assert [each.text for each in read_journal(out).notes] == ["a"]
+    journal.close()
+    journal.add({"event": "note", "at": 3.0, "text": "b"}, soon=True)
+    assert journal._pause() == 2.0
+
+
+def test_rows_that_are_wanted_soon_make_no_segments_without_end(out, monkeypatch):
+    monkeypatch.setattr(writer, "SEGMENTS", 3)
+    monkeypatch.setattr(writer, "SOON_SECONDS", 60.0)
+    journal = Journal(out, 1)
+    journal.begin()
+    for number in range(1, 10):
+        journal.add({"event": "note", "at": 1.0, "text": str(number)}, soon=True)
+        while number <= 3 and len(runs_in(out).get(1, [])) < number:
+            threading.Event().wait(0.001)
+    assert journal.close() is None
+    assert len(read_journal(out).notes) == 9
+    assert runs_in(out) == {1: [0, 1, 2, 3]}
 
 
 def test_journals_of_the_last_runs_stay(out):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from nanotok_ray.cluster.journaling import Journaling
 from nanotok_ray.cluster.lease_file import lease_name
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import LeaseLostError, SliceError
-from nanotok_ray.journal import Journal, read_journal, runs_in
+from nanotok_ray.journal import Journal, read_journal, runs_in, writer
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.termination import Terminated
@@ -45,6 +46,34 @@ def fail_at(kind, stage, error):
 
 def summary_of(out):
     return json.loads(out.read_bytes("run/summary.json"))
+
+
+def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
+    monkeypatch.setattr(writer, "SOON_SECONDS", 1000.0)
+    seen = []
+
+    def listen(event):
+        if isinstance(event, StageStarted):
+            while not runs_in(out) or [own.name for own in read_journal(out).stages] == seen:
+                time.sleep(0.001)
+            seen.append(event.stage)
+
+    prepare(job, on_event=listen)
+    assert seen == [own.name for own in read_journal(out).stages] == STAGES
+
+
+def test_learning_that_ends_early_says_how_many_merges_it_made(tmp_path, in_process, out):
+    write_corpus(tmp_path / "in")
+    own = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=20000")
+    train_tokenizer(own)
+    learned = next(stage for stage in read_journal(out).stages if stage.name == "learn")
+    merges = json.loads(out.read_bytes("tokenizer/report.json"))["merges"]["count"]
+    assert learned.done == len(merges) < learned.todo
+
+
+def test_summary_and_journal_agree_on_seconds(job, out):
+    prepare(job, on_event=lambda _: time.sleep(0.002))
+    assert summary_of(out)["seconds"] == read_journal(out).end["seconds"] > 0
 
 
 def test_a_job_leaves_a_journal(job, out):

@@ -196,7 +196,9 @@ def test_the_address_is_the_one_given_or_that_of_the_environment():
     assert address_of("https://c:3/", both) == "https://c:3"
     assert address_of(None, both) == "http://a:1"
     assert address_of(None, {"RAY_ADDRESS": "http://b:2"}) == "http://b:2"
-    for given, environment in ((None, {}), (None, {"RAY_ADDRESS": "10.0.0.1:6379"}), ("a:1", {})):
+    ray = {"RAY_ADDRESS": "10.0.0.1:6379"}
+    wrong = ("a:1", "ray://a:1", "http://", "http://a:b", "http://a:99999")
+    for given, environment in ((None, {}), (None, ray), *((each, {}) for each in wrong)):
         with pytest.raises(RecipeError, match="http://127"):
             address_of(given, environment)
 
@@ -219,6 +221,7 @@ def test_nobody_at_the_address_is_code_5_and_a_line_of_json(recipe, capsys):
     out, err = capsys.readouterr()
     assert json.loads(out.splitlines()[-1])["status"] == "failed"
     assert "http://127.0.0.1:9" in err
+    assert "dashboard port (8265) can be reached" in err
     assert "RAY_API_SERVER_ADDRESS" not in os.environ
 
 

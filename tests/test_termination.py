@@ -5,10 +5,11 @@ import threading
 
 import pytest
 
+from nanotok_ray import termination
 from nanotok_ray.cli import main
 from nanotok_ray.learning import learn
 from nanotok_ray.span_counts import SpanCounts
-from nanotok_ray.termination import Terminated, terminable
+from nanotok_ray.termination import Terminated, interruptible, terminable
 from tests.small_corpus import texts
 
 
@@ -87,6 +88,44 @@ def test_in_another_thread_signals_stay_as_they_are():
     thread.start()
     thread.join()
     assert handlers == [signal.SIG_IGN]
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Give what presses Ctrl-C after so many seconds; the clock stands still in between."""
+    now = 0.0
+    monkeypatch.setattr(termination.time, "monotonic", lambda: now)
+
+    def press(*, after=0.0):
+        nonlocal now
+        now += after
+        signal.raise_signal(signal.SIGINT)
+
+    yield press
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_ctrl_c_is_heard_once_and_after_a_while_again(ctrl_c):
+    with interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c()
+        for seconds in (0, 1, 8):
+            ctrl_c(after=seconds)
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c(after=1)
+        ctrl_c(after=9)
+    ctrl_c(after=100)  # the process is about to exit
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_without_ctrl_c_all_is_as_it_was(ctrl_c):
+    with interruptible():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interruptible():
+        ctrl_c()
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
 def test_the_learner_lets_it_through():

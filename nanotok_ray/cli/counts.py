@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from nanotok_ray.kept_counts import (
     remove_counts,
 )
 from nanotok_ray.recipe import Recipe, load_recipe
+from nanotok_ray.storage import Folder
 
 _COUNTS = """\
 Look after the counts that runs keep in the work folder.
@@ -53,8 +55,10 @@ Remove the counts that are stale to a recipe, and say how many bytes that frees.
 
 `nanotok counts ls --help` says what stale is. A work folder may serve several recipes: what is
 stale to this one may be in use by another, which then counts again. Nothing else is removed: no
-other files of the work folder, no temporary files, nothing of the output. Do not run it beside a
-job.
+other files of the work folder, no temporary files, nothing of the output.
+
+Holds the output's lease meanwhile: while a job of this output runs it is refused (exit code 6). A
+job of another output with the same work folder is not seen.
 """
 
 
@@ -126,23 +130,57 @@ def _in_use(recipe: Recipe) -> Collection[str]:
 
 def _run_rm(arguments: argparse.Namespace) -> int:
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
-    work = kept_counts(recipe.output.work)
-    in_use = () if arguments.all else _in_use(recipe)
-    chosen = [each for each in work.counts if each.name not in in_use]
-    values = {
-        "status": "planned" if arguments.dry_run else "removed",
-        "work": work.url,
-        "removed": _totals(chosen),
-        "kept": _totals([each for each in work.counts if each.name in in_use]),
-        "files": [name for each in chosen for name in each.files],
-    }
-    for each in chosen:
-        if not arguments.dry_run:
-            remove_counts(work.url, each)
+    removal = _Removal.of(recipe, of_all=arguments.all)
+    if removal.chosen and not arguments.dry_run:
+        removal = _remove(recipe, of_all=arguments.all)
+    for each in removal.chosen:
         print(f"{each.num_bytes:>15,}  {each.name}", file=sys.stderr)
+    values = removal.values("planned" if arguments.dry_run else "removed")
     print("\n".join(_removal_lines(values)), file=sys.stderr)
     print_json(values)
     return 0
+
+
+def _remove(recipe: Recipe, *, of_all: bool) -> "_Removal":
+    """Remove counts under the lease of the output: a job needs those that are in use."""
+    from nanotok_ray.cluster.events import Event, Note  # noqa: PLC0415 - slow to import
+    from nanotok_ray.cluster.lease import leased  # noqa: PLC0415 - as above
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Note):
+            print(f"note: {event.text}", file=sys.stderr)
+
+    with leased(Folder(recipe.output.path), command="counts rm", on_event=tell) as lease:
+        lease.check()
+        removal = _Removal.of(recipe, of_all=of_all)
+        for each in removal.chosen:
+            lease.glance()
+            remove_counts(removal.work.url, each)
+    return removal
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """Counts in a work folder, and which of them are to be removed."""
+
+    work: WorkFolder
+    chosen: Sequence[KeptCounts]
+
+    @classmethod
+    def of(cls, recipe: Recipe, *, of_all: bool) -> "_Removal":
+        work = kept_counts(recipe.output.work)
+        in_use = () if of_all else _in_use(recipe)
+        return cls(work, [each for each in work.counts if each.name not in in_use])
+
+    def values(self, status: str) -> dict[str, Any]:
+        chosen = {each.name for each in self.chosen}
+        return {
+            "status": status,
+            "work": self.work.url,
+            "removed": _totals(self.chosen),
+            "kept": _totals([each for each in self.work.counts if each.name not in chosen]),
+            "files": [name for each in self.chosen for name in each.files],
+        }
 
 
 def _removal_lines(values: dict[str, Any]) -> Iterator[str]:

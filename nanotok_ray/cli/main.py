@@ -36,7 +36,7 @@ from nanotok_ray.errors import (
     os_error_message,
 )
 from nanotok_ray.printable import printable
-from nanotok_ray.termination import Terminated, terminable
+from nanotok_ray.termination import Terminated, interruptible, terminable
 
 
 def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:
@@ -48,8 +48,12 @@ def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None
     """
     _print_anything()
     words = sys.argv[1:] if argv is None else argv
-    whole = parser(default_recipe=default_recipe, only=words[:1])
-    arguments = whole.parse_args(words)
+    with interruptible():
+        whole = parser(default_recipe=default_recipe, only=words[:1])
+        return _run(whole.parse_args(words))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         with terminable():
             return int(arguments.run(arguments))

@@ -22,8 +22,9 @@ Say how the last run of an output stands: running, dead, finished, failed; from 
   nanotok status s3://bucket/out --json             (JSON alone, as for jq .state)
 
 Read are the lease and the journal of the run (OUT/run/lease and OUT/run/journal), from any machine
-that sees the output, while the run goes on or long after. The journal is written every 30 s, in a
-run of more than two hours less often. The last line on stdout is JSON.
+that sees the output, while the run goes on or long after. The journal is written when a
+stage begins, then after 2, 4, 8 and 16 s, then every 30 s, and less often in a run of more than
+two hours. The last line on stdout is JSON.
 
 states:
   running      its process is there, or it was heard of within 60 s by this machine's clock

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
+from nanotok_ray.doctor.ray_address import host_and_port
 from nanotok_ray.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def address_of(given: str | None, environment: Mapping[str, str]) -> str:
         address = environment.get("RAY_ADDRESS", "")
         if not address.startswith(("http://", "https://")):
             raise RecipeError(f"no --address, nor RAY_API_SERVER_ADDRESS: {told}")
-    if not address.startswith(("http://", "https://")):
+    if not address.startswith(("http://", "https://")) or host_and_port(address) is None:
         raise RecipeError(f"the address {address!r} is no http:// or https:// URL: {told}")
     return address.rstrip("/")
 

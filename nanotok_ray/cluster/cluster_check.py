@@ -8,60 +8,25 @@ import hashlib
 import logging
 import os
 import platform
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from nanotok_ray.cluster.joining import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.cluster.node_check import SHOWN_NODES, Node, ask
 from nanotok_ray.doctor.finding import Finding
+from nanotok_ray.doctor.ray_address import NO_CLUSTER, NO_SERVER, check_reachable
 from nanotok_ray.doctor.software import core_build, ray_version
-
-CONNECT_SECONDS = 5.0
-"""Ray itself tries for minutes to reach what is not there."""
-
-_PORTS = {"http": 80, "https": 443}
 
 
 def check_address(address: str) -> Iterator[Finding]:
     """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on one of it)."""
     is_server = address.startswith(("http://", "https://"))
     if address != "auto":
-        finding = check_reachable(address, advice=_NO_SERVER if is_server else _NO_CLUSTER)
+        finding = check_reachable(address, advice=NO_SERVER if is_server else NO_CLUSTER)
         if finding is not None:
             yield finding
             return
     yield from _check_job_server(address) if is_server else _check_cluster(address)
-
-
-_NO_SERVER = (
-    "see that the head runs and its dashboard port (8265) can be reached from here: "
-    "`ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
-)
-_NO_CLUSTER = "see that the head runs, and give HOST:6379 as seen from here, or auto on one of it"
-
-_NOT_JOINED = (
-    "something listens there: see that it is the head's own port (6379), and that the token is "
-    "the cluster's, as a wrong one looks like this"
-)
-
-
-def check_reachable(address: str, *, advice: str) -> Finding | None:
-    """Open a connection, give what keeps it from being opened, None if nothing does."""
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        host, port = None, None
-    if host is None or port is None:
-        found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
-        return Finding(name="address", status="fail", found=found, advice=advice)
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        found = f"{host}:{port} cannot be reached: {error}"
-        return Finding(name="address", status="fail", found=found, advice=advice)
-    return None
 
 
 def _check_job_server(address: str) -> Iterator[Finding]:
@@ -73,7 +38,7 @@ def _check_job_server(address: str) -> Iterator[Finding]:
         jobs = client.list_jobs()
         theirs = _version_of(client)
     except Exception as error:  # Ray raises errors of all kinds, of authentication too
-        found = f"{address}: {_first_line(error)}"
+        found = f"{address}: {first_line(error)}"
         yield Finding(name=name, status="fail", found=found, advice=_advice(error))
         return
     yield Finding(name=name, status="ok", found=f"{address} answers, with {len(jobs)} jobs")
@@ -105,34 +70,25 @@ def versions_finding(name: str, theirs: str | None) -> Finding:
     return Finding(name=name, status="ok", found=f"{theirs}, as here")
 
 
-def _first_line(error: Exception) -> str:
-    r"""Give the first sentence of an error of Ray's, whose advice of paragraphs follows it.
-
-    >>> _first_line(RuntimeError("Forbidden: Invalid authentication token\n\nToken authentication"))
-    'Forbidden: Invalid authentication token'
-    """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition(". ")[0].rstrip(".") if lines else type(error).__name__
-
-
 def _advice(error: Exception) -> str:
     told = str(error).lower()
     if "token" in told or "401" in told or "403" in told or "auth" in told:
-        return (
-            "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE with "
-            "the cluster's token"
-        )
+        return ACCESS
     return "see that it is Ray's dashboard (8265), with ray[default] installed there"
 
 
 def _check_cluster(address: str) -> Iterator[Finding]:
+    problem = joining_problem(address)
+    if problem is not None:
+        yield problem[1]
+        return
     import ray  # noqa: PLC0415 - slow to import
 
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises errors of all kinds here
-        found = f"cannot join {address}: {type(error).__name__}: {_first_line(error)}"
-        yield Finding(name="cluster", status="fail", found=found, advice=_NOT_JOINED)
+        found = f"cannot join {address}: {type(error).__name__}: {first_line(error)}"
+        yield Finding(name="cluster", status="fail", found=found, advice=NOT_JOINED)
         return
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]

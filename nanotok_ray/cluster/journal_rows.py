@@ -44,6 +44,8 @@ class JournalRows:
     """Failed attempts so far, by cause."""
     _sliced: set[str] = field(default_factory=set)
     _percents: dict[str, int] = field(default_factory=dict)
+    _done: dict[str, int] = field(default_factory=dict)
+    """How far each stage without slices is."""
 
     def of(self, event: Event, at: float) -> dict[str, Any] | None:
         """Give the row of an event, None if it is left out."""
@@ -55,11 +57,14 @@ class JournalRows:
                 return {"event": "note", "at": at, "text": told(event.text)}
             case StageStarted():
                 self._percents.pop(event.stage, None)
+                self._done.pop(event.stage, None)
                 return _stage(event, at)
             case StageEnded():
-                seconds = round(event.seconds, 3)
-                size = event.num_bytes
-                return {"event": "stage end", "at": at, "seconds": seconds, "num_bytes": size}
+                row = {"event": "stage end", "at": at, "seconds": round(event.seconds, 3)}
+                done = self._done.get(event.stage)
+                return (
+                    row | {"num_bytes": event.num_bytes} | ({} if done is None else {"done": done})
+                )
             case Advanced():
                 return self._progress(event, at)
             case AttemptFailed():
@@ -69,6 +74,7 @@ class JournalRows:
         """Give how far a stage without slices is, at most once a percent."""
         if event.running > 0 or event.stage in self._sliced:  # the rows of slices say it
             return None
+        self._done[event.stage] = event.done
         percent = 100 * event.done // max(event.todo, 1)
         if percent == self._percents.get(event.stage):
             return None

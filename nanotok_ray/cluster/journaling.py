@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nanotok_ray.cluster.events import Event, Note, OnEvent, ignore
+from nanotok_ray.cluster.events import Event, Note, OnEvent, StageStarted, ignore
 from nanotok_ray.cluster.journal_rows import JournalRows, head_row, iso, told
 from nanotok_ray.errors import LeaseLostError, NanotokError
 from nanotok_ray.journal import (
@@ -48,6 +48,8 @@ class Journaling:
     _journal: Journal | None = None
     _waiting: list[dict[str, Any]] = field(default_factory=list)
     _began: float = 0.0
+    _seconds: float | None = None
+    """How long the run took, once somebody has asked."""
     _rows: JournalRows = field(default_factory=JournalRows)
     _earlier: Mapping[str, Any] = field(default_factory=dict)
 
@@ -55,7 +57,7 @@ class Journaling:
         """Write an event down."""
         row = None if self.recipe is None else self._rows.of(event, self._at())
         if row is not None:
-            self._add(row)
+            self._add(row, soon=isinstance(event, StageStarted))
 
     @property
     def has_begun(self) -> bool:
@@ -83,6 +85,7 @@ class Journaling:
         """Write down that the run ended with an error; call it while the lease is held."""
         if self._journal is None or self.recipe is None:
             return
+        self._seconds = None  # it went on after what was asked before
         status, why = _status(error)
         end = {"status": status, "error": told(why)}
         files = {} if isinstance(error, LeaseLostError) else {SUMMARY_NAME: self._summary(end)}
@@ -94,13 +97,18 @@ class Journaling:
             self._end({"status": DONE})
 
     def facts(self) -> dict[str, Any]:
-        """Give number, start (ISO, UTC) and seconds of the run, and failed attempts by cause."""
+        """Give number, start (ISO, UTC) and seconds of the run, and failed attempts by cause.
+
+        The seconds are those of the first time that somebody asks: summary and journal agree.
+        """
         if self._journal is None:
             return {}
+        if self._seconds is None:
+            self._seconds = round(self.now() - self._began, 3)
         return {
             "run": self._journal.run,
             "started": iso(self._began),
-            "seconds": round(self.now() - self._began, 3),
+            "seconds": self._seconds,
             "failed_attempts": dict(sorted(self._rows.attempts.items())),
         }
 
@@ -126,11 +134,11 @@ class Journaling:
         own = {**self.facts(), "stages": stages, "earlier_stages": dict(self._earlier)}
         return to_json({**end, "output": out.url, **own})
 
-    def _add(self, row: dict[str, Any]) -> None:
+    def _add(self, row: dict[str, Any], *, soon: bool = False) -> None:
         if self._journal is None:
             self._waiting.append(row)
         else:
-            self._journal.add(row)
+            self._journal.add(row, soon=soon)
 
     def _head(self, recipe: Recipe, run: int) -> dict[str, Any]:
         return head_row(recipe, self.command, run=run, began=self._began, at=self._at())

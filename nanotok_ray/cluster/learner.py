@@ -61,8 +61,11 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
     own = training.recipe.tokenizer
     on_event(StageStarted(stage="learn", todo=own.num_merges, kept=0, num_bytes=0))
     start = time.perf_counter()
+    made = 0
 
     def on_progress(done: int, todo: int, last: Made | None) -> None:
+        nonlocal made
+        made = done
         on_event(Advanced(stage="learn", done=done, todo=todo, num_bytes=0, last=last))
 
     learned = learn_reduced(
@@ -73,6 +76,8 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
         threads=threads,
         on_progress=on_progress,
     )
+    if made < len(learned.merges):  # learning ended before the number that was asked for
+        on_progress(len(learned.merges), own.num_merges, None)
     size = summed.counted.sum("text_bytes")
     on_event(StageEnded(stage="learn", seconds=time.perf_counter() - start, num_bytes=size))
     return learned

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from nanotok_ray.cluster.joining import NOT_JOINED, first_line, require_cluster
 from nanotok_ray.cluster.node_check import check_nodes
 from nanotok_ray.cluster.task import SharedFolder
+from nanotok_ray.errors import UnreachableError
 from nanotok_ray.termination import terminable
 
 LOCAL_SETTINGS = {
@@ -24,6 +26,8 @@ LOCAL_SETTINGS = {
 }
 """Environment of a local Ray, where the caller has not set it. A caller who has imported Ray has
 chosen its environment; Ray (2.59 and later) then turns token auth on by itself."""
+
+_ORIGIN = "the environment variable RAY_ADDRESS"
 
 
 @contextmanager
@@ -37,33 +41,55 @@ def ray_session(
         shared: folders that every node must see as they are here.
 
     Raises:
+        RecipeError: RAY_ADDRESS is no address that a driver can join.
+        UnreachableError: the cluster that it names cannot be reached, or refuses the token.
         SharedFolderError: a node does not.
         Terminated: SIGTERM came.
     """
+    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+        check_nodes(shared)
+        yield
+        return
     address = os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local" and "ray" not in sys.modules:
+    if address != "local":
+        require_cluster(address, origin=_ORIGIN)
+    elif "ray" not in sys.modules:
         for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
             os.environ.setdefault(name, value)
     import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
 
-    if ray.is_initialized():
-        check_nodes(shared)
-        yield
-        return
     with terminable() as listen:
         try:
-            ray.init(
-                address=address,
-                num_cpus=workers if address == "local" else None,
-                include_dashboard=False if address == "local" else None,
-                log_to_driver=False,
-                logging_level=logging.WARNING,
-            )
+            _start(workers) if address == "local" else _join(address)
             listen()  # ray.init has put its own handler of SIGTERM in place
             check_nodes(shared)
             yield
         finally:
             ray.shutdown()
+
+
+def _start(workers: int | None) -> None:
+    import ray  # noqa: PLC0415 - as above
+
+    ray.init(
+        address="local",
+        num_cpus=workers,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+    )
+
+
+def _join(address: str) -> None:
+    import ray  # noqa: PLC0415 - as above
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+    except Exception as error:  # Ray raises errors of all kinds here
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise UnreachableError(
+            f"cannot join the Ray cluster of {_ORIGIN}, {address}: {reason}; {NOT_JOINED}"
+        ) from error
 
 
 def _auth(environment: Mapping[str, str]) -> dict[str, str]:

@@ -3,9 +3,16 @@
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from nanotok_ray.doctor.finding import Finding
+from nanotok_ray.doctor.ray_address import (
+    NO_CLUSTER,
+    check_form,
+    check_reachable,
+    host_and_port,
+)
 
 _MODE, _TOKEN, _PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -21,7 +28,16 @@ def check_ray_settings(*, address: str | None) -> Iterator[Finding]:
     yield check_auth_mode(is_remote=is_remote)
     if os.environ.get(_MODE) != "disabled":
         yield check_token(is_remote=is_remote)
-    yield check_ray_address()
+    finding = check_ray_address()
+    named = os.environ.get("RAY_ADDRESS", "")
+    if finding.status == "ok" and address is None and host_and_port(named) is not None:
+        finding = _unreachable(named) or finding
+    yield finding
+
+
+def _unreachable(address: str) -> Finding | None:
+    finding = check_reachable(address, advice=NO_CLUSTER)
+    return None if finding is None else replace(finding, name="RAY_ADDRESS")
 
 
 def check_auth_mode(*, is_remote: bool) -> Finding:
@@ -105,20 +121,6 @@ def check_ray_address() -> Finding:
     name, address = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS")
     if not address or address == "local":
         return Finding(name=name, status="ok", found="not set: jobs started here start a local Ray")
-    if address.startswith(("http://", "https://")):
-        return Finding(
-            name=name,
-            status="fail",
-            found=f"{address} is a job server, and a job that runs here cannot connect to it",
-            advice="unset RAY_ADDRESS and give it to `nanotok submit --address`, or to "
-            "`ray job submit` as RAY_API_SERVER_ADDRESS",
-        )
-    if address.startswith("ray://"):
-        return Finding(
-            name=name,
-            status="fail",
-            found=f"{address} is Ray Client, whose tasks end with this process' connection",
-            advice="submit the job with `nanotok submit`, or run it on the head with "
-            "RAY_ADDRESS=auto",
-        )
-    return Finding(name=name, status="ok", found=f"{address}: jobs started here run there")
+    return check_form(address, name=name) or Finding(
+        name=name, status="ok", found=f"{address}: jobs started here run there"
+    )

@@ -152,7 +152,9 @@ class _Reading:
             case "stage end":
                 seconds = _checked("seconds", own["seconds"], float)
                 size = _checked("num_bytes", own["num_bytes"], int)
-                self._stages[-1] = replace(self._stages[-1], seconds=seconds, done_bytes=size)
+                done = _checked("done", own.get("done", self._stages[-1].done), int)
+                ended = replace(self._stages[-1], seconds=seconds, done_bytes=size, done=done)
+                self._stages[-1] = ended
 
     def _counted_stages(self) -> Iterator[Stage]:
         """Give the stages with the slices that ended in each."""

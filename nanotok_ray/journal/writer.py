@@ -1,9 +1,10 @@
 """A journal as it grows: rows are taken at once, and written in segments by a thread of its own.
 
-The first segment is written at once, the second soon, further ones now and then, the last when it
-is closed. Storage that refuses or hangs never fails the caller nor lets it wait: rows are kept for
-the next segment, up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs
-are removed. Does not know what the rows say.
+The first segment is written at once, and one with each row that is asked for soon; the next ones
+follow after 2, 4, 8 ... seconds, further ones now and then, the last when it is closed. Storage
+that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
+up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs are removed. Does
+not know what the rows say.
 """
 
 import json
@@ -20,10 +21,13 @@ SEGMENT_SECONDS = 30.0
 """Between segments, in the first two hours; later a `SEGMENTS`th of the time so far, so that the
 journal of a run of days is hundreds of segments and not ten thousands."""
 
-SECOND_SECONDS = 5.0
-"""After the first segment, so that it is soon seen what there is to do."""
+SOON_SECONDS = 2.0
+"""After the first segment, and after one that was asked for soon; doubles with each further one, so
+that a reader is never behind by much more than what it looks at has taken."""
 
 SEGMENTS = 240
+"""With so many segments, none is written sooner than others any more."""
+
 SEGMENT_BYTES = 10_000_000
 """So much is written at once, without waiting for the time."""
 
@@ -57,6 +61,8 @@ class Journal:
         self._last_files: dict[str, bytes] = {}
         self._problem: str | None = None
         self._segment = 0
+        self._soon = SOON_SECONDS
+        self._is_urgent = False
         self._is_closing = False
         self._is_written = threading.Event()
         self._changed = threading.Condition()
@@ -67,8 +73,13 @@ class Journal:
         """Write the rows that are there, and from now on those that come."""
         self._thread.start()
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Take a row; what holds something that is not JSON is left out."""
+    def add(self, row: Mapping[str, Any], *, soon: bool = False) -> None:
+        """Take a row; what holds something that is not JSON is left out.
+
+        Args:
+            row: the row.
+            soon: whether it is to be written at once, and those that follow it sooner than others.
+        """
         try:
             text = _ROW(row)
         except (TypeError, ValueError, RecursionError):
@@ -80,6 +91,8 @@ class Journal:
                 return
             self._rows.append(text)
             self._held += len(text) + 1
+            if soon and self._segment < SEGMENTS:
+                self._is_urgent, self._soon = True, SOON_SECONDS
             if self._is_due():
                 self._changed.notify()
 
@@ -128,11 +141,15 @@ class Journal:
             self._remove_old_ones()
 
     def _is_due(self) -> bool:
-        return self._is_closing or (self._held >= SEGMENT_BYTES and self._problem is None)
+        is_wanted = self._is_urgent or self._held >= SEGMENT_BYTES
+        return self._is_closing or (is_wanted and self._problem is None)
 
     def _pause(self) -> float:
-        if self._segment <= 1:
-            return SECOND_SECONDS
+        """Return the seconds to the next segment, more with each."""
+        seconds = self._soon
+        if seconds < SEGMENT_SECONDS:
+            self._soon = 2 * seconds
+            return seconds
         return max(SEGMENT_SECONDS, (self._now() - self._began) / SEGMENTS)
 
     def _write(self) -> None:
@@ -140,6 +157,7 @@ class Journal:
         with self._changed:
             number = len(self._rows)
             rows = self._rows[:number]
+            self._is_urgent = False
         if not rows:
             return
         data = ("\n".join(rows) + "\n").encode()

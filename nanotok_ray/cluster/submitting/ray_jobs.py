@@ -16,6 +16,7 @@ from ray.exceptions import AuthenticationError
 from ray.job_submission import JobDetails, JobSubmissionClient
 
 from nanotok_ray.cluster.submitting.model import JobState, Submission
+from nanotok_ray.doctor.ray_address import NO_SERVER
 from nanotok_ray.errors import RefusedError, UnreachableError
 
 ANSWER_SECONDS = 60.0
@@ -129,6 +130,8 @@ class RayJobs:
             raise RefusedError(_access_told(self.address, error)) from error
         except _TROUBLE as error:
             told = f"no answer from the job server at {self.address}: {_last(error)}"
+            if self._client is None:  # it has never answered: perhaps the address is another one
+                told = f"{told}; {NO_SERVER}"
             raise UnreachableError(told) from error
 
 
