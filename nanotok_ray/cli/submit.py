@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_resplit
+from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_removed, add_resplit
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
 from nanotok_ray.doctor.ray_address import host_and_port
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from nanotok_ray.cluster.submitting.shipping import Shipped
     from nanotok_ray.cluster.submitting.starting import Started
 
+
+FIRST_PATIENCE, PATIENCE = 20.0, 300.0
+"""Seconds that a job server may be away: one that has never answered is perhaps another address."""
 
 _SUBMIT = """\
 Run a recipe on a Ray cluster by its job server, follow it, and say truly how it ended.
@@ -73,6 +76,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     add_relearn(own)
     add_resplit(own)
+    add_removed(own)
     _add_environment(own)
     _add_following(own)
     own.set_defaults(run=_run_submit)
@@ -102,9 +106,8 @@ def _add_following(own: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--patience",
         type=_seconds,
-        default=300.0,
         metavar="S",
-        help="how long the job server may be away (default: 300)",
+        help="how long the job server may be away (default: 20 until it has answered, then 300)",
     )
     own.add_argument(
         "--dry-run", action="store_true", help="say what would be submitted, and contact nothing"
@@ -163,7 +166,8 @@ def _run_submit(arguments: argparse.Namespace) -> int:
         jobs=jobs,
         lines=lines,
     )
-    return submitted.follow(patience=arguments.patience, timeout=arguments.timeout)
+    patience = PATIENCE if arguments.patience is None else arguments.patience
+    return submitted.follow(patience=patience, timeout=arguments.timeout)
 
 
 def _shipped(arguments: argparse.Namespace) -> "Shipped":
@@ -216,7 +220,7 @@ def _start(
         submission=shipped.submission,
         chosen_id=arguments.submission_id,
         clock=WallClock(),
-        patience=arguments.patience,
+        patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
         tell=lambda text: lines.tell(f"nanotok: {text}"),
     ).start()
     own, was = started.submission_id, started.was_there
