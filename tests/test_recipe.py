@@ -398,6 +398,14 @@ def test_environment_variables_and_home_and_relative_paths_are_expanded(monkeypa
     assert recipe.output.path == "/mnt/data/out"
 
 
+@pytest.mark.parametrize("key", ["path", "work"])
+def test_a_web_server_is_no_output(key):
+    override = f"output.{key}=https://host/out"
+    check_refused(
+        SMALL, f"output.{key} = 'https://host/out' is a web server", overrides=(override,)
+    )
+
+
 def test_a_home_folder_of_nobody_is_an_error_that_names_the_path():
     override = "output.path=~nobody-here/out"
     check_refused(SMALL, "~nobody-here/out begins with ~, and no such user", overrides=(override,))

@@ -20,6 +20,7 @@ GAPS_RULES: Final = get_args(Gaps)
 
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
+_READ_ONLY = ("http://", "https://")
 _MAX_TABLE_SPANS = 16_000_000  # about 1 GB
 
 
@@ -165,8 +166,14 @@ class OutputRecipe:
 
     def __post_init__(self) -> None:
         for name in ("path", "work"):
-            if getattr(self, name) == "":
+            folder = getattr(self, name)
+            if folder == "":
                 raise RecipeError(f"output.{name} is empty; name a folder")
+            if folder is not DERIVED and folder.startswith(_READ_ONLY):
+                raise RecipeError(
+                    f"output.{name} = {folder!r} is a web server, which can only be read; name a "
+                    "folder, or a store as s3://bucket/folder"
+                )
         check_distinct("output.layouts", tuple(each.partition(":")[0] for each in self.layouts))
         if self.work is DERIVED:
             object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.locations import local_path
+from nanotok_ray.printable import printable
 from nanotok_ray.storage.local_tree import list_local, look_at_local
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
@@ -114,7 +115,9 @@ def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) 
     if boundary.reached:
         raise SourceError(_reaches(path, boundary, written))
     if not found.files:
-        raise SourceError(f"{path} matches no file; check the path (hidden files are left out)")
+        raise SourceError(
+            f"{printable(path)} matches no file; check the path (hidden files are left out)"
+        )
     return found
 
 
