@@ -53,6 +53,7 @@ FLAGS = {
     ("rustup", "toolchain"): set(),
     ("cargo", "test"): {"--manifest-path"},
     ("mkdir", "-p"): {"-p"},
+    ("chmod", "600"): set(),
 }
 """Programs of others, and their flags that are known to exist."""
 FILES_AFTER = {"-f", "--from-file", "--requirement", "--manifest-path", "--working-dir"}

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +48,40 @@ def test_auth_mode_and_token_are_stated_and_reach_the_workers(tmp_path):
     assert driver["RAY_task_oom_retries"] == "3"
     assert cpus == 1
     assert not (tmp_path / ".ray").exists()
+
+
+SESSIONS = """
+import os, sys
+from pathlib import Path
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.errors import SliceError
+
+def sessions():
+    return sorted(path.name for path in Path(os.environ["RAY_TMPDIR"], "ray").iterdir())
+
+for error in (None, KeyboardInterrupt(), SliceError("its worker died")):
+    before = sessions()
+    try:
+        with ray_session(workers=1):
+            assert len(sessions()) == len(before) + 2  # one, and the link to it
+            if error is not None:
+                raise error
+    except type(error):
+        pass
+    is_kept = isinstance(error, SliceError)
+    assert len(sessions()) == len(before) + 2 * is_kept, (error, sessions())
+"""
+
+
+def test_the_folder_of_a_session_goes_with_it_unless_its_logs_may_be_wanted():
+    with tempfile.TemporaryDirectory(prefix="nanotok-", dir="/tmp") as folder:  # short: sockets
+        Path(folder, "ray/session_2020-01-01_of_somebody_else").mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, "-c", SESSIONS],
+            env={**os.environ, "RAY_TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert Path(folder, "ray/session_2020-01-01_of_somebody_else").is_dir()

@@ -25,7 +25,7 @@ FIRST_PATIENCE, PATIENCE = 20.0, 300.0
 _SUBMIT = """\
 Run a recipe on a Ray cluster by its job server, follow it, and say truly how it ended.
 
-  export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=~/.ray/auth_token
+  export RAY_AUTH_MODE=token             (and the cluster's token in ~/.ray/auth_token)
   nanotok submit recipe.toml --address http://127.0.0.1:8265
   nanotok submit recipe.toml --job train --also 8192,16384
   nanotok submit recipe.toml --env DATA=s3://bucket/data --set output.path=s3://bucket/out

@@ -1,20 +1,24 @@
 """A Ray session: the running one, the cluster that RAY_ADDRESS names, or a local one of our own.
 
 Inside a submitted job everything (address, auth mode, token) is inherited. Where Ray is started
-here its auth mode is stated, never left to a default, and no runtime_env goes to ray.init.
+here its auth mode is stated, never left to a default, and no runtime_env goes to ray.init. The
+session folder of a Ray that was started here is removed at its end.
 """
 
 import logging
 import os
 import secrets
+import shutil
 import sys
+import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from nanotok_ray.cluster.joining import NOT_JOINED, first_line, require_cluster
 from nanotok_ray.cluster.node_check import check_nodes
 from nanotok_ray.cluster.task import SharedFolder
-from nanotok_ray.errors import UnreachableError
+from nanotok_ray.errors import NanotokError, SliceError, UnreachableError
 from nanotok_ray.termination import terminable
 
 LOCAL_SETTINGS = {
@@ -27,6 +31,7 @@ LOCAL_SETTINGS = {
 """Environment of a local Ray, where the caller has not set it. A caller who has imported Ray has
 chosen its environment; Ray (2.59 and later) then turns token auth on by itself."""
 
+_REMOVALS = 5
 _ORIGIN = "the environment variable RAY_ADDRESS"
 
 
@@ -56,28 +61,48 @@ def ray_session(
     elif "ray" not in sys.modules:
         for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
             os.environ.setdefault(name, value)
+    session = _started(workers) if address == "local" else _joined(address)
+    with terminable() as listen, session:
+        listen()  # ray.init has put its own handler of SIGTERM in place
+        check_nodes(shared)
+        yield
+
+
+@contextmanager
+def _started(workers: int | None) -> Iterator[None]:
+    """Start a local Ray; at its end its session folder goes, unless its logs may be wanted."""
     import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
 
-    with terminable() as listen:
-        try:
-            _start(workers) if address == "local" else _join(address)
-            listen()  # ray.init has put its own handler of SIGTERM in place
-            check_nodes(shared)
-            yield
-        finally:
-            ray.shutdown()
+    folder: Path | None = None
+    try:
+        context = ray.init(
+            address="local",
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
+        folder = Path(context.address_info["session_dir"])
+        yield
+    except Exception as error:
+        if isinstance(error, SliceError) or not isinstance(error, NanotokError):
+            folder = None  # the logs in it may say why
+        raise
+    finally:
+        ray.shutdown()
+        if folder is not None:
+            _remove_session(folder)
 
 
-def _start(workers: int | None) -> None:
+@contextmanager
+def _joined(address: str) -> Iterator[None]:
     import ray  # noqa: PLC0415 - as above
 
-    ray.init(
-        address="local",
-        num_cpus=workers,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.WARNING,
-    )
+    try:
+        _join(address)
+        yield
+    finally:
+        ray.shutdown()
 
 
 def _join(address: str) -> None:
@@ -90,6 +115,19 @@ def _join(address: str) -> None:
         raise UnreachableError(
             f"cannot join the Ray cluster of {_ORIGIN}, {address}: {reason}; {NOT_JOINED}"
         ) from error
+
+
+def _remove_session(folder: Path) -> None:
+    """Remove the folder of a session that has ended, and the link to the latest one if it is it."""
+    latest = folder.with_name("session_latest")
+    with suppress(OSError):
+        if latest.readlink().name == folder.name:
+            latest.unlink()
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)  # a process that is ending has written to it
 
 
 def _auth(environment: Mapping[str, str]) -> dict[str, str]:
