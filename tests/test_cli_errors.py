@@ -181,3 +181,14 @@ def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path, environment, c
     assert b"UnicodeEncodeError" not in done.stderr
     assert done.returncode == 0
     assert b"\\u" in getattr(done, stream) or b"\\xe9" in getattr(done, stream)
+
+
+@pytest.mark.parametrize("command", ["prepare", "train", "tokenize"])
+def test_the_cluster_is_asked_for_before_inputs_are(recipe, capsys, monkeypatch, command):
+    for address, code, words in (
+        ("127.0.0.1:9", 5, "127.0.0.1:9 cannot be reached"),
+        ("http://127.0.0.1:9", 2, "is a job server"),
+    ):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        found = told(capsys, command, str(recipe), "--set", "source.web.paths=/gone/*")
+        assert (found[0], "RAY_ADDRESS" in found[1], words in found[1]) == (code, True, True)

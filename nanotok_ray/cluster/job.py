@@ -17,6 +17,7 @@ from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
 from nanotok_ray.cluster.reporting import write_page
 from nanotok_ray.cluster.run import Run, Start
+from nanotok_ray.cluster.session import check_address
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
@@ -146,6 +147,7 @@ def _run(recipe: Recipe, start: Start, run: Callable[["_Job"], Summary]) -> Summ
     A run that had the lease leaves a report page, of its failure too; one that is told to end has
     no time for it.
     """
+    check_address()  # planning may take long, and is in vain where the cluster is not there
     watch = start.watch
     try:
         with watch.journalled(recipe, start.command):

@@ -35,6 +35,22 @@ _REMOVALS = 5
 _ORIGIN = "the environment variable RAY_ADDRESS"
 
 
+def check_address() -> None:
+    """Check that the cluster of RAY_ADDRESS can be joined, if a session would join one.
+
+    Raises:
+        RecipeError: RAY_ADDRESS is no address that a driver can join.
+        UnreachableError: the cluster that it names cannot be reached, or refuses the token.
+    """
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    if address != "local" and not _is_open():
+        require_cluster(address, origin=_ORIGIN)
+
+
+def _is_open() -> bool:
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
 @contextmanager
 def ray_session(
     *, workers: int | None = None, shared: Collection[SharedFolder] = ()
@@ -51,14 +67,13 @@ def ray_session(
         SharedFolderError: a node does not.
         Terminated: SIGTERM came.
     """
-    if "ray" in sys.modules and sys.modules["ray"].is_initialized():
+    if _is_open():
         check_nodes(shared)
         yield
         return
+    check_address()
     address = os.environ.get("RAY_ADDRESS") or "local"
-    if address != "local":
-        require_cluster(address, origin=_ORIGIN)
-    elif "ray" not in sys.modules:
+    if address == "local" and "ray" not in sys.modules:
         for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
             os.environ.setdefault(name, value)
     session = _started(workers) if address == "local" else _joined(address)
