@@ -25,7 +25,8 @@ def check_inputs(recipe: Recipe) -> Iterator[Finding]:
     sizes: dict[str, int] = {}
     for source in recipe.sources:
         yield _check_source(source, recipe, sizes)
-    yield from check_space(recipe, sizes)
+    if len(sizes) == len(recipe.sources):
+        yield from check_space(recipe, sizes)
     if recipe.tokenizer.path is not None:
         yield _check_tokenizer(recipe.tokenizer.path)
 
