@@ -109,6 +109,19 @@ def test_the_doctor_compares_them_too(corpus, tmp_path, capsys, monkeypatch):
         assert f"{tmp_path}/out: about " in line
 
 
+def test_a_full_temporary_folder_keeps_ray_from_starting_in_one_line(tmp_path, capsys, monkeypatch):
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=5000))
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp/for-ray")
+    assert main(["prepare", str(path)]) == 5
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert "/tmp/for-ray/ray needs at least 1.0 MB" in line
+    assert "(5.0 kB free); free some space there, or set RAY_TMPDIR" in line
+
+
 @pytest.mark.ray
 def test_workers_and_driver_on_a_real_small_disk(tmp_path, capsys):
     mount = tmp_path / "small"

@@ -18,8 +18,9 @@ from pathlib import Path
 from nanotok_ray.cluster.joining import NOT_JOINED, first_line, require_cluster
 from nanotok_ray.cluster.node_check import check_nodes
 from nanotok_ray.cluster.task import SharedFolder
-from nanotok_ray.errors import NanotokError, SliceError, UnreachableError
+from nanotok_ray.errors import DiskFullError, NanotokError, SliceError, UnreachableError
 from nanotok_ray.termination import terminable
+from nanotok_ray.units import format_bytes
 
 LOCAL_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -30,6 +31,9 @@ LOCAL_SETTINGS = {
 }
 """Environment of a local Ray, where the caller has not set it. A caller who has imported Ray has
 chosen its environment; Ray (2.59 and later) then turns token auth on by itself."""
+
+LEAST_FREE = 1_000_000
+"""Bytes that Ray's temporary folder needs; with less no session starts."""
 
 _REMOVALS = 5
 _ORIGIN = "the environment variable RAY_ADDRESS"
@@ -89,15 +93,9 @@ def _started(workers: int | None) -> Iterator[None]:
     import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
 
     folder: Path | None = None
+    _check_temporary_folder()
     try:
-        context = ray.init(
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-        )
-        folder = Path(context.address_info["session_dir"])
+        folder = _start(workers)
         yield
     except Exception as error:
         if isinstance(error, SliceError) or not isinstance(error, NanotokError):
@@ -107,6 +105,57 @@ def _started(workers: int | None) -> Iterator[None]:
         ray.shutdown()
         if folder is not None:
             _remove_session(folder)
+
+
+def _start(workers: int | None) -> Path:
+    """Start a local Ray, and return its session folder.
+
+    Raises:
+        UnreachableError: It does not start.
+        DiskFullError: Its temporary folder is full.
+    """
+    import ray  # noqa: PLC0415 - as above
+
+    try:
+        context = ray.init(
+            address="local",
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
+    except Exception as error:  # Ray raises errors of all kinds here
+        _check_temporary_folder()
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise UnreachableError(
+            f"a local Ray does not start: {reason}; run `nanotok doctor`, and see its logs in "
+            f"{_temporary_folder()}/ray/session_latest/logs"
+        ) from error
+    return Path(context.address_info["session_dir"])
+
+
+def _check_temporary_folder() -> None:
+    """Refuse to start Ray where it cannot write: it would try for half a minute.
+
+    Raises:
+        DiskFullError: The folder has less than `LEAST_FREE` bytes.
+    """
+    folder = _temporary_folder()
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:  # Ray makes the folder, or says why it cannot
+        return
+    if free < LEAST_FREE:
+        raise DiskFullError(
+            f"{folder}/ray needs at least {format_bytes(LEAST_FREE)} for Ray's own files, and its "
+            f"disk is full ({format_bytes(free)} free); free some space there, or set RAY_TMPDIR "
+            "to another folder"
+        )
+
+
+def _temporary_folder() -> str:
+    """Return the folder in which Ray makes its session folders, as Ray chooses it."""
+    return os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - Ray's
 
 
 @contextmanager
