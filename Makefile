@@ -26,7 +26,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-rust test-torch lint types layers format bench peers fuzz wheel lock check clean
+.PHONY: help setup build demo test test-python test-rust test-torch lint types layers format bench peers fuzz wheel lock check check-long clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -103,6 +103,10 @@ lock: $(INSTALLED)  ## Make requirements/ anew from pyproject.toml (LOCK_FLAGS=-
 	$(LOCKER) --extra cluster --constraint $(LOCK) --output-file requirements/cluster.txt
 
 check: lint types layers test  ## Everything that CI does
+
+check-long: build  ## Run the tests with 500 random examples of each property, and 20 rounds of chaos: hours
+	HYPOTHESIS_PROFILE=long $(MAKE) test
+	$(BIN)/python -m tests.chaos --rounds 20
 
 clean:  ## Remove what was built; .venv, .venv-peers, .venv-torch and .venv-zig stay
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

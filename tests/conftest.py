@@ -10,9 +10,9 @@ from hypothesis import settings
 import tests.ray_environment  # noqa: F401 - Ray reads it when it is imported
 
 settings.register_profile("fast", max_examples=25, deadline=None)
-settings.register_profile("default", max_examples=100, deadline=None)
-settings.register_profile("ci", max_examples=500, deadline=None, derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("check", max_examples=75, deadline=None, derandomize=True)
+settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 
 @pytest.fixture(autouse=True, scope="session")
