@@ -101,7 +101,7 @@ def test_without_matplotlib_or_a_known_suffix_it_says_what_to_do(monkeypatch):
         check_plot("x.jpg")
     check_plot("x.svg")
     monkeypatch.setattr("nanotok_ray.evaluation.plot_file.find_spec", lambda _: None)
-    with pytest.raises(TokenizerError, match=r"pip install 'nanotok_ray\[plots\]', or leave"):
+    with pytest.raises(TokenizerError, match=r"leave --plot out, or pip install '\.\[plots\]'"):
         check_plot("x.svg")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(TokenizerError, match="needs matplotlib"):

@@ -80,7 +80,7 @@ def test_a_source_that_was_dropped_goes_with_its_records_last(out, tmp_path):
     text(
         f'[[source]]\nname = "web"\nkind = "text"\npaths = ["{tmp_path}/in/text/*.parquet"]\n'
         f'[tokenizer]\nvocab_size = 350\n[output]\npath = "{out.url}"\nwork = "{out.url}-work"\n'
-        "[limits]\nslice_bytes = 3000\n"
+        "allow_removed = true\n[limits]\nslice_bytes = 3000\n"
     )
     from nanotok_ray.recipe import load_recipe  # noqa: PLC0415
 

@@ -126,7 +126,7 @@ def test_a_path_with_dots_is_the_folder_that_it_means(job, tmp_path):
     (tmp_path / "in/sub").mkdir()
     assert job([tmp_path / "in/sub/../../in"])[0] == 0
     assert written(tmp_path / "out") == ["a.jsonl"]
-    assert job([tmp_path / "in"])[2].startswith("Nothing to do")
+    assert "Nothing to do" in job([tmp_path / "in"])[2]
 
 
 @pytest.mark.parametrize("name", ["-", "--set", "..", "a/b", "", ".", "a\nb"])
