@@ -144,7 +144,9 @@ def test_a_gigabyte_of_json_lines_is_given_up_early_compressed_or_not(tmp_path, 
     with path.open("wb") as file:
         file.truncate(10**9)  # no byte of it is read
     write_corpus(tmp_path / "in")
-    job = recipe(tmp_path / "in", tmp_path / "out", f"source.web.paths={path}")
+    job = recipe(
+        tmp_path / "in", tmp_path / "out", f"source.web.paths={path}", "limits.slice_bytes=256MiB"
+    )
     plan = make_plan(job, with_sample=False)
     slices = [each for each in plan.slices() if each.source == "web"]
     assert 10_000 <= give_up_after(LimitsRecipe(), slices) < 100_000

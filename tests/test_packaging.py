@@ -125,7 +125,7 @@ def test_every_extra_that_the_docs_name_is_there(project):
     named = {
         extra
         for text in texts
-        for inner in re.findall(r"nanotok_ray\[([a-z0-9,-]+)\]", text)
+        for inner in re.findall(r"'(?:\.|[^' ]*whl)\[([a-z0-9,-]+)\]'", text)
         for extra in inner.split(",")
     }
     assert named

@@ -21,7 +21,7 @@ def notes(tmp_path, *sources):
         SOURCE.format(name=name, paths=[str(path) for path in paths], split=split)
         for name, paths, split in sources
     )
-    plan = make_plan(parse_recipe(text.replace("'", '"') + REST.format(out=tmp_path / "out")))
+    plan = make_plan(parse_recipe(text.replace("'", '"') + REST.format(out=tmp_path / "_out")))
     return [note for note in plan.notes if "same" in note]
 
 

@@ -19,7 +19,7 @@ from nanotok_ray.slices import SliceReading
 def plan_of(folder, **source) -> Plan:
     values = {"name": "web", "kind": "text", "paths": (str(folder),), "split": "train"} | source
     recipe = Recipe(sources=(SourceRecipe(count=True, **values),), output=OutputRecipe(path="/out"))
-    return make_plan(recipe)
+    return make_plan(recipe, with_sample=False)
 
 
 def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | None]]]:
