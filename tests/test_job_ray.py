@@ -108,7 +108,7 @@ def test_a_worker_killed_while_it_exports_changes_no_byte(tmp_path, monkeypatch,
     out, mark = Folder(str(finished_output(tmp_path))), tmp_path / "export-died"
     export(out, parse_layout("raw"), folder=Folder(str(tmp_path / "quiet")))
     monkeypatch.setattr(
-        "nanotok_ray.cluster.exporting._exported_or_refused", dying_once(export_unit, str(mark))
+        "nanotok_ray.cluster.exporting.export_unit", dying_once(export_unit, str(mark))
     )
     arguments = ["export", out.url, "--to", "raw", "--workers", "2"]
     assert main([*arguments, "--output", str(tmp_path / "disturbed")]) == 0
