@@ -4,7 +4,7 @@ The first plan freezes the split: a file keeps the split it had, and a file adde
 recipe that contradicts the frozen split is refused unless the caller asks for a new one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nanotok_ray.errors import PlanError, SourceError
 from nanotok_ray.manifest import RESERVED_NAMES
@@ -12,7 +12,7 @@ from nanotok_ray.plan.cut import group_files
 from nanotok_ray.plan.duplicates import duplicate_notes
 from nanotok_ray.plan.model import Plan, PlannedSource, Slice
 from nanotok_ray.plan.split import SHARED, assign_splits
-from nanotok_ray.recipe import Recipe, SourceRecipe
+from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources import ResolvedSource, SourceFile, check_sample, resolve
 
 
@@ -56,22 +56,10 @@ def make_plan(
             if with_sample:
                 unreadable += resolved.num_unreadable
                 former = finished.get(source.name)
-                notes += check_sample(
-                    source,
-                    sources[-1].files,
-                    limits=recipe.limits,
-                    is_accepted=former is not None and _reads_alike(former, sources[-1]),
-                )
+                notes += _sample_notes(source, sources[-1], former, limits=recipe.limits)
         except SourceError as error:  # the others may be wrong too, and one run tells it all
             errors.append(error)
-    if unreadable > recipe.limits.max_tails:
-        files = "1 file is" if unreadable == 1 else f"{unreadable:,} files are"
-        errors.append(
-            SourceError(
-                f"{files} not what the name says, and limits.max_tails = "
-                f"{recipe.limits.max_tails} allows fewer: {'; '.join(notes)}"
-            )
-        )
+    errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
     if errors:
         raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
     notes += duplicate_notes(sources)
@@ -80,8 +68,32 @@ def make_plan(
     return plan
 
 
+def _sample_notes(
+    source: SourceRecipe,
+    planned: PlannedSource,
+    former: PlannedSource | None,
+    *,
+    limits: LimitsRecipe,
+) -> tuple[str, ...]:
+    """Read the first documents of a source, and return what a person should know of them."""
+    is_accepted = former is not None and _reads_alike(former, planned)
+    return check_sample(source, planned.files, limits=limits, is_accepted=is_accepted)
+
+
 def _reads_alike(former: PlannedSource, now: PlannedSource) -> bool:
     return (former.kind, former.format, former.column) == (now.kind, now.format, now.column)
+
+
+def _unreadable_errors(
+    number: int, notes: Sequence[str], *, limits: LimitsRecipe
+) -> Iterator[SourceError]:
+    """Yield an error if more files cannot be decoded than the limits allow."""
+    if number > limits.max_tails:
+        files = "1 file is" if number == 1 else f"{number:,} files are"
+        yield SourceError(
+            f"{files} not what the name says, and limits.max_tails = {limits.max_tails} allows "
+            f"fewer: {'; '.join(notes)}"
+        )
 
 
 def _plan_source(
