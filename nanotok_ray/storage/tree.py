@@ -86,12 +86,12 @@ class Boundary:
     """Folders that a listing must not reach, whether they exist already or not."""
 
     folders: Mapping[str, str]
-    """What is to be said of each, by its canonical path: absolute, with links resolved."""
+    """The name of each folder's setting, by its canonical path: absolute, with links resolved."""
     canonical: Callable[[str], str]
     """Returns the canonical path of a path."""
     is_link: Callable[[str], bool]
     reached: list[tuple[str, str]] = field(default_factory=list)
-    """What a listing came to: its path, and what is to be said of the folder that holds it."""
+    """Paths that the listing came to, and the setting of the folder that each is or lies in."""
 
     def around(self, list_folder: Lister) -> Lister:
         """Return a lister that does not enter the folders, and records where it would have.
