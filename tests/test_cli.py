@@ -241,8 +241,8 @@ class Log:
         return self.terminal
 
 
-def play(stream):
-    with Progress(stream) as progress:
+def play(stream, **options):
+    with Progress(stream, **options) as progress:
         progress(Note(text="one file"))
         progress(StageStarted(stage="count", todo=4, kept=2, num_bytes=8_000_000))
         for done in range(1, 5):
@@ -260,11 +260,10 @@ def test_progress_in_a_log_is_a_few_plain_lines():
     ]
 
 
-def test_progress_in_a_log_is_a_line_every_ten_seconds(monkeypatch):
-    clock = iter(range(0, 1000, 6))
-    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+def test_progress_in_a_log_is_a_line_every_ten_seconds():
+    times = iter(range(0, 1000, 6))
     log = Log(terminal=False)
-    play(log)
+    play(log, clock=lambda: float(next(times)))
     lines = [line for line in log.text.splitlines() if " of " in line]
     assert lines == [
         "count: 2 of 4 slices, 0.3 MB/s, about 12 s left",
@@ -272,8 +271,8 @@ def test_progress_in_a_log_is_a_line_every_ten_seconds(monkeypatch):
     ]
 
 
-def play_learning(stream, *, calls, total):
-    with Progress(stream) as progress:
+def play_learning(stream, *, calls, total, **options):
+    with Progress(stream, **options) as progress:
         progress(StageStarted(stage="learn", todo=total, kept=0, num_bytes=0))
         for done in calls:
             last = ((256, 257), b" the", 1_234_567 - done) if done else None
@@ -281,11 +280,11 @@ def play_learning(stream, *, calls, total):
         progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
 
 
-def test_learning_in_a_log_is_a_line_per_percent_and_second_however_often_it_is_told(monkeypatch):
-    clock = iter([0.0, 7.0, 7.0, 7.1, 7.2, 7.5, 7.5, 8.4, 8.5, 9.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+def test_learning_in_a_log_is_a_line_per_percent_and_second_however_often_it_is_told():
+    times = iter([0.0, 7.0, 7.0, 7.1, 7.2, 7.5, 7.5, 8.4, 8.5, 9.0])
     log = Log(terminal=False)
-    play_learning(log, calls=[0, 10, 199, 200, 201, 5000, 6000, 20_000], total=20_000)
+    calls = [0, 10, 199, 200, 201, 5000, 6000, 20_000]
+    play_learning(log, calls=calls, total=20_000, clock=lambda: next(times))
     assert log.text.splitlines() == [
         "learn: 20,000 merges",
         "learn: 200 of 20,000 merges (1%), ' the' (256, 257) 1,234,367 times, 400 merges/s",
@@ -296,11 +295,10 @@ def test_learning_in_a_log_is_a_line_per_percent_and_second_however_often_it_is_
 
 
 @pytest.mark.parametrize(("seconds_a_call", "lines"), [(0.0, 1), (2.0, 100)])
-def test_learning_that_is_quick_or_slow_has_lines_to_read(monkeypatch, seconds_a_call, lines):
-    clock = itertools.count(9.0, seconds_a_call)
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+def test_learning_that_is_quick_or_slow_has_lines_to_read(seconds_a_call, lines):
+    times = itertools.count(9.0, seconds_a_call)
     log = Log(terminal=False)
-    play_learning(log, calls=range(0, 20_001, 20), total=20_000)
+    play_learning(log, calls=range(0, 20_001, 20), total=20_000, clock=lambda: next(times))
     assert sum(" of " in line for line in log.text.splitlines()) == lines
     assert "learn: 20,000 of 20,000 merges (100%), " in log.text
 

@@ -397,7 +397,7 @@ def test_a_folder_that_may_not_be_written_fails(tmp_path, capsys, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("nanotok_ray.storage.local.Path.mkdir", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     code, values, _ = run(capsys, str(tmp_path / "read-only"))
     failed = [each for each in values["checks"] if each["status"] == "fail"]
     assert (code, len(failed)) == (5, 1)

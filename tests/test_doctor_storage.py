@@ -9,8 +9,9 @@ from nanotok_ray.extras import how_to_install
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.local import LocalStore
 from nanotok_ray.storage.remote import RemoteStore
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
+from tests.missing_packages import uninstall_stores
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
@@ -27,10 +28,9 @@ def server():
 @pytest.fixture
 def proxy(server, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(tries=2, first_wait=0.001))
-    monkeypatch.setattr("nanotok_ray.doctor.probe.SLOW_SECONDS", 60.0)  # this machine may be busy
     server.clear()
-    yield server
+    with use_retry_policy(RetryPolicy(tries=2, first_wait=0.001)):
+        yield server
     server.clear()
 
 
@@ -39,9 +39,9 @@ def url(proxy, request):
     return f"s3://{BUCKET}/{request.node.name}"
 
 
-def told(url):
-    """Give status and findings by name; the last of a name."""
-    findings = list(check_folder(url))
+def told(url, *, slow_seconds=60.0, **options):
+    """Return status and findings by name, the last of a name; this machine may be busy."""
+    findings = list(check_folder(url, slow_seconds=slow_seconds, **options))
     return worst(findings), {each.name: each for each in findings}
 
 
@@ -91,10 +91,7 @@ def test_a_bucket_that_is_not_there_fails(proxy):
 
 
 def test_a_missing_package_names_the_extra(monkeypatch, proxy):
-    def refuse(*_, **__):
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("nanotok_ray.storage.remote_tree.url_to_fs", refuse)
+    uninstall_stores(monkeypatch, "Install s3fs to access S3")
     status, findings = told("s3://bucket/out")
     assert status == "fail"
     assert how_to_install("s3") in findings["storage"].found
@@ -132,16 +129,14 @@ def test_a_store_whose_uploads_take_any_name_fails(url, monkeypatch):
     assert (status, "upload" in findings["conditions"].found) == ("fail", True)
 
 
-def test_a_skewed_clock_warns(url, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.doctor.probe.time.time", lambda: 1e9)
-    status, findings = told(url)
+def test_a_skewed_clock_warns(url):
+    status, findings = told(url, clock=lambda: 1e9)
     assert (status, findings["clock"].status) == ("warn", "warn")
     assert "behind" in findings["clock"].found
 
 
-def test_a_slow_store_warns(tmp_path, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.doctor.probe.SLOW_SECONDS", -1.0)
-    assert told(str(tmp_path))[1]["storage"].status == "warn"
+def test_a_slow_store_warns(tmp_path):
+    assert told(str(tmp_path), slow_seconds=-1.0)[1]["storage"].status == "warn"
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):

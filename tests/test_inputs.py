@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.storage import Folder, InputFile, find_files, list_files
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 
 NAMES = [
     "a.parquet",
@@ -147,17 +147,17 @@ def test_a_store_that_fails_for_a_moment_is_never_taken_for_an_empty_one(
 
     failing = [0]
     monkeypatch.setattr(file_system, operation, fail_at_last)
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(tries=1))
     found = find_files(url + path)
-    for failing[0] in range(1, len(calls) + 1):
-        calls.clear()
-        with pytest.raises(TransientIOError):
-            find_files(url + path)
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0))
-    for number in range(1, failing[0] + 1):
-        failing[0] = number
-        calls.clear()
-        assert find_files(url + path) == found
+    with use_retry_policy(RetryPolicy(tries=1)):
+        for failing[0] in range(1, len(calls) + 1):
+            calls.clear()
+            with pytest.raises(TransientIOError):
+                find_files(url + path)
+    with use_retry_policy(RetryPolicy(first_wait=0)):
+        for number in range(1, failing[0] + 1):
+            failing[0] = number
+            calls.clear()
+            assert find_files(url + path) == found
 
 
 def test_an_unknown_store_is_named():

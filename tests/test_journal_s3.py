@@ -10,7 +10,7 @@ from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.journal import Journal, read_journal, segment_name
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import recipe, write_corpus
@@ -27,10 +27,9 @@ def server():
 @pytest.fixture
 def proxy(server, monkeypatch):
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    retries = Retries(tries=3, first_wait=0.001)
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", retries)
     server.clear()
-    yield server
+    with use_retry_policy(RetryPolicy(tries=3, first_wait=0.001)):
+        yield server
     server.clear()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.packing import Loader, NanochatLoader
 from nanotok_ray.reader import open_shards, remote
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.finished_output import finished_output
 from tests.s3_server import BUCKET, s3_behind_a_proxy
@@ -38,12 +38,12 @@ def server(local):
 def proxy(server, monkeypatch):
     """Give a proxy that fails every third time, small blocks, and storage that does not wait."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0.001))
     monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
     server.clear()
     server.fail_always(*FAULTS, method="GET", period=3)
-    yield server
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
     server.clear()
 
 

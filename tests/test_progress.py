@@ -29,11 +29,13 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def now(monkeypatch):
-    """Give a list whose last number is the time."""
-    times = [1000.0]
-    monkeypatch.setattr("nanotok_ray.cli.progress.time.monotonic", lambda: times[-1])
-    return times
+def now():
+    """Return a list whose last number is the time."""
+    return [1000.0]
+
+
+def progress_at(now, stream):
+    return Progress(stream, clock=lambda: now[-1])
 
 
 def started(todo=96, num_bytes=96 * MB):
@@ -103,7 +105,7 @@ def test_time_left_is_never_below_zero(done, running, estimate, seconds):
 
 def test_a_log_gets_a_line_every_ten_seconds_though_nothing_ends(now):
     stream = io.StringIO()
-    progress = Progress(stream)
+    progress = progress_at(now, stream)
     progress(started())
     for _ in range(35):
         now.append(now[-1] + 1)
@@ -117,7 +119,7 @@ def test_a_log_gets_a_line_every_ten_seconds_though_nothing_ends(now):
 def test_the_thread_looks_by_itself(now, monkeypatch):
     monkeypatch.setattr(progresses, "TICK_SECONDS", 0.001)
     stream = io.StringIO()
-    with Progress(stream) as progress:
+    with progress_at(now, stream) as progress:
         progress(started())
         now.append(now[-1] + 80)
         while " of " not in stream.getvalue():
@@ -147,7 +149,7 @@ def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
 
 def test_nothing_is_said_between_stages(now):
     stream = io.StringIO()
-    progress = Progress(stream)
+    progress = progress_at(now, stream)
     progress(started())
     progress(AttemptFailed(stage="count", name="a", slices=2, cause="slow", text=""))
     progress(StageEnded(stage="count", seconds=4.0, num_bytes=8 * MB))
@@ -160,7 +162,7 @@ def test_nothing_is_said_between_stages(now):
 
 def test_a_bar_says_the_same_beside_it(now):
     stream = Terminal()
-    progress = Progress(stream)
+    progress = progress_at(now, stream)
     progress(started())
     for _ in range(48):
         progress(ended())
@@ -180,7 +182,7 @@ def test_a_stream_that_nobody_reads_ends_the_thread_alone(now, monkeypatch):
             return super().write(text)
 
     monkeypatch.setattr(progresses, "TICK_SECONDS", 0.001)
-    with Progress(Broken()) as progress:
+    with progress_at(now, Broken()) as progress:
         progress(started())
         now.append(now[-1] + 80)
         progress._ticker.join(10)

@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.reader import open_shards, remote
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.finished_output import finished_output
 from tests.s3_server import BUCKET, s3_behind_a_proxy
@@ -39,11 +39,11 @@ def server(local):
 def proxy(server, monkeypatch):
     """Give the proxy without faults, small blocks, and storage that does not wait."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0.001))
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
     server.clear()
-    yield server
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
     server.clear()
 
 

@@ -16,9 +16,9 @@ from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.export import parse_layout
 from nanotok_ray.sources import Piece, read_piece
-from nanotok_ray.storage import Folder, find_files, list_files, open_input
+from nanotok_ray.storage import Folder, find_files, inputs, list_files, open_input
 from nanotok_ray.storage.remote_tree import connect
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.made_output import BOS, MadeSource, export_here, made_output
 from tests.s3_server import BUCKET, s3_behind_a_proxy
@@ -61,9 +61,9 @@ def server():
 def proxy(server, monkeypatch):
     """Give the proxy without faults, and storage that does not wait."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0.001))
     server.clear()
-    yield server
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
     server.clear()
 
 
@@ -84,7 +84,7 @@ def small_reads(folder, monkeypatch):
     """Make reads go in small blocks, so that a file takes several requests; not for writing."""
     settings = {"config_kwargs": CLIENT, "default_block_size": READ_BYTES}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
-    monkeypatch.setattr("nanotok_ray.storage.inputs._BUFFER_BYTES", READ_BYTES)
+    monkeypatch.setattr(inputs, "BUFFER_BYTES", READ_BYTES)
 
 
 def uploads(folder) -> list:
@@ -156,22 +156,23 @@ def test_every_use_lives_through_two_failures_of_any_kind(folder, proxy, use, fa
 
 
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.STALL, Fault.SLOW_DOWN])
-def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, fault, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(tries=3, first_wait=0.001))
+def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, fault):
     proxy.fail_always(fault)
     started = time.monotonic()
-    with pytest.raises(TransientIOError, match=rf"cannot read {folder.url}/a .*tried 3 time"):
+    with (
+        use_retry_policy(RetryPolicy(tries=3, first_wait=0.001)),
+        pytest.raises(TransientIOError, match=rf"cannot read {folder.url}/a .*tried 3 time"),
+    ):
         folder.read_bytes("a")
     # Below ours, aiohttp asks once more by itself after a reset.
     assert len(proxy.faults) in ({3, 4, 5, 6} if fault is Fault.RESET else {3})
     assert time.monotonic() - started < 10
 
 
-def test_no_try_begins_after_the_time_is_up(folder, proxy, monkeypatch):
-    retries = Retries(tries=100, first_wait=0.001, longest_wait=0.002, give_up_after=0.6)
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", retries)
+def test_no_try_begins_after_the_time_is_up(folder, proxy):
+    policy = RetryPolicy(tries=100, first_wait=0.001, longest_wait=0.002, give_up_after=0.6)
     proxy.fail_always(Fault.STALL)
-    with pytest.raises(TransientIOError, match=r"tried [12] time"):
+    with use_retry_policy(policy), pytest.raises(TransientIOError, match=r"tried [12] time"):
         folder.size("a")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from nanotok_ray.storage.taken import is_taken
 from tests.faulty_proxy import Fault
 from tests.s3_server import BUCKET, s3_behind_a_proxy
@@ -30,9 +30,9 @@ def proxy(server, monkeypatch):
     client = {"connect_timeout": 2, "read_timeout": 5, "retries": {"total_max_attempts": 2}}
     settings = {"config_kwargs": client, "default_block_size": PART_BYTES}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0.001))
     server.clear()
-    yield server
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
     server.clear()
 
 

@@ -21,7 +21,7 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import Piece, line_blocks, read_piece
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 
 BOM = b"\xef\xbb\xbf"
 
@@ -574,9 +574,9 @@ def test_a_store_that_fails_for_a_moment_is_no_damage(monkeypatch, compression):
     def fail(*_):
         raise TimeoutError
 
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0))
     monkeypatch.setattr(MemoryFile, "read", fail)
-    with pytest.raises(TransientIOError, match="try again"):
+    policy = RetryPolicy(first_wait=0)
+    with use_retry_policy(policy), pytest.raises(TransientIOError, match="try again"):
         Result(piece_of(folder.join("a"), compression=compression, stop=len(data)))
 
 

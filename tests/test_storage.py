@@ -17,7 +17,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
 from nanotok_ray.locations import local_path
 from nanotok_ray.storage import Folder, is_local, open_input
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from nanotok_ray.storage.transient import is_transient, transient_errors
 
 
@@ -30,11 +30,12 @@ def folder(request, tmp_path) -> Folder:
 
 
 @pytest.fixture(autouse=True)
-def _object_store(monkeypatch):
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(tries=2, first_wait=0))
+def _object_store():
     fsspec.register_implementation("store", ObjectStore, clobber=True)
     ObjectStore.objects.clear()
     ObjectStore.failures.clear()
+    with use_retry_policy(RetryPolicy(tries=2, first_wait=0)):
+        yield
 
 
 class ObjectStore(AbstractFileSystem):

@@ -7,12 +7,13 @@ import threading
 import fsspec
 import pyarrow as pa
 import pytest
+from aiohttp import ClientTimeout
 from fsspec.implementations.http import HTTPFileSystem
 
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import list_files, open_input
-from nanotok_ray.storage.retries import Retries
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault, FaultyProxy
 from tests.small_corpus import texts, write_parquet
 
@@ -65,7 +66,6 @@ class NoSizes(WholeFiles):
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
     """Give a function that serves `tmp_path` through a proxy, and gives the proxy."""
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(first_wait=0.001))
     monkeypatch.setitem(fsspec.config.conf, "http", {"block_size": 10_000})
     started = []
 
@@ -80,7 +80,8 @@ def serve(tmp_path, monkeypatch):
         started.append((server, thread, proxy))
         return proxy.__enter__()
 
-    yield start
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield start
     HTTPFileSystem.clear_instance_cache()
     for server, thread, proxy in started:
         proxy.__exit__()
@@ -133,12 +134,13 @@ def test_sources_are_read_byte_for_byte(serve, tmp_path, handler):
 
 
 def test_a_server_that_stays_silent_is_given_up(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.storage.store_options.READ_SECONDS", 0.1)
-    monkeypatch.setattr("nanotok_ray.storage.retries.RETRIES", Retries(tries=2, first_wait=0.001))
+    limits = {"client_kwargs": {"timeout": ClientTimeout(sock_read=0.1)}}
+    monkeypatch.setitem(fsspec.config.conf, "http", limits)
     (tmp_path / "a").write_bytes(b"1")
     proxy = serve(Ranges)
     proxy.fail_always(Fault.STALL, method="GET")
     with (
+        use_retry_policy(RetryPolicy(tries=2, first_wait=0.001)),
         open_input(f"{proxy.url}/a") as file,
         pytest.raises(TransientIOError, match=f"of {proxy.url}/a .*tried 2 time.*[Tt]imeout"),
     ):

@@ -2,6 +2,7 @@
 
 import errno
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
@@ -13,17 +14,23 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.extras import how_to_install
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.remote_tree import connect
-from nanotok_ray.storage.retries import Retries, attempt
+from nanotok_ray.storage.retries import (
+    RetryPolicy,
+    attempt,
+    current_retry_policy,
+    use_retry_policy,
+)
 from nanotok_ray.storage.store_options import extra_for, store_options
 from nanotok_ray.storage.transient import is_transient
+from tests.missing_packages import uninstall_stores
 
 
 @pytest.fixture
-def waits(monkeypatch):
-    """Give the list of waits, none of which takes time."""
+def waits():
+    """Yield the list of waits, none of which takes time."""
     made = []
-    monkeypatch.setattr("nanotok_ray.storage.retries.time.sleep", made.append)
-    return made
+    with use_retry_policy(RetryPolicy(sleep=made.append)):
+        yield made
 
 
 class Failing:
@@ -86,11 +93,12 @@ def test_a_failure_that_was_tried_again_inside_is_not_tried_again_outside(waits)
     assert operation.calls == 1
 
 
-def test_no_try_begins_when_the_time_is_up(waits, monkeypatch):
-    now = iter([0.0, 20.0, 40.0, 59.9])
-    monkeypatch.setattr("nanotok_ray.storage.retries.time.monotonic", lambda: next(now))
+def test_no_try_begins_when_the_time_is_up():
+    now, waits = iter([0.0, 20.0, 40.0, 59.9]), []
+    policy = RetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
     operation = Failing(*[TimeoutError()] * 5)
-    with pytest.raises(TransientIOError, match=r"tried 3 time\(s\) in 59.9 s"):
+    message = r"tried 3 time\(s\) in 59.9 s"
+    with use_retry_policy(policy), pytest.raises(TransientIOError, match=message):
         attempt("read", "s3://a/b", operation)
 
 
@@ -177,10 +185,7 @@ def test_a_whole_file_is_written_again_after_a_failure(waits, monkeypatch):
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
-    def fail(*_, **__):
-        raise ImportError("Install that first")
-
-    monkeypatch.setattr("nanotok_ray.storage.remote_tree.url_to_fs", fail)
+    uninstall_stores(monkeypatch, "Install that first")
     with pytest.raises(SourceError) as caught:
         open_input(url)
     hint = f"; {how_to_install(extra)}" if extra else ""
@@ -211,9 +216,25 @@ def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
 
 
 def test_waits_stay_within_their_bounds():
-    waits = [Retries().wait_after(failures) or 0.0 for failures in range(1, 6)]
+    waits = [RetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
     assert sum(waits) <= 7.5
     assert waits[-1] == 0
+
+
+def test_a_policy_is_that_of_all_threads_and_ends_with_its_block():
+    before = current_retry_policy()
+    operation = Failing(*[TimeoutError()] * 2)
+    with ThreadPoolExecutor(1) as threads, use_retry_policy(RetryPolicy(first_wait=0)) as outer:
+        assert threads.submit(current_retry_policy).result() is outer
+        with use_retry_policy(RetryPolicy(tries=2, first_wait=0)) as inner:
+            assert threads.submit(current_retry_policy).result() is inner
+            failed = threads.submit(attempt, "read", "s3://a/b", operation).exception()
+        assert "tried 2 time" in str(failed)
+        assert current_retry_policy() is outer
+        with pytest.raises(KeyError), use_retry_policy(inner):
+            raise KeyError
+        assert current_retry_policy() is outer
+    assert current_retry_policy() is before
 
 
 def test_extras_are_those_that_errors_name():

@@ -6,6 +6,7 @@ lives.
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -39,8 +40,9 @@ _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix
 class Progress:
     """Prints events to a stream; use as a context manager, so that a bar is closed on any exit."""
 
-    def __init__(self, stream: TextIO) -> None:
-        """Print to `stream`, with bars if it is a terminal."""
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Print to `stream`, with bars if it is a terminal; `clock` returns the time in seconds."""
+        self._clock = clock
         self._stream = stream
         self._is_terminal = stream.isatty()
         self._bar: tqdm[Any] | None = None
@@ -102,7 +104,7 @@ class Progress:
 
     def _start(self, event: StageStarted) -> None:
         self._close()
-        self._last_line = time.monotonic()
+        self._last_line = self._clock()
         self._percent = 0
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
         kept = f" ({event.kept:,} more are done already)" if event.kept else ""
@@ -126,7 +128,7 @@ class Progress:
         self._stage.take(event)
         if event.done == event.running == event.num_bytes == 0:
             # merges are timed from the first on, not from the summing before it
-            self._stage.since = time.monotonic()
+            self._stage.since = self._clock()
         if self._bar is not None:
             self._bar.update(event.done - self._bar.n)
             if event.last is not None:
@@ -149,19 +151,19 @@ class Progress:
     def _show(self, stage: StageProgress) -> None:
         """Write the bar anew, with what it says beside it."""
         assert self._bar is not None
-        told = stage.told(time.monotonic(), elapsed=False).removeprefix(", ")
+        told = stage.told(self._clock(), elapsed=False).removeprefix(", ")
         if stage.last is not None and stage.last.last is not None:
             told = f"{_merge(stage.last.last)}, {told}".removesuffix(", ")
         self._bar.set_postfix_str(told, refresh=True)
 
     def _tell_now_and_then(self, stage: StageProgress) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             self._line(stage.line(now))
 
     def _tell_merges(self, stage: StageProgress, event: Advanced, last: Made) -> None:
-        now, done, todo = time.monotonic(), event.done, event.todo
+        now, done, todo = self._clock(), event.done, event.todo
         since = now - self._last_line
         if is_line_due(done, todo, percent_before=self._percent, seconds=since):
             self._percent = percent(done, todo)

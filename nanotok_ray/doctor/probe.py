@@ -19,6 +19,7 @@ from nanotok_ray.storage import Folder, find_files
 from nanotok_ray.storage.store_options import extra_for
 
 SLOW_SECONDS = 1.0
+"""A step that takes longer is warned of."""
 
 _STORAGE = "storage"
 
@@ -30,14 +31,25 @@ _REFUSING_UPLOADS = {"s3", "gcs", "azure"}
 T = TypeVar("T")
 
 
-def check_folder(url: str) -> Iterator[Finding]:
-    """Check that a folder can be used as a job uses its output folder."""
+def check_folder(
+    url: str,
+    *,
+    slow_seconds: float = SLOW_SECONDS,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Finding]:
+    """Check that a folder can be used as a job uses its output folder.
+
+    Args:
+        url: path or URL of the folder.
+        slow_seconds: a step that takes longer is warned of.
+        clock: returns this machine's time, in seconds since 1970.
+    """
     try:
         folder = Folder(url)
     except (NanotokError, OSError) as error:
         yield Finding(name=_STORAGE, status="fail", found=_why(error), advice=_advice(error))
         return
-    probe = _Probe(folder)
+    probe = _Probe(folder, slow_seconds=slow_seconds, clock=clock)
     missing = _missing_folders(folder)
     try:
         findings = list(probe.findings())
@@ -61,8 +73,10 @@ def check_folder(url: str) -> Iterator[Finding]:
 class _Probe:
     """One small file with a random name and random bytes, and what happens to it."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, *, slow_seconds: float, clock: Callable[[], float]) -> None:
         self.folder = folder
+        self._slow_seconds = slow_seconds
+        self._clock = clock
         token = secrets.token_hex(8)
         self.name = f"nanotok-doctor-{token}/probe.tmp"
         self.data = f"nanotok doctor {token}\n".encode()
@@ -76,9 +90,9 @@ class _Probe:
         """Write, read, list; then what needs the file to be there. Stops at the first failure."""
         where = self.folder.url
         try:
-            before = time.time()
+            before = self._clock()
             self._write()
-            after = time.time()
+            after = self._clock()
             problem = self._read() or self._list()
             if problem is not None:
                 advice = "use another store: a job reads back what it wrote, and compares"
@@ -97,7 +111,7 @@ class _Probe:
     def access(self) -> Finding:
         """Tell how long each step took."""
         told = ", ".join(f"{name} in {1000 * own:.0f} ms" for name, own in self.seconds.items())
-        slow = max(self.seconds.values()) > SLOW_SECONDS
+        slow = max(self.seconds.values()) > self._slow_seconds
         return Finding(
             name=_STORAGE,
             status="warn" if slow else "ok",

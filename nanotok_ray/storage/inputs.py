@@ -31,7 +31,8 @@ from nanotok_ray.storage.tree import (
 )
 from nanotok_ray.storage.urls import is_temporary
 
-_BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
+"""Of a file that is open; fewer if the blocks of a remote file are smaller."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,10 +135,10 @@ def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:
     """
     local = local_path(path)
     if local is None:
-        buffer_bytes = min(_BUFFER_BYTES, block_bytes or _BUFFER_BYTES)
+        buffer_bytes = min(BUFFER_BYTES, block_bytes or BUFFER_BYTES)
         file = RemoteInput(path, block_bytes=block_bytes)
         return io.BufferedReader(file, buffer_size=buffer_bytes)
-    return Path(local).open("rb", buffering=_BUFFER_BYTES)
+    return Path(local).open("rb", buffering=BUFFER_BYTES)
 
 
 def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
