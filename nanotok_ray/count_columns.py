@@ -5,7 +5,7 @@ know where the columns lie.
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from nanotok_ray.errors import CountsError
 MAX_COUNT = 2**64 - 1
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
+Hasher: TypeAlias = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], npt.NDArray[np.uint64]]
 
 _LIMITS = f"a count is a whole number from 1 to 2**64 - 1 ({MAX_COUNT})"
 
@@ -44,8 +45,15 @@ def columns_of(pairs: Iterable[tuple[Any, Any]]) -> tuple[pa.Array, pa.Array]:
     return pa.array(spans, pa.large_binary()), pa.array(counts, pa.uint64())
 
 
-def checked_run(spans: Column, counts: Column, *, name: str, first_row: int) -> tuple[Run, int]:
-    """Give two columns as one sorted run, and the bytes of the texts that had these spans.
+def checked_run(
+    spans: Column,
+    counts: Column,
+    *,
+    name: str,
+    first_row: int,
+    hash_documents: Hasher = _core.hash_documents,
+) -> tuple[Run, int]:
+    """Return two columns as one sorted run, and the bytes of the texts that had these spans.
 
     Counts of a span that comes twice add.
 
@@ -54,6 +62,7 @@ def checked_run(spans: Column, counts: Column, *, name: str, first_row: int) -> 
         counts: [n] of any integer type.
         name: what messages call the columns.
         first_row: what messages call the first row.
+        hash_documents: returns the hash64 of each span, of spans back to back and their positions.
 
     Raises:
         CountsError: one of them is no span or no count; names its row and the value.
@@ -65,7 +74,7 @@ def checked_run(spans: Column, counts: Column, *, name: str, first_row: int) -> 
     numbers = _counts(counts, texts, name=name, first_row=first_row)
     documents = Documents.from_arrow(texts)
     text_bytes = sum(map(operator.mul, np.diff(documents.offsets).tolist(), numbers.tolist()))
-    hashes = _core.hash_documents(documents.data, documents.offsets)
+    hashes = hash_documents(documents.data, documents.offsets)
     order = _order(hashes, texts)
     own = Documents.from_arrow(texts.take(pa.array(order)))
     run = (hashes[order], own.data, own.offsets, numbers[order])

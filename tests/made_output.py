@@ -11,6 +11,7 @@ import numpy as np
 from nanotok_ray.documents import Documents
 from nanotok_ray.export import Exported, ExportWork, Layout, export_unit, read_corpus, units_of
 from nanotok_ray.export.corpus import Corpus
+from nanotok_ray.export.native import BATCH_BYTES
 from nanotok_ray.export.record import read_record
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
@@ -43,6 +44,8 @@ class MadeSource:
     prepend: tuple[str, ...] = ("<|bos|>",)
     append: tuple[str, ...] = ()
     with_document_ids: bool = False
+    document_ids: Sequence[str] | None = None
+    """Of the documents of each shard; None: made of the shard's name."""
     extra_settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -86,13 +89,13 @@ def _write_shard(
     )
     ids = np.array([one for document in documents for one in document], dtype=f"<u{item_bytes}")
     mask = np.concatenate([np.zeros(0, np.uint8), *map(mask_of, documents)]) if masked else None
-    own = [f"{name}#{number}".encode() for number in range(len(documents))]
+    own = source.document_ids or [f"{name}#{number}" for number in range(len(documents))]
     sink.write(
         ids,
         np.array([len(document) for document in documents], dtype=np.int64),
         mask,
         None,
-        Documents.from_bytes(own) if source.with_document_ids else None,
+        Documents.from_strings(own) if source.with_document_ids else None,
     )
     return sink.close()
 
@@ -160,17 +163,21 @@ def _settings(source: MadeSource) -> ShardSettings:
     )
 
 
-def works_of(out: Folder, layout: Layout, folder: Folder) -> list[ExportWork]:
-    """Give what has to be exported of an output, as a job would."""
+def works_of(
+    out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
+) -> list[ExportWork]:
+    """Return what has to be exported of an output, as a job would."""
     corpus, shards = read_corpus(out)
     layout.check(corpus)
-    units = units_of(corpus, shards, joined=layout.joined)
+    units = units_of(corpus, shards, joined=layout.joined, batch_bytes=batch_bytes)
     return [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
 
 
-def export_here(out: Folder, layout: Layout, folder: Folder) -> tuple[list[Exported], Corpus]:
+def export_here(
+    out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = BATCH_BYTES
+) -> tuple[list[Exported], Corpus]:
     """Export an output unit by unit, each read back as it is written; then the joint files."""
-    works = works_of(out, layout, folder)
+    works = works_of(out, layout, folder, batch_bytes=batch_bytes)
     exported = []
     for work in works:
         export_unit(work)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from nanotok_ray.cli import main
+from nanotok_ray.cli import look, looked_at_lines, main
 from nanotok_ray.cli.document_numbers import MAX_SHOWN
 from nanotok_ray.reader import Shards, open_shards
 from nanotok_ray.special_tokens import GROUNDING, SPECIAL_TOKENS
@@ -145,7 +145,7 @@ def test_a_page_shows_images_and_ids(inspect, with_images):
 
 
 def test_a_page_is_cut_unless_all_is_asked_for(inspect, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.cli.look.MAX_TOKENS", 5)
+    monkeypatch.setattr(look, "MAX_TOKENS", 5)
     assert "not shown" in inspect("--source", "chats", "--html", "-")[1]
     assert "not shown" not in inspect("--source", "chats", "--html", "-", "--all")[1]
 
@@ -301,7 +301,7 @@ def test_broken_and_large_files_and_missing_tokenizers_are_refused(
     plain = str(out / "tokenizer")
     code, _, told = look_at(json_lines(SCAN), "--kind", "vision", folder=plain)
     assert (code, "no token for images (<image>" in told) == (2, True)
-    monkeypatch.setattr("nanotok_ray.cli.looked_at_lines.MAX_BYTES", 9)
+    monkeypatch.setattr(looked_at_lines, "MAX_BYTES", 9)
     code, _, told = look_at(b"[       ]\n")
     assert (code, "more than 9 bytes" in told) == (2, True)
     for arguments, words in (

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.cli import pack as pack_command
 from nanotok_ray.packing import Loader
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.reader import Shards, open_shards
@@ -63,7 +64,7 @@ def test_no_id_is_read(pack, monkeypatch):
 
 
 def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.cli.pack.BUFFER", 10)
+    monkeypatch.setattr(pack_command, "BUFFER", 10)
     settings = ("--length", 40, "--packing", "nanochat", "--source", "web")
     plan = pack(*settings)[1]["plans"][0]
     shards = open_shards(str(out), source="web")

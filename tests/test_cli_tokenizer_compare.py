@@ -9,6 +9,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.cli.tokenizer_compare import MAX_BARS
 from nanotok_ray.tokenizer import Tokenizer
+from tests.missing_packages import uninstall
 from tests.published_ranks import fake_package
 from tests.small_corpus import texts, write_conversations, write_parquet
 
@@ -215,7 +216,7 @@ def test_labels_of_texts_without_columns_are_refused(compare, tmp_path):
 
 
 def test_published_ranks_are_asked_for(compare, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.evaluation.published.find_spec", lambda _: None)
+    uninstall(monkeypatch, "bpe_openai")
     code, values, _ = compare("cl100k", "--corpus", "more")
     assert (code, "pip install bpe-openai" in values["error"]) == (2, True)
 

@@ -10,6 +10,7 @@ from nanotok_ray.evaluation import SAMPLE_TEXTS
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from tests.finished_output import finished_output
+from tests.missing_packages import uninstall
 from tests.published_ranks import fake_package
 from tests.small_corpus import texts
 
@@ -113,9 +114,9 @@ def test_a_picture_is_written(evaluate, other, tmp_path, name):
 def test_what_is_wrong_is_named(evaluate, tmp_path, monkeypatch):
     code, values, _ = evaluate("--output-folder", str(tmp_path))
     assert (code, str(tmp_path) in values["error"]) == (4, True)
-    monkeypatch.setattr("nanotok_ray.evaluation.published.find_spec", lambda _: None)
+    uninstall(monkeypatch, "bpe_openai")
     code, values, _ = evaluate("--against", "o200k")
     assert (code, "pip install bpe-openai" in values["error"]) == (2, True)
-    monkeypatch.setattr("nanotok_ray.evaluation.plot_file.find_spec", lambda _: None)
+    uninstall(monkeypatch, "matplotlib")
     code, values, _ = evaluate("--plot", "x.svg")
     assert (code, "pip install '.[plots]'" in values["error"]) == (2, True)

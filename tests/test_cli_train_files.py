@@ -215,15 +215,16 @@ def test_what_a_listener_raises_ends_counting_before_the_other_slices(tmp_path, 
     slices = find_named([str(tmp_path)], ReadingRules()).slices * 500
     read = []
 
-    class Reading(SliceReading):
-        def __iter__(self):
-            read.append(self.slice)
-            return super().__iter__()
+    own = SliceReading.__iter__
+
+    def iterate(reading):
+        read.append(reading.slice)
+        return own(reading)
 
     def refuse(done, num_bytes):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nanotok_ray.corpus_counts.SliceReading", Reading)
+    monkeypatch.setattr(SliceReading, "__iter__", iterate)
     with pytest.raises(KeyboardInterrupt):
         count_corpus(slices, pattern="gpt4", threads=1, on_slice=refuse)
     assert 1 <= len(read) < 500

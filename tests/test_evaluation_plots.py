@@ -9,6 +9,7 @@ import pytest
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.evaluation.figures import LONGEST_SHOWN, ratio_figure, vocabulary_figure
 from nanotok_ray.evaluation.plot_file import Numbers, check_plot, plot_bytes
+from tests.missing_packages import uninstall
 
 NUMBERS = Numbers(head=["a <b>", "n"], rows=[["x & y", "1"]])
 SVG = "{http://www.w3.org/2000/svg}"
@@ -100,7 +101,7 @@ def test_without_matplotlib_or_a_known_suffix_it_says_what_to_do(monkeypatch):
     with pytest.raises(TokenizerError, match=r"x\.jpg: its name must end in \.svg, \.png, \.html"):
         check_plot("x.jpg")
     check_plot("x.svg")
-    monkeypatch.setattr("nanotok_ray.evaluation.plot_file.find_spec", lambda _: None)
+    uninstall(monkeypatch, "matplotlib")
     with pytest.raises(TokenizerError, match=r"leave --plot out, or pip install '\.\[plots\]'"):
         check_plot("x.svg")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)

@@ -95,12 +95,19 @@ def test_an_exported_unit_is_left_alone(made, monkeypatch):
     assert export_unit(work) == work.unit.num_bytes
 
 
-def test_a_record_goes_before_its_files_are_written_again(made, monkeypatch):
+def test_a_record_goes_before_its_files_are_written_again(made):
     out, folder = made
+    found = []
+
+    class WatchedMds(Mds):
+        def write(self, unit, corpus, target):
+            found.append(folder.list("records/"))
+            return super().write(unit, corpus, target)
+
     export_here(out, Mds(size_limit=5000), folder)
-    monkeypatch.setattr("nanotok_ray.export.work.write_record", lambda *_: None)
-    export_unit(works_of(out, Mds(size_limit=5001), folder)[0])
-    assert folder.list("records/") == []
+    assert folder.list("records/") != []
+    export_unit(works_of(out, WatchedMds(size_limit=5001), folder)[0])
+    assert found == [[]]
 
 
 @pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])

@@ -60,6 +60,32 @@ def killed_at(monkeypatch, target, *, call=1):
     monkeypatch.setattr(target, run)
 
 
+def killed_at_removal(monkeypatch, *, call):
+    """Let the so-many-th removal of a file end the process."""
+    left = [call]
+    own = Folder.remove
+
+    def remove(folder, name):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KilledError
+        own(folder, name)
+
+    monkeypatch.setattr(Folder, "remove", remove)
+
+
+def killed_before_a_record(monkeypatch):
+    """End the process where it would write the record of a unit."""
+    own = Folder.write_whole
+
+    def write_whole(folder, name, data):
+        if name.startswith("records/"):
+            raise KilledError
+        own(folder, name, data)
+
+    monkeypatch.setattr(Folder, "write_whole", write_whole)
+
+
 @pytest.mark.parametrize("finished", [True, False])
 def test_an_output_is_no_folder_of_an_export(finished, tmp_path):
     out, other = (made_output(tmp_path / name, TEXT) for name in ("out", "other"))
@@ -79,7 +105,7 @@ def test_an_export_with_other_options_that_was_killed_leaves_no_record_of_the_fo
     export(out, Mds(size_limit=5000), folder=folder)
     before = contents(tmp_path / "export")
     with monkeypatch.context() as patch:
-        killed_at(patch, "nanotok_ray.export.work.write_record", call=1)
+        killed_before_a_record(patch)
         with pytest.raises(KilledError):
             export(out, Mds(size_limit=5001), folder=folder)  # files of the same sizes
     export(out, Mds(size_limit=5000), folder=folder)
@@ -112,7 +138,7 @@ def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
     (tmp_path / "export/web-mine/notes.txt").write_text("mine")
     made_output(tmp_path / "out", TEXT)
     with monkeypatch.context() as patch:
-        killed_at(patch, "nanotok_ray.storage.folder.Folder.remove", call=removal)
+        killed_at_removal(patch, call=removal)
         with suppress(KilledError):
             export(out, Raw(), folder=folder)
     for name in (".export.json", "run/.begun.json", "web/train/.part.bin"):
@@ -179,7 +205,7 @@ def test_an_export_that_was_killed_before_its_first_record_goes_on(
     out = made_output(tmp_path / "out", TEXT)
     export(out, parse_layout(name), folder=Folder(str(tmp_path / "quiet")))
     with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.export.work.write_record", killed)
+        killed_before_a_record(patch)
         with pytest.raises(KilledError):
             export(out, parse_layout(name), folder=folder)
     assert [own for own in folder.list() if own.startswith("web/")]

@@ -95,8 +95,7 @@ def test_large_shards_are_split_between_documents(tmp_path_factory, shards, batc
     folder = Folder(str(root / "export"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(llmc, "MAX_FILE_BYTES", 1024 + 2 * 9 + 1)
-        patch.setattr("nanotok_ray.export.native.BATCH_BYTES", 2 * batch)
-        export_here(out, Llmc(), folder)
+        export_here(out, Llmc(), folder, batch_bytes=2 * batch)
     found = sorted(each.name for each in (root / "export").glob("web/train/web_train_*.bin"))
     ids = [read_as_llm_c(folder, f"web/train/{name}") for name in found]
     assert all(own[0] == BOS and len(own) <= 9 for own in ids)
@@ -117,9 +116,9 @@ def test_names_of_split_shards_stay_in_order(tmp_path, folder, monkeypatch):
     assert second == np.array([0, 1], "<i4").tobytes()
 
 
-def refusal(out, folder, layout=None):
+def refusal(out, folder, layout=None, **options):
     with pytest.raises(ExportError) as error:
-        export_here(out, layout or Llmc(), folder)
+        export_here(out, layout or Llmc(), folder, **options)
     assert not bin_names(folder)
     return str(error.value)
 
@@ -144,10 +143,10 @@ def test_documents_that_readers_would_not_find(document, told, kind, tmp_path, f
     assert "source.prepend" in message
 
 
-def test_the_document_is_counted_in_its_shard_not_in_its_batch(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.export.native.BATCH_BYTES", 4)
+def test_the_document_is_counted_in_its_shard_not_in_its_batch(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[BOS, 1], [BOS, 2], [BOS], [BOS], [3]]])
-    assert "document 4 " in refusal(made_output(tmp_path / "out", source), folder)
+    out = made_output(tmp_path / "out", source)
+    assert "document 4 " in refusal(out, folder, batch_bytes=4)
 
 
 @pytest.mark.parametrize(

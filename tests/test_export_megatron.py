@@ -108,10 +108,7 @@ def test_every_document_comes_back(tmp_path_factory, *, shards, kind, datasets, 
         root / "out", MadeSource(name="own", kind=kind, shards=shards), item_bytes=item_bytes
     )
     layout = Megatron(datasets=datasets)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanotok_ray.export.native.BATCH_BYTES", batch)
-        patch.setattr("nanotok_ray.export.megatron.BATCH_BYTES", batch)
-        exported, corpus = export_here(out, layout, folder)
+    exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
     read = [
         (ids.tolist(), None if mask is None else mask.tolist())
         for each in exported

@@ -135,14 +135,12 @@ def test_document_ids_in_the_index(tmp_path, folder):
     assert lines_of(folder, name) == [f"0,1,{name}#0,{name},0", f"1,3,{name}#1,{name},1"]
 
 
-def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder, monkeypatch):
+def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder):
     texts = ["", "a,b", 'say "x"', "two\nlines\r", "é"]
-    source = MadeSource(name="web", shards=[[[BOS]] * 5], with_document_ids=True)
-    out = made_output(tmp_path / "out", source)
-    monkeypatch.setattr(
-        "nanotok_ray.document_ids.DocumentIds.__getitem__", lambda _, number: texts[number]
+    source = MadeSource(
+        name="web", shards=[[[BOS]] * 5], with_document_ids=True, document_ids=texts
     )
-    export_here(out, parse_layout("olmo"), folder)
+    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
     name = stem("web")
     told = [f"{name}#0", '"a,b"', '"say ""x"""', r"two\nlines\r", "é"]
     assert lines_of(folder, name) == [f"{n},{n + 1},{own},{name},{n}" for n, own in enumerate(told)]
@@ -200,11 +198,10 @@ def test_documents_that_would_be_cut_elsewhere_are_refused(case, tmp_path, folde
     assert folder.list_temporaries() == []
 
 
-def test_the_number_of_a_refused_document_is_its_place_in_the_shard(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.export.native.BATCH_BYTES", 4)
+def test_the_number_of_a_refused_document_is_its_place_in_the_shard(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[BOS, 1]] * 5 + [[BOS, 1, BOS]]])
     with pytest.raises(ExportError, match=r"document 5 holds <.bos.> again at place 2"):
-        export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+        export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=4)
 
 
 @pytest.mark.parametrize(
@@ -282,9 +279,8 @@ def test_all_rules_on_any_documents(bodies, chats, batch, item_bytes, tmp_path_f
         Folder(str(root / "e")),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanotok_ray.export.native.BATCH_BYTES", batch)
         patch.setattr("os.fsync", lambda _: None)
-        exported, corpus = export_here(out, LAYOUT, folder)
+        exported, corpus = export_here(out, LAYOUT, folder, batch_bytes=batch)
     assert documents_of(exported, corpus, folder, LAYOUT) == wanted
     for each in exported:
         check_bounds(each, folder, item_bytes)

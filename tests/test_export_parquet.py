@@ -1,6 +1,7 @@
 """parquet: ids, masks, document ids and images as columns that datasets and TRL take."""
 
 import io
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.export import Corpus, Target, parse_layout, read_corpus, units_of
 from nanotok_ray.export.native import Batch
+from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
 from tests.made_output import (
     BOS,
@@ -21,6 +23,7 @@ from tests.made_output import (
     made_output,
     mask_of,
     native_documents,
+    works_of,
 )
 from tests.vision_shards import VisionShards, documents_with_images
 
@@ -94,31 +97,28 @@ def test_other_columns_for_masks(tmp_path, folder):
     assert table(folder, "web").column_names == ["input_ids"]
 
 
-def test_document_ids_are_a_column(tmp_path, folder, monkeypatch):
+def test_document_ids_are_a_column(tmp_path, folder):
     texts = ["", "a,b\n", "é"]
-    source = MadeSource(name="web", shards=[[[BOS]] * 3], with_document_ids=True)
-    out = made_output(tmp_path / "out", source)
-    monkeypatch.setattr(
-        "nanotok_ray.document_ids.DocumentIds.__getitem__", lambda _, number: texts[number]
+    source = MadeSource(
+        name="web", shards=[[[BOS]] * 3], with_document_ids=True, document_ids=texts
     )
-    export_here(out, LAYOUT, folder)
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
     rows = table(folder, "web")
     assert rows.schema.field("id").type == pa.string()
     assert rows.column("id").to_pylist() == [None, "a,b\n", "é"]
 
 
-def vision_unit(tmp_path):
-    """Give a unit with images, and what is written in its documents."""
+def vision_unit(tmp_path, **options):
+    """Return a unit with images, and what is written in its documents."""
     made = VisionShards(tmp_path, documents_with_images(12), max_shard_tokens=10**6)
     made.publish()
     corpus, shards = read_corpus(made.out)
-    (unit,) = units_of(corpus, shards)
+    (unit,) = units_of(corpus, shards, **options)
     return unit, corpus, made
 
 
-def test_images_are_spans(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.export.native.BATCH_BYTES", 100)
-    unit, corpus, made = vision_unit(tmp_path)
+def test_images_are_spans(tmp_path, folder):
+    unit, corpus, made = vision_unit(tmp_path, batch_bytes=100)
     LAYOUT.write(unit, corpus, Target(folder))
     rows = pq.read_table(io.BytesIO(folder.read_bytes(f"{unit.name}.parquet")))
     spans = rows.column("image_spans").to_pylist()
@@ -139,10 +139,9 @@ def test_metadata_and_compression(tmp_path, folder):
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_a_row_group_is_a_batch(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.export.native.BATCH_BYTES", 8)
+def test_a_row_group_is_a_batch(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[1, 2], [3, 4], [5] * 9, [6]]])
-    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=8)
     name = f"web/train/part-00000-000-{'0' * 16}.parquet"
     file = pq.ParquetFile(io.BytesIO(folder.read_bytes(name)))
     groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
@@ -178,8 +177,7 @@ def test_the_highest_id_that_fits_is_not_changed(tmp_path, folder):
     assert table(folder, "web").column("input_ids").to_pylist() == [[2**31 - 1, 0]]
 
 
-def test_a_document_longer_than_a_list_is_refused(tmp_path, folder, monkeypatch):
-    out = made_output(tmp_path / "out", TEXT)
+def test_a_document_longer_than_a_list_is_refused(tmp_path, folder):
     huge = Batch(
         first=0,
         ids=np.zeros(0, np.uint16),
@@ -188,9 +186,15 @@ def test_a_document_longer_than_a_list_is_refused(tmp_path, folder, monkeypatch)
         images=None,
         document_ids=None,
     )
-    monkeypatch.setattr("nanotok_ray.export.unit.Unit.batches", lambda _: iter([huge]))
+
+    class HugeUnit(Unit):
+        def batches(self):
+            yield huge
+
+    work, *_ = works_of(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
+    unit = HugeUnit(**{each.name: getattr(work.unit, each.name) for each in fields(Unit)})
     with pytest.raises(ExportError, match=r"2,147,483,648 ids.*max_document_bytes"):
-        export_here(out, LAYOUT, folder)
+        LAYOUT.write(unit, work.corpus, Target(folder))
     assert folder.list() == []
 
 
@@ -252,9 +256,8 @@ def test_any_documents_come_back(documents, batch, item_bytes, column, tmp_path_
         Folder(str(root / "e")),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanotok_ray.export.native.BATCH_BYTES", batch)
         patch.setattr("os.fsync", lambda _: None)
-        exported, corpus = export_here(out, layout, folder)
+        exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
     wanted = [(own, None) for own in text]
     wanted += [(own, mask_of(own).tolist()) for own in chats]
     assert documents_of(exported, corpus, folder, layout) == wanted

@@ -12,6 +12,7 @@ from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.export import parse_layout, read_corpus
+from nanotok_ray.export.raw import Raw
 from nanotok_ray.storage import Folder
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
@@ -189,7 +190,7 @@ def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_
     own = (LAYOUTS, "limits.max_skipped_slices=1000")
     run(recipe(corpus, tmp_path / "quiet"))
     with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.export.raw.Raw.write", hostile)
+        patch.setattr(Raw, "write", hostile)
         with pytest.raises(ExportError, match="a document cannot be held"):
             run(recipe(corpus, tmp_path / "out", *own))
     native = contents(tmp_path / "out", leave_out=("run", "export"))

@@ -233,7 +233,7 @@ def test_planning_reads_no_ids(tmp_path, monkeypatch):
     for packing in PACKINGS:
         loader = Loader(shards, batch_size=1, length=8, packing=packing)
         with monkeypatch.context() as patch:
-            patch.delattr("nanotok_ray.reader.shards.Shards.pieces")
+            patch.delattr(type(shards), "pieces")
             assert loader.skip_batches(7) == 7
             loader.load_state_dict(loader.state_dict())
         assert loader.next_batch() is not None

@@ -12,9 +12,9 @@ from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.errors import ProofError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards import second_opinion as opinions
-from nanotok_ray.shards import tokenize_slice
-from nanotok_ray.shards.composed_prover import LONG_CONVERSATION
+from nanotok_ray.shards.composed_prover import LONG_CONVERSATION, LONGEST_CONVERSATION
 from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sample import WINDOW_BYTES, Sample
 from nanotok_ray.shards.text_prover import LONG_SPAN, LOOKS_FURTHER
@@ -210,10 +210,20 @@ def with_every_token(*merges):
     )
 
 
-def prove_composed(document, ids, mask, *, tokenizer=LEARNED, images=None, kind="chat", **rules):
-    """Give the problem of a document with what was written of it, and the prover's count."""
+def prove_composed(
+    document,
+    ids,
+    mask,
+    *,
+    tokenizer=LEARNED,
+    images=None,
+    kind="chat",
+    longest=LONGEST_CONVERSATION,
+    **rules,
+):
+    """Return the problem of a document with what was written of it, and the prover's count."""
     own = settings(tokenizer, prepend=(), append=(), **rules)
-    prover = Prover(kind=kind, settings=own, tokenizer=tokenizer)
+    prover = Prover(kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest)
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
     name = "messages" if kind == "chat" else "text"
     return prover.problem(json.dumps(document).encode(), *arrays, dialect=name), prover.count
@@ -259,18 +269,17 @@ def test_images_elsewhere_are_found():
         assert told(other).startswith("its images are at ")
 
 
-def test_a_long_conversation_is_decoded_but_not_encoded_again(monkeypatch):
-    monkeypatch.setattr("nanotok_ray.shards.composed_prover.LONGEST_CONVERSATION", 5)
+def test_a_long_conversation_is_decoded_but_not_encoded_again():
     for said, reasons in (("12345", {}), ("123456", {LONG_CONVERSATION: 1})):
         messages = [{"role": "user", "content": said}]
         ids, mask = LEARNED.render_conversation({"messages": messages})
-        problem, count = prove_composed(messages, ids, mask)
+        problem, count = prove_composed(messages, ids, mask, longest=5)
         assert problem is None
         assert (count.not_encoded_again, count.encoded_again) == (reasons, not reasons)
-        assert "do not decode" in prove_composed(messages, ids[:-1], mask[:-1])[0]
+        assert "do not decode" in prove_composed(messages, ids[:-1], mask[:-1], longest=5)[0]
         # Only what is as long as the limit may have been cut there.
         for limit in (len(ids) - 1, len(ids), len(ids) + 1):
-            rules = {"max_tokens": limit, "too_long": "cut"}
+            rules = {"max_tokens": limit, "too_long": "cut", "longest": 5}
             problem, _ = prove_composed(messages, ids[:-1], mask[:-1], **rules)
             assert (problem is None) == (limit == len(ids) - 1)
 
@@ -312,7 +321,7 @@ def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_pa
     rows = [{"text": text, "id": name} for name, text in zip("abcd", texts(4, seed=8), strict=True)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lengths = [len(LEARNED.encode(row["text"])) + 2 for row in rows]
-    monkeypatch.setattr("nanotok_ray.shards.render.MAX_DOCUMENT_TOKENS", max(lengths) - 1)
+    monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", max(lengths) - 1)
     own = parse_recipe(
         f"""
         source = [{{ name = "a", kind = "text", paths = ["{tmp_path}/a.jsonl"], id_column = "id" }}]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.manifest import ROW
 from nanotok_ray.reader import DocumentOrder, open_shards
+from nanotok_ray.reader import shards as module
 from nanotok_ray.reader.kept_open import KeptOpen, most_files
 from tests.finished_output import copy_of, finished_output
 from tests.made_output import MadeSource, made_output, mask_of
@@ -71,9 +72,7 @@ def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
     shards = open_shards(str(made))
     documents, starts, lengths = stretches(data)
     assert shards.lengths(documents).tolist() == [len(DOCUMENTS[d]) for d in documents]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanotok_ray.reader.shards._MOST_VIEWED", most_viewed)
-        pieces = shards.pieces(documents, starts, lengths, masks=True)
+    pieces = shards.pieces(documents, starts, lengths, masks=True, most_viewed=most_viewed)
     for place, (number, start, length) in enumerate(zip(documents, starts, lengths, strict=True)):
         array, first = pieces.which[place], pieces.offsets[place]
         expected = DOCUMENTS[number][start : start + length]
@@ -225,9 +224,7 @@ def test_other_bytes_of_the_same_size_are_found_if_asked_for(finished, tmp_path,
 
 def test_a_shard_is_compared_once(finished, monkeypatch):
     shards, read = open_shards(str(finished), check_files=True), []
-    monkeypatch.setattr(
-        "nanotok_ray.reader.shards.check_files", lambda *given: read.append(given[1])
-    )
+    monkeypatch.setattr(module, "check_files", lambda *given: read.append(given[1]))
     shards._open = KeptOpen(most_files=1)
     for _ in range(3):
         list(shards)

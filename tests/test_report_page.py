@@ -16,7 +16,7 @@ from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.journal import read_journal
 from nanotok_ray.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.reader import open_shards
-from nanotok_ray.report_page import report_page, write_report
+from nanotok_ray.report_page import lengths, report_page, write_report
 from nanotok_ray.report_page.busy import bars_of, busy_seconds
 from nanotok_ray.report_page.scale import Scale, round_step, round_top
 from nanotok_ray.report_page.stragglers import slowest
@@ -182,7 +182,7 @@ def test_what_was_set_aside_is_told_with_a_place(out):
 
 def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
-    monkeypatch.setattr("nanotok_ray.report_page.lengths._MOST_REMOTE_READ", 24)  # as here
+    monkeypatch.setattr(lengths, "MOST_REMOTE_READ", lengths.MOST_READ)
     here, there = Folder(str(out)), Folder("memory://report-page")
     for name in here.list():
         there.write_whole(name, here.read_bytes(name))
@@ -505,7 +505,7 @@ def with_many_rows(out, count):
 
 
 def test_a_sample_of_shards_is_said_to_be_one(out, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.report_page.lengths.MOST_SHARDS", 2)
+    monkeypatch.setattr(lengths, "MOST_SHARDS", 2)
     page = page_of(out)
     documents = manifest_of(out)["totals"]["all"]["documents"]["out"]
     assert f"of {documents:,} documents, from shards" in page.text

@@ -12,7 +12,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.shards import tokenize_slice
+from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.shards.writer import Rendered, ShardWriter
 from nanotok_ray.sources import Piece
@@ -145,7 +145,7 @@ def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path
     slices, tokenizer, settings = job
     lengths = [len(tokenizer.encode(text)) + 1 for text in [*texts(40, seed=0), *texts(40, seed=1)]]
     most = sorted(lengths)[-3]
-    monkeypatch.setattr("nanotok_ray.shards.render.MAX_DOCUMENT_TOKENS", most)
+    monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", most)
     out = Folder(str(tmp_path / "out"))
     record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
     assert record["documents"] == {"in": 80, "out": 78, "quarantined": 2}
@@ -207,7 +207,7 @@ def test_an_account_is_of_what_is_kept(tmp_path):
 
 
 def test_roles_and_images_of_all_files_and_dialects_of_a_slice_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.shards.render._BLOCK", 3)
+    monkeypatch.setattr(render, "COUNTED_AT_ONCE", 3)
     files = {
         "a.jsonl": [{"text": "<image>abc", "image_token_counts": [4]}],
         "b.jsonl": [{"prompt": "<image><image>", "response": "d"}],
@@ -229,15 +229,15 @@ def test_special_tokens_on_both_sides_of_texts_are_counted(job, tmp_path):
 def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
     slices, tokenizer, settings = job
     out = Folder(str(tmp_path / "out"))
-    calls = []
+    calls, own = [], render.Renderer.render
 
     def fail_later(self, piece, batch):
         calls.append(piece)
         if len(calls) == 3:
             raise TransientIOError("the line went dead")
-        return self._texts(piece, batch)
+        return own(self, piece, batch)
 
-    monkeypatch.setattr("nanotok_ray.shards.render.Renderer.render", fail_later)
+    monkeypatch.setattr(render.Renderer, "render", fail_later)
     with pytest.raises(TransientIOError):
         tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
     assert out.list() == []

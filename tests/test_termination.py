@@ -1,5 +1,6 @@
 """SIGTERM becomes an exception that keeps its exit code whatever is made of it on the way."""
 
+import os
 import signal
 import threading
 
@@ -135,9 +136,19 @@ def test_the_learner_lets_it_through():
         learn(counts, 400, on_progress=lambda _: send())
 
 
-def test_a_command_ends_with_code_143_and_says_so(monkeypatch, capsys):
-    monkeypatch.setattr("nanotok_ray.cli.plan.load_recipe", lambda *_, **__: send())
-    assert main(["plan", "recipe.toml"]) == 143
+def test_a_command_ends_with_code_143_and_says_so(tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    os.mkfifo(recipe)
+    command = threading.get_ident()
+
+    def send_while_it_is_read():
+        with recipe.open("w"):  # waits until the command opens it
+            signal.pthread_kill(command, signal.SIGTERM)
+
+    sender = threading.Thread(target=send_while_it_is_read)
+    sender.start()
+    assert main(["plan", str(recipe)]) == 143
+    sender.join()
     told = capsys.readouterr()
     assert '"status": "terminated"' in told.out
     assert "goes on from here" in told.err

@@ -12,7 +12,7 @@ from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, get_tokenizer
+from nanotok_ray.tokenizer import Tokenizer, agreement, get_tokenizer
 from nanotok_ray.verify import verify_output
 from tests.finished_output import finished_output
 
@@ -189,7 +189,7 @@ def test_a_pickle_of_the_same_tokenizer_is_no_contradiction(one, nanochat, proto
 
 def test_an_ordinary_folder_needs_no_reading_of_its_pickle(one, nanochat, monkeypatch):
     one.save(nanochat)
-    monkeypatch.setattr("nanotok_ray.tokenizer.agreement.pickled_state", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(agreement, "pickled_state", lambda *_, **__: 1 / 0)
     assert Tokenizer.load(nanochat) == one
 
 

@@ -12,6 +12,7 @@ from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.verifying import verify
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
+from nanotok_ray.verify import work
 from tests.small_corpus import contents, recipe, write_corpus
 
 
@@ -87,7 +88,7 @@ def test_storage_that_fails_here_leaves_a_slice_unchecked(out, monkeypatch, caps
     def fail(*_, **__):
         raise TransientIOError("the store is away")
 
-    monkeypatch.setattr("nanotok_ray.verify.work.check_files", fail)
+    monkeypatch.setattr(work, "check_files", fail)
     assert main(["verify", str(out)]) == 5
     values = json.loads(capsys.readouterr().out)
     assert len(values["unchecked"]) == values["slices"]
@@ -121,7 +122,7 @@ def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkey
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nanotok_ray.verify.work.check_files", interrupt)
+    monkeypatch.setattr(work, "check_files", interrupt)
     assert main(["verify", str(out)]) == 130
     assert contents(out) == before
     capsys.readouterr()

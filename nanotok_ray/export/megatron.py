@@ -31,7 +31,7 @@ from nanotok_ray.document_index import check_sequences, index_parts, unpack_inde
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Document, Exported, Layout, Written
-from nanotok_ray.export.native import BATCH_BYTES, Batch, Mask, Positions
+from nanotok_ray.export.native import Batch, Mask, Positions
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder, open_input
@@ -116,7 +116,8 @@ class Megatron(Layout):
             with ExitStack() as stack:
                 file = stack.enter_context(open_input(folder.join(name)))
                 twin = stack.enter_context(open_input(folder.join(labels[0]))) if labels else None
-                yield from _documents(file, twin, positions, corpus.item_bytes)
+                batch = exported.unit.batch_bytes // corpus.item_bytes
+                yield from _documents(file, twin, positions, corpus.item_bytes, most=batch)
 
 
 def _stem(unit: Unit) -> str:
@@ -147,9 +148,10 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
 
 
 def _documents(
-    file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int
+    file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int, *, most: int
 ) -> Iterator[Document]:
-    first, most = 0, BATCH_BYTES // item_bytes
+    """Yield all documents; at most so many ids are read at a time, unless a document has more."""
+    first = 0
     while first < len(positions) - 1:
         last = int(np.searchsorted(positions, positions[first] + most, side="right")) - 1
         own = positions[first : max(last, first + 1) + 1] - positions[first]

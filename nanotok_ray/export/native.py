@@ -64,6 +64,8 @@ class NativeShard:
     out: Folder
     facts: ShardFacts
     item_bytes: int
+    batch_bytes: int = BATCH_BYTES
+    """Bytes of ids in a batch, unless a single document has more."""
 
     def digests(self) -> dict[str, str]:
         """Read the sha256 (hex) of each of its files, by suffix, from the record that names them.
@@ -97,7 +99,7 @@ class NativeShard:
         return positions
 
     def batches(self) -> Iterator[Batch]:
-        """Read all documents, in batches of about `BATCH_BYTES` of ids.
+        """Read all documents, in batches of about `batch_bytes` of ids.
 
         Raises:
             CorruptOutputError: a file is missing, or is not what its record says; of ids and masks
@@ -109,7 +111,7 @@ class NativeShard:
         with ExitStack() as stack:
             data = self._open(stack, ".bin", digests)
             mask = self._open(stack, ".mask", digests) if ".mask" in digests else None
-            for first, last in _cuts(positions, BATCH_BYTES // self.item_bytes):
+            for first, last in _cuts(positions, self.batch_bytes // self.item_bytes):
                 start, end = int(positions[first]), int(positions[last])
                 yield Batch(
                     first=first,

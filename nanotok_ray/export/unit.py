@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nanotok_ray.export.corpus import Corpus, ShardFacts
-from nanotok_ray.export.native import Batch, NativeShard
+from nanotok_ray.export.native import BATCH_BYTES, Batch, NativeShard
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +44,11 @@ class Unit:
         return self.shards[0].item_bytes
 
     @property
+    def batch_bytes(self) -> int:
+        """Bytes of ids in a batch, unless a single document has more."""
+        return self.shards[0].batch_bytes
+
+    @property
     def has_masks(self) -> bool:
         """Whether its documents have loss masks."""
         return ".mask" in self.shards[0].facts.sizes
@@ -65,9 +70,13 @@ class Unit:
 
 
 def units_of(
-    corpus: Corpus, shards: Sequence[ShardFacts], *, joined: int | None = None
+    corpus: Corpus,
+    shards: Sequence[ShardFacts],
+    *,
+    joined: int | None = None,
+    batch_bytes: int = BATCH_BYTES,
 ) -> list[Unit]:
-    """Give the units of an output in order.
+    """Return the units of an output in order.
 
     Args:
         corpus: the output.
@@ -75,6 +84,7 @@ def units_of(
         joined: None: each shard is a unit of its own. Else the shards of each source and split
             become so many units of about the same number of tokens (fewer where there are fewer
             shards).
+        batch_bytes: bytes of ids that are read at a time.
     """
     units = []
     for (source, split), group in groupby(shards, lambda shard: (shard.source, shard.split)):
@@ -83,7 +93,12 @@ def units_of(
         for number, part in enumerate(parts):
             name = part[0].name if joined is None else f"{source}/{split}/{number:05d}"
             native = [
-                NativeShard(out=corpus.out, facts=facts, item_bytes=corpus.item_bytes)
+                NativeShard(
+                    out=corpus.out,
+                    facts=facts,
+                    item_bytes=corpus.item_bytes,
+                    batch_bytes=batch_bytes,
+                )
                 for facts in part
             ]
             units.append(

@@ -24,7 +24,7 @@ from nanotok_ray.reader.pieces import Pieces, Places
 from nanotok_ray.reader.shard import Ids, Mask, Numbers, OpenShard, open_shard
 from nanotok_ray.shard_rows import record_name, shard_name
 
-_MOST_VIEWED = 64
+MOST_VIEWED = 64
 """Shards of which pieces are views, which keep the file open; of more they are copies."""
 
 _DOCUMENTS = 4096  # of which the order is asked at a time
@@ -222,12 +222,18 @@ class Shards:
         return lengths
 
     def pieces(
-        self, documents: Numbers, starts: Numbers, lengths: Numbers, *, masks: bool = False
+        self,
+        documents: Numbers,
+        starts: Numbers,
+        lengths: Numbers,
+        *,
+        masks: bool = False,
+        most_viewed: int = MOST_VIEWED,
     ) -> Pieces:
         """Find stretches of documents: of each its document, first token and number of tokens.
 
         Views of mapped files, which stay open as long as they are held; copies if the documents are
-        of many shards or of a URL.
+        of more shards than `most_viewed`, or of a URL.
 
         Raises:
             IndexError: there is no such document, or no such stretch of it.
@@ -244,7 +250,7 @@ class Shards:
             if ((first < 0) | (own < 0) | (first + own > shard.lengths[numbers])).any():
                 raise IndexError(f"a stretch that ends after its document, of {self.name(place)}")
             places = shard.first_tokens(numbers) + first
-            found.add(shard, chosen, places, own, copy=len(parts) > _MOST_VIEWED)
+            found.add(shard, chosen, places, own, copy=len(parts) > most_viewed)
         return found
 
     def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Places, Numbers]]:

@@ -20,7 +20,8 @@ MOST_REMOTE_SHARDS = 48
 _MOST_DOCUMENTS = 20_000
 """Of a shard."""
 
-_MOST_READ, _MOST_REMOTE_READ = 24, 6
+MOST_READ = 24
+MOST_REMOTE_READ = 6
 _MOST_TOKENS = 20_000
 """Shards that are read for their ids, and tokens of each."""
 
@@ -67,7 +68,7 @@ def use_of(shards: Shards, *, num_ids: int) -> Numbers:
     """
     counts = np.zeros(num_ids, dtype=np.int64)
     chosen = _chosen(shards)
-    most = _MOST_READ if is_local(shards.files.url) else _MOST_REMOTE_READ
+    most = MOST_READ if is_local(shards.files.url) else MOST_REMOTE_READ
     for place in chosen[:: max(-(-len(chosen) // most), 1)]:
         _, numbers = _documents(shards, place, most=_MOST_DOCUMENTS)
         left = _MOST_TOKENS

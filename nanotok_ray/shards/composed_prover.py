@@ -31,8 +31,19 @@ _BLOCK = 1 << 16  # ids that are decoded at a time
 class ComposedProver:
     """Compares conversations and vision documents with their ids, and counts how many."""
 
-    def __init__(self, *, settings: ShardSettings, tokenizer: Tokenizer, count: ProofCount) -> None:
-        """Build the tables, or take those of the last tokenizer."""
+    def __init__(
+        self,
+        *,
+        settings: ShardSettings,
+        tokenizer: Tokenizer,
+        count: ProofCount,
+        longest: int = LONGEST_CONVERSATION,
+    ) -> None:
+        """Build the tables, or take those of the last tokenizer.
+
+        Documents whose texts have more than `longest` characters are not encoded again.
+        """
+        self._longest = longest
         self._tokenizer, self._count = tokenizer, count
         self._tables = proof_tables(tokenizer)
         self._limit = settings.max_tokens if settings.too_long == "cut" else None
@@ -106,7 +117,7 @@ class ComposedProver:
     def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | Silence:
         """Give tiktoken's ids of each text, or why it has none of one of them."""
         texts = [each.text for each in segments if not each.is_special]
-        if sum(map(len, texts)) > LONGEST_CONVERSATION:
+        if sum(map(len, texts)) > self._longest:
             return Silence(LONG_CONVERSATION)
         answers: list[list[int]] = []
         for text in texts:

@@ -7,7 +7,7 @@ at. What is compared is said in `text_prover` and `composed_prover`.
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.shards.composed_prover import ComposedProver
+from nanotok_ray.shards.composed_prover import LONGEST_CONVERSATION, ComposedProver
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import Ids
@@ -18,12 +18,27 @@ from nanotok_ray.tokenizer import Tokenizer
 class Prover:
     """Compares documents of one kind with their ids; `count` says how many."""
 
-    def __init__(self, *, kind: str, settings: ShardSettings, tokenizer: Tokenizer) -> None:
-        """Build the tables, or take those of the last tokenizer."""
+    def __init__(
+        self,
+        *,
+        kind: str,
+        settings: ShardSettings,
+        tokenizer: Tokenizer,
+        longest_conversation: int = LONGEST_CONVERSATION,
+    ) -> None:
+        """Build the tables, or take those of the last tokenizer.
+
+        Conversations of more than `longest_conversation` characters are not encoded again.
+        """
         self._kind, self._settings = kind, settings
         self.count = ProofCount()
         self._texts = TextProver(settings=settings, tokenizer=tokenizer, count=self.count)
-        self._composed = ComposedProver(settings=settings, tokenizer=tokenizer, count=self.count)
+        self._composed = ComposedProver(
+            settings=settings,
+            tokenizer=tokenizer,
+            count=self.count,
+            longest=longest_conversation,
+        )
 
     def problem(
         self,

@@ -24,7 +24,8 @@ from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
 from nanotok_ray.tokenizer import Tokenizer
 
-_BLOCK = 1 << 20
+COUNTED_AT_ONCE = 1 << 20
+"""Ids or labels; numpy counts copies of 8 bytes each."""
 
 
 @dataclass(slots=True)
@@ -200,8 +201,8 @@ def _counts(values: npt.NDArray[np.unsignedinteger], *, least: int = 0) -> dict[
     {7: 2, 9: 1}
     """
     counts: Counter[int] = Counter()
-    for start in range(0, len(values), _BLOCK):  # numpy counts copies of 8 bytes each
-        block = values[start : start + _BLOCK]
+    for start in range(0, len(values), COUNTED_AT_ONCE):
+        block = values[start : start + COUNTED_AT_ONCE]
         found = np.bincount(block[block >= least] - least if least else block).tolist()
         counts.update({least + number: count for number, count in enumerate(found) if count})
     return dict(sorted(counts.items()))
