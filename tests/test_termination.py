@@ -1,8 +1,11 @@
 """SIGTERM becomes an exception that keeps its exit code whatever is made of it on the way."""
 
+import fcntl
 import os
 import signal
+import termios
 import threading
+from array import array
 
 import pytest
 
@@ -142,7 +145,11 @@ def test_a_command_ends_with_code_143_and_says_so(tmp_path, capsys):
     command = threading.get_ident()
 
     def send_while_it_is_read():
-        with recipe.open("w"):  # waits until the command opens it
+        with recipe.open("wb", buffering=0) as file:  # waits until the command opens it
+            file.write(b"#")
+            unread = array("i", [1])
+            while unread[0]:
+                fcntl.ioctl(file, termios.FIONREAD, unread)
             signal.pthread_kill(command, signal.SIGTERM)
 
     sender = threading.Thread(target=send_while_it_is_read)
