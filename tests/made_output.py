@@ -89,13 +89,13 @@ def _write_shard(
     )
     ids = np.array([one for document in documents for one in document], dtype=f"<u{item_bytes}")
     mask = np.concatenate([np.zeros(0, np.uint8), *map(mask_of, documents)]) if masked else None
-    own = source.document_ids or [f"{name}#{number}" for number in range(len(documents))]
+    document_ids = source.document_ids or [f"{name}#{n}" for n in range(len(documents))]
     sink.write(
         ids,
         np.array([len(document) for document in documents], dtype=np.int64),
         mask,
         None,
-        Documents.from_strings(own) if source.with_document_ids else None,
+        Documents.from_strings(document_ids) if source.with_document_ids else None,
     )
     return sink.close()
 

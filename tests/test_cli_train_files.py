@@ -215,11 +215,11 @@ def test_what_a_listener_raises_ends_counting_before_the_other_slices(tmp_path, 
     slices = find_named([str(tmp_path)], ReadingRules()).slices * 500
     read = []
 
-    own = SliceReading.__iter__
+    original = SliceReading.__iter__
 
     def iterate(reading):
         read.append(reading.slice)
-        return own(reading)
+        return original(reading)
 
     def refuse(done, num_bytes):
         raise KeyboardInterrupt

@@ -63,25 +63,25 @@ def killed_at(monkeypatch, target, *, call=1):
 def killed_at_removal(monkeypatch, *, call):
     """Let the so-many-th removal of a file end the process."""
     left = [call]
-    own = Folder.remove
+    original = Folder.remove
 
     def remove(folder, name):
         left[0] -= 1
         if left[0] == 0:
             raise KilledError
-        own(folder, name)
+        original(folder, name)
 
     monkeypatch.setattr(Folder, "remove", remove)
 
 
 def killed_before_a_record(monkeypatch):
     """End the process where it would write the record of a unit."""
-    own = Folder.write_whole
+    original = Folder.write_whole
 
     def write_whole(folder, name, data):
         if name.startswith("records/"):
             raise KilledError
-        own(folder, name, data)
+        original(folder, name, data)
 
     monkeypatch.setattr(Folder, "write_whole", write_whole)
 

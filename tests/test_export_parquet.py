@@ -192,7 +192,7 @@ def test_a_document_longer_than_a_list_is_refused(tmp_path, folder):
             yield huge
 
     work, *_ = works_of(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
-    unit = HugeUnit(**{each.name: getattr(work.unit, each.name) for each in fields(Unit)})
+    unit = HugeUnit(**{field.name: getattr(work.unit, field.name) for field in fields(Unit)})
     with pytest.raises(ExportError, match=r"2,147,483,648 ids.*max_document_bytes"):
         LAYOUT.write(unit, work.corpus, Target(folder))
     assert folder.list() == []

@@ -229,13 +229,13 @@ def test_special_tokens_on_both_sides_of_texts_are_counted(job, tmp_path):
 def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
     slices, tokenizer, settings = job
     out = Folder(str(tmp_path / "out"))
-    calls, own = [], render.Renderer.render
+    calls, original = [], render.Renderer.render
 
     def fail_later(self, piece, batch):
         calls.append(piece)
         if len(calls) == 3:
             raise TransientIOError("the line went dead")
-        return own(self, piece, batch)
+        return original(self, piece, batch)
 
     monkeypatch.setattr(render.Renderer, "render", fail_later)
     with pytest.raises(TransientIOError):
