@@ -10,12 +10,17 @@ from tests.executors import InProcess
 from tests.small_corpus import RECIPE, write_corpus
 
 
-def test_the_default_is_ray_and_comes_back_after_an_error():
+def test_blocks_may_be_nested_and_the_default_is_ray():
     outer, inner = InProcess(), InProcess()
-    with pytest.raises(ZeroDivisionError), use_executor(outer):
+    with use_executor(outer):
         with use_executor(inner):
             assert current_executor() is inner
         assert current_executor() is outer
+    assert isinstance(current_executor(), RayExecutor)
+
+
+def test_an_error_ends_the_use_of_an_executor():
+    with pytest.raises(ZeroDivisionError), use_executor(InProcess()):
         raise ZeroDivisionError
     assert isinstance(current_executor(), RayExecutor)
 
