@@ -14,6 +14,7 @@ from nanotok_ray.shards import quarantine_name
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import verify_output
 from tests.executors import Replacing
+from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import contents, recipe, write_corpus
 
 ALLOWED = "limits.max_skipped_slices=1"
@@ -79,23 +80,26 @@ def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, brok
     assert verify_output(Folder(str(tmp_path / "out"))).passed
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("s3")
 def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
     corpus, tmp_path
 ):
-    left = []
-
     def fail_after_quarantine(work):
         if (work.slice.stem, work.slice.number) != ("shard_00001", 0):
             return tokenize_work(work)
-        left.append(quarantine_name(work.slice, work.settings.key(work.slice)))
-        Folder(work.out).write_whole(left[0], b"what another attempt found\n")
+        name = quarantine_name(work.slice, work.settings.key(work.slice))
+        Folder(work.out).write_whole(name, b"what the attempt found\n")
         raise SourceError("this one never works")
 
-    with use_executor(Replacing({tokenize_work: fail_after_quarantine})):
-        values, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    local = f'output.work="{tmp_path}/work"'
+    with s3_behind_a_proxy(), use_executor(Replacing({tokenize_work: fail_after_quarantine})):
+        out = Folder(f"s3://{BUCKET}/out")
+        values, _ = run(recipe(corpus, out.url, ALLOWED, local))
+        [name] = out.list("quarantine/")
+        listed = json.loads(out.read_bytes(name))
     assert values["quarantined"] == {"skipped": 1}
-    [name] = left
-    assert json.loads((tmp_path / "out" / name).read_text())["reason"].startswith("skipped")
+    assert listed["reason"].startswith("skipped: ")
 
 
 def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):
