@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
 from hypothesis import settings
@@ -24,18 +23,11 @@ def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a job's tasks one after the other in this process: the same functions, without Ray."""
-    from nanotok_ray.cluster.engine import Ended  # noqa: PLC0415 - imports Ray
-    from nanotok_ray.errors import NanotokError  # noqa: PLC0415
-
-    def run_tasks(tasks, **_):
-        for task in tasks:
-            try:
-                yield Ended(task=task, result=task.work(task.argument))
-            except NanotokError as error:
-                yield Ended(task=task, error=str(error), raised=error)
+    from nanotok_ray.cluster.executor import use_executor  # noqa: PLC0415 - slow to import
+    from tests.executors import InProcess  # noqa: PLC0415 - as above
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_tasks)
-    monkeypatch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())
+    with use_executor(InProcess()):
+        yield

@@ -4,12 +4,12 @@ import hashlib
 import json
 import shutil
 import struct
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.manifest import ROW
 from nanotok_ray.output import assemble, expected_records, read_record, settings_from
@@ -17,24 +17,16 @@ from nanotok_ray.plan import plan_from_json
 from nanotok_ray.reader import open_shards
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+from tests.executors import InProcess
 from tests.small_corpus import recipe, write_corpus
 
 HEADER_BYTES = 32
 
 
-def run_here(tasks, **_):
-    """Run tasks as the engine does, in this process."""
-    from nanotok_ray.cluster.engine import Ended  # noqa: PLC0415 - imports Ray
-
-    return (Ended(task=task, result=task.work(task.argument)) for task in tasks)
-
-
 def finished_output(root: Path) -> Path:
     """Make an output below a folder, without Ray, and give its folder; the corpus stays too."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
-        patch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())
-        patch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
         write_corpus(root / "in")
         prepare(recipe(root / "in", root / "out", "limits.slice_bytes=60000"))
     return root / "out"

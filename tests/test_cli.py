@@ -12,7 +12,9 @@ from nanotok_ray import errors
 from nanotok_ray.cli import main
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.tokenizer import Tokenizer
+from tests.executors import InProcess
 from tests.small_corpus import RECIPE, texts, write_corpus, write_parquet
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -203,12 +205,12 @@ def test_help_teaches_with_examples_and_exit_codes(capsys):
         (KeyboardInterrupt, 130),
     ],
 )
-def test_each_kind_of_failure_has_its_exit_code(job, capsys, monkeypatch, error, code):
-    def fail(*_, **__):
+def test_each_kind_of_failure_has_its_exit_code(job, capsys, error, code):
+    def fail(**_):
         raise error("what happened")
 
-    monkeypatch.setattr("nanotok_ray.cluster.job.prepare", fail)
-    assert main(["prepare", job[0]]) == code
+    with use_executor(InProcess(on_session=fail)):
+        assert main(["prepare", job[0]]) == code
     told = json.loads(capsys.readouterr().out)
     assert told["status"] == ("interrupted" if code == 130 else "failed")
 

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.lease import Clock
-from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.storage import Folder
+from tests.lease_elsewhere import held_elsewhere
 from tests.small_corpus import RECIPE, contents, texts, write_corpus, write_parquet
 
 
@@ -125,17 +124,7 @@ def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
 def test_counts_of_an_output_in_use_stay(job, capsys, tmp_path, monkeypatch, flags):
     path, work = job
     change_one(tmp_path)
-    out = Folder(str(tmp_path / "out"))
-    name = max(out.list("run/lease/"))
-    held = json.loads(out.read_bytes(name)) | {"state": "held"}
-    held["holder"] = Holder(host="elsewhere", pid=7).to_values()
-
-    def sleep_and_renew(_):
-        held["renewals"] += 1
-        out.write_whole(name, json.dumps(held).encode())
-
-    sleep_and_renew(0)
-    monkeypatch.setattr("nanotok_ray.cluster.lease.Clock", lambda: Clock(sleep=sleep_and_renew))
+    held_elsewhere(Folder(str(tmp_path / "out")), monkeypatch, command="train")
     before = contents(work)
     planned, _ = told(capsys, "rm", path, *flags, "--dry-run")
     assert planned["removed"]["slices"] > 0

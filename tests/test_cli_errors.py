@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +15,7 @@ from nanotok_ray.cluster.submitting.shipping import ship
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.export import parse_layout
 from nanotok_ray.recipe import load_recipe
-from tests.finished_output import finished_output, run_here
+from tests.finished_output import finished_output
 from tests.made_output import BOS, MadeSource, made_output
 
 RECIPE = """
@@ -131,10 +130,8 @@ def test_an_error_that_says_all_itself_stays_as_it_is():
 
 @pytest.mark.parametrize("workers", [None, 1])
 def test_a_layout_that_cannot_hold_a_document_is_one_error_on_ray_and_in_threads(
-    tmp_path, monkeypatch, workers
+    tmp_path, in_process, workers
 ):
-    monkeypatch.setattr("nanotok_ray.cluster.exporting.ray_session", lambda **_: nullcontext())
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
     made = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 1], [BOS, 5, BOS]]]))
     with pytest.raises(ExportError, match=r"holds <\|bos\|> again at token 2"):
         export(made, parse_layout("llmc"), workers=workers)

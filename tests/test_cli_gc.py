@@ -7,9 +7,8 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.job import prepare
-from nanotok_ray.cluster.lease import Clock
-from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.storage import Folder
+from tests.lease_elsewhere import held_elsewhere
 from tests.small_corpus import contents, recipe, write_corpus
 
 
@@ -57,18 +56,7 @@ def test_an_unfinished_output_is_refused(out, capsys):
 
 
 def test_an_output_in_use_is_refused_with_a_code_of_its_own(out, capsys, monkeypatch):
-    folder = Folder(str(out))
-    number = max(folder.list("run/lease/"))
-    held = json.loads(folder.read_bytes(number)) | {"state": "held"}
-
-    def sleep_and_renew(_):
-        held["renewals"] += 1
-        folder.write_whole(number, json.dumps(held).encode())
-
-    held["holder"] = Holder(host="elsewhere", pid=7).to_values()
-    sleep_and_renew(0)
-    clock = Clock(sleep=sleep_and_renew)
-    monkeypatch.setattr("nanotok_ray.cluster.lease.Clock", lambda: clock)
+    held_elsewhere(Folder(str(out)), monkeypatch, command="prepare")
     before = contents(out)
     code, values, told = collect(capsys, out)
     assert (code, values["status"]) == (6, "failed")

@@ -1,23 +1,22 @@
 """The first fan-out as a whole: any slicing in any order, and what is kept from an earlier run."""
 
 import json
-import random
 
 import pytest
 import rustbpe
 
 from nanotok_ray import _core
-from nanotok_ray.cluster.engine import Ended
 from nanotok_ray.cluster.events import StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
-from nanotok_ray.counts import count_slice
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
+from tests.executors import InProcess, shuffled
 from tests.small_corpus import texts
 
 RECIPE = """
@@ -46,14 +45,9 @@ def folder(tmp_path, in_process):
 
 
 @pytest.fixture
-def shuffled(monkeypatch):
-    def run(tasks, **_):
-        tasks = list(tasks)
-        random.Random(3).shuffle(tasks)
-        for task in tasks:
-            yield Ended(task=task, result=task.work(task.argument))
-
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run)
+def in_any_order():
+    with use_executor(InProcess(order=shuffled(3))):
+        yield
 
 
 def write(path, documents):
@@ -81,7 +75,7 @@ def check_merges(folder, documents):
 
 @pytest.mark.parametrize("slices", [1, 3, 16, 200])
 def test_merges_and_sums_are_the_same_for_any_number_of_slices_in_any_order(
-    folder, shuffled, slices
+    folder, in_any_order, slices
 ):
     documents = texts(250, seed=4)
     size = write(folder / "in/a.jsonl", documents)
@@ -125,20 +119,24 @@ def test_a_changed_file_is_counted_again_and_no_other(folder):
     check_merges(folder, [*texts(60, seed=0), *texts(60, seed=9), *texts(60, seed=2)])
 
 
-def test_a_slice_that_another_attempt_has_done_is_left_alone(folder, monkeypatch):
+def test_a_slice_that_another_attempt_has_done_is_left_alone(folder):
     write(folder / "in/a.jsonl", texts(40, seed=1))
+    write(folder / "in/b.jsonl", texts(40, seed=2))
     recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=3000))
     training = training_of(recipe, make_plan(recipe))
     works = [training.work(each) for each in training.slices]
     sizes = [count_work(work) for work in works]
     (folder / f"work/{works[1].name}.arrow").write_bytes(b"cut off")
-    counted = []
-    monkeypatch.setattr(
-        "nanotok_ray.cluster.stages.count_slice",
-        lambda each, *args, **kwargs: counted.append(each) or count_slice(each, *args, **kwargs),
-    )
+    (folder / "in/b.jsonl").unlink()  # what was counted of it cannot be counted again
+
+    def written():
+        return [(folder / f"work/{work.name}.arrow").stat().st_ino for work in works]
+
+    before = written()
     assert [count_work(work) for work in works] == sizes
-    assert counted == [works[1].slice]
+    changed = [old != new for old, new in zip(before, written(), strict=True)]
+    assert changed == [work is works[1] for work in works]
+    assert {file.path for work in works for file in work.slice.files} == {"a.jsonl", "b.jsonl"}
 
 
 def test_a_sum_that_is_not_what_the_records_say_is_refused(folder):

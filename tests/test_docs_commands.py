@@ -12,7 +12,6 @@ import re
 import runpy
 import shutil
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -20,10 +19,11 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.recipe import load_recipe
 from tests.doc_commands import has_command, head_commands, steps_of, words_of
 from tests.doc_folder import RECIPE, ROOT, make_folder
-from tests.finished_output import run_here
+from tests.executors import InProcess
 
 PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
 HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
@@ -74,18 +74,14 @@ HEAD_PATHS = found(HEADS)
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Make the folder of a reader, stand in it, and let jobs run without Ray."""
-    from nanotok_ray.cluster import exporting, fan_out, run, verifying  # noqa: PLC0415 - Ray
-
     make_folder(tmp_path)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path / "data/nanochat"))
     for name in ("RAY_ADDRESS", "CODE", "DATA", "RUN", "NANOTOK_BUCKET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.fsync", lambda _: None)
-    for module in (exporting, run, verifying):
-        monkeypatch.setattr(module, "ray_session", lambda **_: nullcontext())
-    monkeypatch.setattr(fan_out, "run_tasks", run_here)
-    return tmp_path
+    with use_executor(InProcess()):
+        yield tmp_path
 
 
 def here(text, place):

@@ -9,13 +9,13 @@ import re
 import runpy
 import shlex
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from nanotok_ray.cli import main
-from tests.finished_output import run_here
+from nanotok_ray.cluster.executor import use_executor
+from tests.executors import InProcess
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/tokenization.md"
@@ -83,9 +83,8 @@ def walk(tmp_path, monkeypatch):
         (folder / name).write_text(text, "utf-8")
     monkeypatch.chdir(folder)
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
-    return folder
+    with use_executor(InProcess()):
+        yield folder
 
 
 def test_every_command_prints_what_is_shown(walk, capsys):

@@ -56,9 +56,9 @@ def test_being_cancelled_is_no_failure_of_a_slice(error):
         run_call([(raises(error()), None)], [])
 
 
-def test_nothing_runs_where_a_folder_is_another_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("nanotok_ray.cluster.probes.WAITS", (0.0,))
+def test_nothing_runs_where_a_folder_is_another_one(tmp_path):
     done = []
+    probe = Probe(str(tmp_path), "run/probe/a", "token", waits=(0.0,))
     with pytest.raises(SharedFolderError, match="does not see what the job wrote there"):
-        run_call([(done.append, 1)], [Probe(str(tmp_path), "run/probe/a", "token")])
+        run_call([(done.append, 1)], [probe])
     assert done == []

@@ -6,6 +6,7 @@ from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import Advanced, Note
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.errors import SliceError
+from tests.executors import InProcess
 
 
 def task(number, *, inputs=None):
@@ -19,29 +20,37 @@ def task(number, *, inputs=None):
 
 
 @pytest.fixture
-def engine(monkeypatch):
-    """Let tasks of even number end well, and remember how the engine was called."""
-    seen = {"closed": False, "begun": 0}
+def engine():
+    return Engine()
 
-    def run_tasks(tasks, **options):
-        seen.update(options)
-        options["on_note"]("a worker died")
+
+class Engine(InProcess):
+    """Let tasks of even number end well, and remember how often it ran and was closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_closed, self.begun = False, 0
+
+    def run(self, tasks, *, on_note, **_):
+        on_note("a worker died")
         try:
             for number, each in enumerate(tasks):
-                seen["begun"] += 1
+                self.begun += 1
                 error = f"why {number}" if number % 2 else None
                 yield Ended(task=each, result=None if error else 7, error=error)
         finally:
-            seen["closed"] = True
-
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_tasks)
-    return seen
+            self.is_closed = True
 
 
-def run(count, **settings):
+def run(engine, count, *, on_event=None, **settings):
     told = []
     failures = fan_out(
-        "count", [task(number) for number in range(count)], kept=0, on_event=told.append, **settings
+        "count",
+        [task(number) for number in range(count)],
+        kept=0,
+        on_event=on_event or told.append,
+        executor=engine,
+        **settings,
     )
     return failures, told
 
@@ -49,7 +58,7 @@ def run(count, **settings):
 def test_slices_that_fail_fail_the_job_after_all_others_have_run(engine):
     told = []
     with pytest.raises(SliceError) as caught:
-        fan_out("count", [task(n) for n in range(5)], kept=0, on_event=told.append)
+        run(engine, 5, on_event=told.append)
     assert str(caught.value).splitlines() == [
         "count: 2 of 5 slices failed; the others are kept, run the job again",
         "  slice 1 (of /in/1.gz): why 1",
@@ -61,21 +70,21 @@ def test_slices_that_fail_fail_the_job_after_all_others_have_run(engine):
 
 def test_the_first_five_are_named_and_the_others_counted(engine):
     with pytest.raises(SliceError, match=r"slice 9 \(of /in/9.gz\): why 9\n  and 5 more$"):
-        run(20)
+        run(engine, 20)
 
 
 def test_so_many_may_be_skipped_and_are_given_back(engine):
-    failures, _ = run(5, max_skipped=2)
+    failures, _ = run(engine, 5, max_skipped=2)
     assert [(each.task.name, each.error) for each in failures] == [
         ("slice 1", "why 1"),
         ("slice 3", "why 3"),
     ]
     with pytest.raises(SliceError):
-        run(7, max_skipped=2)
+        run(engine, 7, max_skipped=2)
 
 
 def test_notes_of_the_engine_reach_the_listener_with_the_stage(engine):
-    _, told = run(1)
+    _, told = run(engine, 1)
     assert Note(text="count: a worker died") in told
 
 
@@ -85,14 +94,14 @@ def test_a_listener_that_raises_closes_the_engine(engine):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        fan_out("count", [task(0), task(2)], kept=0, on_event=interrupt)
-    assert engine["closed"]
+        run(engine, 2, on_event=interrupt)
+    assert engine.is_closed
     del caught
 
 
 def test_nothing_to_do_starts_no_engine(engine):
-    assert run(0)[0] == []
-    assert engine["begun"] == 0
+    assert run(engine, 0)[0] == []
+    assert engine.begun == 0
 
 
 def test_many_inputs_are_told_short():

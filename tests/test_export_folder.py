@@ -3,22 +3,23 @@
 import errno
 import json
 import pkgutil
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.events import ignore
+from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.export_check import verify_export
 from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.lease_file import lease_in_force
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError
-from nanotok_ray.export import export_unit, parse_layout
+from nanotok_ray.export import parse_layout
 from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
 from nanotok_ray.storage import Folder
+from tests.lease_elsewhere import renew_while_others_wait
 from tests.made_output import BOS, MadeSource, made_output
 from tests.small_corpus import contents
 
@@ -44,6 +45,36 @@ class KilledError(Exception):
 def killed(*_, **__):
     """Stand for a function that the process did not get to."""
     raise KilledError
+
+
+def killed_at_event(kind):
+    """Return a listener that ends the process when the export tells an event of this kind."""
+
+    def on_event(event):
+        if isinstance(event, kind):
+            raise KilledError
+
+    return on_event
+
+
+class DyingFolder(Folder):
+    """A folder that ends the process before or after it publishes files of some name."""
+
+    def __init__(self, url, *, before="-", after="-"):
+        super().__init__(url)
+        self.before, self.after = before, after
+
+    @contextmanager
+    def create(self, name):
+        with super().create(name) as file:
+            yield file
+        if name.endswith(self.after):
+            raise KilledError
+
+    def write_whole(self, name, data):
+        if name.endswith(self.before):
+            raise KilledError
+        super().write_whole(name, data)
 
 
 def killed_at(monkeypatch, target, *, call=1):
@@ -113,17 +144,16 @@ def test_an_export_with_other_options_that_was_killed_leaves_no_record_of_the_fo
     assert contents(tmp_path / "export") == before
 
 
-def test_records_of_files_that_others_may_overwrite_go_first(tmp_path, folder, monkeypatch):
+def test_records_of_files_that_others_may_overwrite_go_first(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Llmc(), folder=folder)
-    killed_at(monkeypatch, "nanotok_ray.cluster.exporting.export_unit")
+    at_start = killed_at_event(StageStarted)
     with pytest.raises(KilledError):
-        export(out, Llmc(bos="<|bos|>"), folder=Folder(str(tmp_path / "new")))
+        export(out, Llmc(bos="<|bos|>"), folder=Folder(str(tmp_path / "new")), on_event=at_start)
     assert folder.list("records/")
     made_output(tmp_path / "out", MadeSource(name="web", shards=[*TEXT.shards[:1], [[BOS, 3]]]))
-    killed_at(monkeypatch, "nanotok_ray.cluster.exporting.export_unit")
     with pytest.raises(KilledError):
-        export(out, Llmc(), folder=folder)
+        export(out, Llmc(), folder=folder, on_event=at_start)
     assert [name.split("-")[1] for name in folder.list("records/")] == ["00000"]
     assert not folder.exists("export.json")
 
@@ -214,44 +244,46 @@ def test_an_export_that_was_killed_before_its_first_record_goes_on(
     assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())
 
 
-@pytest.mark.parametrize("step", ["remove_strangers", "Exporting._check_output", "write_export"])
-def test_an_export_that_was_killed_at_its_end_goes_on(step, tmp_path, folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("moment", "on_event"),
+    [
+        ({}, killed_at_event(StageEnded)),
+        ({"after": "/index.json"}, ignore),
+        ({"before": "export.json"}, ignore),
+    ],
+    ids=["units exported", "index written", "strangers removed"],
+)
+def test_an_export_that_was_killed_at_its_end_goes_on(moment, on_event, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Mds(), folder=Folder(str(tmp_path / "quiet")))
-    with monkeypatch.context() as patch:
-        patch.setattr(f"nanotok_ray.cluster.exporting.{step}", killed)
-        with pytest.raises(KilledError):
-            export(out, Mds(), folder=folder)
+    with pytest.raises(KilledError):
+        export(out, Mds(), folder=DyingFolder(folder.url, **moment), on_event=on_event)
+    assert (len(folder.list("records/")), folder.exists("export.json")) == (2, False)
     assert export(out, Mds(), folder=folder).units_done == 0
     assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())
 
 
 def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeypatch):
     out = made_output(tmp_path / "out", TEXT)
-    own, seen = export_unit, []
+    seen = []
 
-    def look(work):
-        seen.append(lease_in_force(out))
-        return own(work)
+    def look(event):
+        if isinstance(event, Advanced):
+            seen.append(lease_in_force(out))
 
-    monkeypatch.setattr("nanotok_ray.cluster.exporting.export_unit", look)
-    export(out, Raw(), folder=folder)
+    export(out, Raw(), folder=folder, on_event=look)
     assert seen == [None, None]
-    export(out, Raw())
+    export(out, Raw(), on_event=look)
     assert [each.values["command"] for each in seen[2:]] == ["export", "export"]
     assert [each.values["state"] for each in seen[2:]] == ["held", "held"]
     assert lease_in_force(out).values["state"] == "released"
     with leased(out, command="prepare", on_event=ignore) as lease:
         assert export(out, Raw()).unchanged  # looking needs no lease
-        monkeypatch.setattr("nanotok_ray.cluster.exporting.leased", in_use)
-        with pytest.raises(OutputInUseError):
+        renew_while_others_wait(lease, monkeypatch)
+        with pytest.raises(OutputInUseError, match="is in use by prepare"):
             export(out, Mds())
         lease.check()
     assert not (tmp_path / "out/export/mds").exists()
-
-
-def in_use(out, **_):
-    raise OutputInUseError(out.url)
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK])
@@ -270,18 +302,17 @@ def test_where_no_link_can_be_made_files_are_copied(number, tmp_path, folder, mo
         assert own.stat().st_nlink == 1
 
 
-def test_an_output_that_a_job_changes_meanwhile_costs_no_file(tmp_path, folder, monkeypatch):
+def test_an_output_that_a_job_changes_meanwhile_costs_no_file(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Raw(), folder=folder)
     made_output(tmp_path / "out", OTHER)
     folder.write_whole("web/train/new.bin", b"of the job that runs")
 
-    def run_job(work):
-        export_unit(work)
-        made_output(tmp_path / "out", TEXT, OTHER)
+    def run_job(event):
+        if isinstance(event, Advanced):
+            made_output(tmp_path / "out", TEXT, OTHER)
 
-    monkeypatch.setattr("nanotok_ray.cluster.exporting.export_unit", run_job)
     with pytest.raises(CorruptOutputError, match="changed while it was exported"):
-        export(out, Raw(), folder=folder)
+        export(out, Raw(), folder=folder, on_event=run_job)
     assert folder.exists("web/train/new.bin")
     assert not folder.exists("export.json")

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.errors import SourceError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import check_sample, resolve
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.remote_input import RemoteInput
+from tests.executors import InProcess
 
 RECIPE = """
 [[source]]
@@ -160,15 +162,13 @@ def test_a_source_that_is_described_wrongly_is_refused_with_what_is_there(tmp_pa
 
 
 @pytest.mark.parametrize("command", [["prepare"], ["prepare", "--dry-run"], ["train"], ["doctor"]])
-def test_every_command_that_plans_refuses_it_before_ray_starts(
-    tmp_path, capsys, monkeypatch, command
-):
+def test_every_command_that_plans_refuses_it_before_ray_starts(tmp_path, capsys, command):
     def start(**_):
         raise AssertionError("Ray was started")
 
-    monkeypatch.setattr("nanotok_ray.cluster.run.ray_session", start)
     recipe = write(tmp_path, "text", lines(TEXTS), 'column = "body"')
-    code = main([command[0], recipe, *command[1:]])
+    with use_executor(InProcess(on_session=start)):
+        code = main([command[0], recipe, *command[1:]])
     out, err = capsys.readouterr()
     assert code != 0
     assert "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'" in out + err

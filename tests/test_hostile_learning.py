@@ -22,7 +22,7 @@ import string
 import pytest
 
 from nanotok_ray import Tokenizer, _core, reference
-from nanotok_ray.cluster.engine import Ended
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.count_file import pack_counts
 from nanotok_ray.count_origin import CountOrigin
@@ -31,6 +31,7 @@ from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.storage import Folder
+from tests.executors import Twice
 from tests.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
 from tests.small_corpus import contents, recipe, texts, write_corpus
 
@@ -292,16 +293,10 @@ def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
     assert once.stop_reason == twice.stop_reason == NO_PAIR_LEFT
 
 
-def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_process, monkeypatch):
+def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "once"))
-
-    def run_twice(tasks, **_):
-        for task in tasks:
-            for _ in range(2):
-                yield Ended(task=task, result=task.work(task.argument))
-
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_twice)
-    prepare(recipe(tmp_path / "in", tmp_path / "twice"))
+    with use_executor(Twice(ends=2)):
+        prepare(recipe(tmp_path / "in", tmp_path / "twice"))
     assert contents(tmp_path / "twice") == contents(tmp_path / "once")
     assert contents(tmp_path / "twice-work") == contents(tmp_path / "once-work")

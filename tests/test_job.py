@@ -6,8 +6,10 @@ from functools import partial
 import pytest
 
 from nanotok_ray.cluster.events import Note, StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
+from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import (
     IncompleteOutputError,
     PatternError,
@@ -17,6 +19,7 @@ from nanotok_ray.errors import (
 )
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer, make_model
+from tests.executors import Replacing
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 
@@ -81,17 +84,16 @@ def test_deleting_one_shard_makes_only_that_one_again(corpus, tmp_path):
     assert contents(tmp_path / "out") == before
 
 
-def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp_path, monkeypatch):
+def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "whole"))
     job = recipe(corpus, tmp_path / "out")
 
-    def stop(*_, **__):
-        raise KeyboardInterrupt
+    def stop(event):
+        if isinstance(event, StageStarted) and event.stage == "verify":
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.job.verify_output", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(job)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(job, on_event=stop)
     with pytest.raises(IncompleteOutputError):
         open_shards(str(tmp_path / "out"))
     _, stages = run(job)
@@ -99,7 +101,7 @@ def test_an_interrupted_job_is_not_taken_for_a_whole_one_and_goes_on(corpus, tmp
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_the_manifest_goes_before_anything_changes(corpus, tmp_path, monkeypatch):
+def test_the_manifest_goes_before_anything_changes(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out"))
     min((tmp_path / "out/web/train").glob("*.bin")).unlink()
 
@@ -107,8 +109,8 @@ def test_the_manifest_goes_before_anything_changes(corpus, tmp_path, monkeypatch
         assert not (tmp_path / "out/manifest.json").exists()
         raise SliceError(work.slice.source)
 
-    monkeypatch.setattr("nanotok_ray.cluster.tokenize.tokenize_work", fail)
-    with pytest.raises(SliceError, match="web"):
+    executor = Replacing({tokenize_work: fail})
+    with use_executor(executor), pytest.raises(SliceError, match="web"):
         prepare(recipe(corpus, tmp_path / "out"))
     with pytest.raises(IncompleteOutputError):
         open_shards(str(tmp_path / "out"))

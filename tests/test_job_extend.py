@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nanotok_ray
+from nanotok_ray.cluster import extension
 from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
@@ -158,7 +159,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.extension.write_beside", die)
+        patch.setattr(extension, "write_beside", die)
         with pytest.raises(KeyboardInterrupt):
             run(recipe(corpus, out, 'tokenizer.extend=["<a>"]'), train_tokenizer)
     _, stages, _ = run(recipe(corpus, out), train_tokenizer)

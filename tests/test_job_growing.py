@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from nanotok_ray.cluster.events import Note, StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.cluster.stages import count_work
@@ -13,6 +14,7 @@ from nanotok_ray.errors import SourceError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
+from tests.executors import Replacing
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 LEARN_RECORD = "records/learn.json"
@@ -143,7 +145,7 @@ def test_a_tokenizer_that_is_not_whole_is_learned_from_what_there_is(corpus, tmp
     assert not summary["learned"]["of_other_inputs"]
 
 
-def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_path, monkeypatch):
+def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=1")
 
     def failing(argument):
@@ -151,8 +153,7 @@ def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_
             raise SourceError("not tonight")
         return count_work(argument)
 
-    with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.counting.count_work", failing)
+    with use_executor(Replacing({count_work: failing})):
         assert run(job)[0]["learned"]["skipped_slices"]
     grow(corpus)
     summary, stages, _ = run(job)

@@ -7,13 +7,16 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.events import StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.export_check import verify_export
 from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.job import prepare
+from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.export import parse_layout, read_corpus
 from nanotok_ray.export.raw import Raw
 from nanotok_ray.storage import Folder
+from tests.executors import Replacing
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 LAYOUTS = 'output.layouts=["raw", "datatrove"]'
@@ -201,7 +204,7 @@ def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_
     assert verify_export(Folder(out.join("export/raw")), out)[1] == []
 
 
-def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path, monkeypatch):
+def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
     own = (LAYOUTS, "tokenizer.path=" + str(tmp_path / "out/tokenizer"))
@@ -215,13 +218,11 @@ def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path, monkeypatc
     (tmp_path / "kept").rename(tmp_path / "out/export/raw")
     found = []
 
-    def look(folder, *_, **__):
-        found.append([(folder / f"{name}/export.json").exists() for name in ("raw", "datatrove")])
+    def look(_):
+        folders = [tmp_path / "out/export" / name for name in ("raw", "datatrove")]
+        found.append([(folder / "export.json").exists() for folder in folders])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(
-        "nanotok_ray.cluster.stages.tokenize_slices", lambda *_, **__: look(tmp_path / "out/export")
-    )
-    with pytest.raises(KeyboardInterrupt):
+    with use_executor(Replacing({tokenize_work: look})), pytest.raises(KeyboardInterrupt):
         run(recipe(corpus, tmp_path / "out", *own))
     assert found == [[False, False]]

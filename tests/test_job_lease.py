@@ -1,21 +1,18 @@
 """Two runs of one output: one is refused, sees what the other did, or stops in time."""
 
-from contextlib import contextmanager
-
 import pytest
 
-from nanotok_ray.cluster import lease as leases
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster.lease import Clock, leased, take
+from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.lease_file import lease_name
-from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import LeaseLostError, OutputInUseError
 from nanotok_ray.storage import Folder
+from tests.executors import InProcess
+from tests.lease_elsewhere import held_elsewhere
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
-
-ELSEWHERE = Holder(host="elsewhere", pid=7)
 
 
 @pytest.fixture
@@ -32,10 +29,7 @@ def out(tmp_path):
 @pytest.fixture
 def held(out, monkeypatch):
     """Let a living run elsewhere hold the lease."""
-    lease = take(out, command="prepare", on_event=ignore, me=ELSEWHERE)
-    clock = Clock(sleep=lambda _: lease.renew())
-    monkeypatch.setattr(leases, "Clock", lambda: clock)
-    return lease
+    return held_elsewhere(out, monkeypatch, command="prepare")
 
 
 @pytest.mark.parametrize("command", [prepare, train_tokenizer])
@@ -71,70 +65,66 @@ def test_every_run_that_changes_something_takes_it_and_lets_it_go(job, out, tmp_
     assert b'"released"' in out.read_bytes(lease_name(len(done)))
 
 
-def first_time(monkeypatch, meanwhile):
+def first_time(meanwhile):
     """Let something happen once, while a run starts Ray: after it looked, before it has a lease."""
     todo = [meanwhile]
 
-    @contextmanager
-    def session(**_):
+    def start(**_):
         if todo:
             todo.pop()()
-        yield
 
-    monkeypatch.setattr("nanotok_ray.cluster.run.ray_session", session)
+    return use_executor(InProcess(on_session=start))
 
 
-def test_what_another_run_did_meanwhile_is_seen(job, tmp_path, monkeypatch):
+def test_what_another_run_did_meanwhile_is_seen(job, tmp_path):
     other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
-    first_time(monkeypatch, lambda: prepare(other))
-    prepare(job)
+    with first_time(lambda: prepare(other)):
+        prepare(job)
     prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
     quiet = contents(tmp_path / "quiet")
     assert quiet.items() <= contents(tmp_path / "out").items()
 
 
-def test_the_same_done_by_another_run_meanwhile_is_not_done_again(job, monkeypatch):
-    first_time(monkeypatch, lambda: prepare(job))
-    assert prepare(job).values["status"] == "unchanged"
+def test_the_same_done_by_another_run_meanwhile_is_not_done_again(job):
+    with first_time(lambda: prepare(job)):
+        assert prepare(job).values["status"] == "unchanged"
 
 
-def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path, monkeypatch):
+def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path):
     def freeze():
         write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
         plan_job(job, rate=1.0)
 
-    first_time(monkeypatch, freeze)
-    prepare(job)
+    with first_time(freeze):
+        prepare(job)
     assert len(set(out.list("web/val/"))) > 0
     plan = out.read_bytes("plan.json")
     assert b"shard_00003" in plan
     assert prepare(job).values["status"] == "unchanged"
 
 
-def test_what_is_found_again_is_told_once(job, out, tmp_path, monkeypatch):
+def test_what_is_found_again_is_told_once(job, out, tmp_path):
     def change_nothing():
         with leased(out, command="other", on_event=ignore):
             pass
 
     prepare(job)
     write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
-    first_time(monkeypatch, change_nothing)
     events = []
-    prepare(job, on_event=events.append)
+    with first_time(change_nothing):
+        prepare(job, on_event=events.append)
     notes = [event.text for event in events if isinstance(event, Note)]
     assert any("1 added" in note for note in notes)
     assert len(notes) == len(set(notes))
 
 
-def test_other_runs_without_end_are_reported(job, out, monkeypatch):
-    @contextmanager
-    def session(**_):
+def test_other_runs_without_end_are_reported(job, out):
+    def start(**_):
         with leased(out, command="other", on_event=ignore):
             pass
-        yield
 
-    monkeypatch.setattr("nanotok_ray.cluster.run.ray_session", session)
-    with pytest.raises(OutputInUseError, match="each of the 3 times"):
+    executor = InProcess(on_session=start)
+    with use_executor(executor), pytest.raises(OutputInUseError, match="each of the 3 times"):
         prepare(job)
 
 

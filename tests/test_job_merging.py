@@ -2,12 +2,15 @@
 
 import json
 import os
+from functools import partial
 
 import pytest
 
 from nanotok_ray.cli import main
+from nanotok_ray.cluster import merging as merging_module
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.job import train_tokenizer
+from nanotok_ray.merged_counts import merge_groups
 from tests.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 
@@ -22,13 +25,8 @@ def corpus(tmp_path, in_process):
 @pytest.fixture
 def merging(monkeypatch):
     """Merge from 4 count files on, about 3 of them to one."""
-    from nanotok_ray import merged_counts  # noqa: PLC0415
-
-    monkeypatch.setattr("nanotok_ray.cluster.merging.MERGE_ABOVE", 3)
-    monkeypatch.setattr(
-        "nanotok_ray.cluster.merging.merge_groups",
-        lambda keys: merged_counts.merge_groups(keys, target=3),
-    )
+    monkeypatch.setattr(merging_module, "MERGE_ABOVE", 3)
+    monkeypatch.setattr(merging_module, "merge_groups", partial(merge_groups, target=3))
 
 
 def run(job):

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from nanotok_ray.cli.main import main
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.session import ray_session
@@ -14,6 +15,7 @@ from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError
 from nanotok_ray.export import export_unit, parse_layout
 from nanotok_ray.storage import Folder
+from tests.executors import on_ray_with
 from tests.finished_output import finished_output
 from tests.small_corpus import contents, recipe, write_corpus
 
@@ -46,25 +48,24 @@ def dying_once(work, marker):
     return run
 
 
-def test_a_killed_worker_changes_no_byte(tmp_path, monkeypatch):
+def test_a_killed_worker_changes_no_byte(tmp_path):
     write_corpus(tmp_path / "in")
     layouts = 'output.layouts=["raw", "datatrove"]'
     prepare(recipe(tmp_path / "in", tmp_path / "quiet", layouts))
     marks = [tmp_path / "count-died", tmp_path / "tokenize-died"]
-    monkeypatch.setattr(
-        "nanotok_ray.cluster.counting.count_work", dying_once(count_work, str(marks[0]))
-    )
-    monkeypatch.setattr(
-        "nanotok_ray.cluster.tokenize.tokenize_work", dying_once(tokenize_work, str(marks[1]))
-    )
-    prepare(recipe(tmp_path / "in", tmp_path / "disturbed", layouts))
+    works = {
+        work: dying_once(work, str(mark))
+        for work, mark in zip([count_work, tokenize_work], marks, strict=True)
+    }
+    with use_executor(on_ray_with(works)):
+        prepare(recipe(tmp_path / "in", tmp_path / "disturbed", layouts))
     assert all(mark.exists() for mark in marks)
     assert contents(tmp_path / "disturbed") == contents(tmp_path / "quiet")
     assert contents(tmp_path / "disturbed-work") == contents(tmp_path / "quiet-work")
 
 
 def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_that_one(
-    tmp_path, monkeypatch
+    tmp_path,
 ):
     write_corpus(tmp_path / "in")
     job = recipe(tmp_path / "in", tmp_path / "out")
@@ -76,10 +77,9 @@ def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_tha
             raise SourceError("this one never works")
         return tokenize_work(work)
 
-    with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.tokenize.tokenize_work", fail_chats)
-        with pytest.raises(SliceError, match="this one never works"):
-            prepare(job)
+    executor = on_ray_with({tokenize_work: fail_chats})
+    with use_executor(executor), pytest.raises(SliceError, match="this one never works"):
+        prepare(job)
     assert not (tmp_path / "out/manifest.json").exists()
     kept = contents(tmp_path / "out")
     assert any(name.startswith("records/tokenize/web/train/") for name in kept)
@@ -104,14 +104,12 @@ def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
     assert 0 < here["sampled"] < here["documents"] == 150
 
 
-def test_a_worker_killed_while_it_exports_changes_no_byte(tmp_path, monkeypatch, capsys):
+def test_a_worker_killed_while_it_exports_changes_no_byte(tmp_path, capsys):
     out, mark = Folder(str(finished_output(tmp_path))), tmp_path / "export-died"
     export(out, parse_layout("raw"), folder=Folder(str(tmp_path / "quiet")))
-    monkeypatch.setattr(
-        "nanotok_ray.cluster.exporting.export_unit", dying_once(export_unit, str(mark))
-    )
     arguments = ["export", out.url, "--to", "raw", "--workers", "2"]
-    assert main([*arguments, "--output", str(tmp_path / "disturbed")]) == 0
+    with use_executor(on_ray_with({export_unit: dying_once(export_unit, str(mark))})):
+        assert main([*arguments, "--output", str(tmp_path / "disturbed")]) == 0
     assert mark.exists()
     assert contents(tmp_path / "disturbed") == contents(tmp_path / "quiet")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["exports"][0]["units_done"] > 3

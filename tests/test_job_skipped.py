@@ -1,16 +1,20 @@
 """Slices that cannot be done: they fail the job, or are left out by choice, counted and named."""
 
 import json
+from contextlib import ExitStack
 
 import pytest
 
 from nanotok_ray.cluster.events import Note
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.stages import count_work, tokenize_work
-from nanotok_ray.errors import SliceError, SourceError, TransientIOError
-from nanotok_ray.shards import skip_slice
+from nanotok_ray.errors import SliceError, SourceError
+from nanotok_ray.shards import quarantine_name
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import verify_output
+from tests.executors import Replacing
+from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import contents, recipe, write_corpus
 
 ALLOWED = "limits.max_skipped_slices=1"
@@ -23,37 +27,29 @@ def corpus(tmp_path, in_process):
 
 
 @pytest.fixture
-def broken(monkeypatch):
+def broken(breaking):
     """Let the work on the first slice of one file fail, in both fan-outs, until it is mended."""
+    return breaking([count_work, tokenize_work], ("shard_00001", 0))
 
-    def failing(work):
+
+@pytest.fixture
+def breaking(corpus):
+    """Let work fail for slices of these names (stem, number), until mended."""
+
+    def failing(work, names):
         def run(argument):
-            own = argument.slice
-            if own.stem == "shard_00001" and own.number == 0:
+            if (argument.slice.stem, argument.slice.number) in names:
                 raise SourceError("this one never works")
             return work(argument)
 
         return run
 
-    with monkeypatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.counting.count_work", failing(count_work))
-        patch.setattr("nanotok_ray.cluster.tokenize.tokenize_work", failing(tokenize_work))
-        yield patch.undo
+    with ExitStack() as stack:
 
-
-@pytest.fixture
-def breaking(monkeypatch):
-    """Let the work of a fan-out fail for slices of these names (stem, number), until mended."""
-    with monkeypatch.context() as patch:
-
-        def break_some(where, work, *broken):
-            def run(argument):
-                if (argument.slice.stem, argument.slice.number) in broken:
-                    raise SourceError("this one never works")
-                return work(argument)
-
-            patch.setattr(f"nanotok_ray.cluster.{where}", run)
-            return patch.undo
+        def break_some(works, *names):
+            changed = {work: failing(work, names) for work in works}
+            stack.enter_context(use_executor(Replacing(changed)))
+            return stack.close
 
         yield break_some
 
@@ -84,20 +80,26 @@ def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, brok
     assert verify_output(Folder(str(tmp_path / "out"))).passed
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("s3")
 def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
-    corpus, tmp_path, broken, monkeypatch
+    corpus, tmp_path
 ):
-    todo = [TransientIOError("other bytes had its name and were removed")]
+    def fail_after_quarantine(work):
+        if (work.slice.stem, work.slice.number) != ("shard_00001", 0):
+            return tokenize_work(work)
+        name = quarantine_name(work.slice, work.settings.key(work.slice))
+        Folder(work.out).write_whole(name, b"what the attempt found\n")
+        raise SourceError("this one never works")
 
-    def taken_once(*given, **options):
-        if todo:
-            raise todo.pop()
-        return skip_slice(*given, **options)
-
-    monkeypatch.setattr("nanotok_ray.cluster.tokenize.skip_slice", taken_once)
-    values, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    local = f'output.work="{tmp_path}/work"'
+    with s3_behind_a_proxy(), use_executor(Replacing({tokenize_work: fail_after_quarantine})):
+        out = Folder(f"s3://{BUCKET}/out")
+        values, _ = run(recipe(corpus, out.url, ALLOWED, local))
+        [name] = out.list("quarantine/")
+        listed = json.loads(out.read_bytes(name))
     assert values["quarantined"] == {"skipped": 1}
-    assert todo == []
+    assert listed["reason"].startswith("skipped: ")
 
 
 def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):
@@ -125,7 +127,7 @@ def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_pa
 
 
 def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, breaking):
-    breaking("counting.count_work", count_work, ("shard_00000", 0), ("shard_00001", 0))
+    breaking([count_work], ("shard_00000", 0), ("shard_00001", 0))
     limits = ["limits.max_chars=300", "limits.doc_cap=5", "limits.slice_bytes=1500"]
     with pytest.raises(SliceError, match="web/shard_00001-00000"):
         prepare(recipe(corpus, tmp_path / "one", ALLOWED, *limits))
@@ -137,7 +139,7 @@ def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, brea
 def test_a_slice_left_out_of_the_shards_alone_is_tried_again_with_the_same_tokenizer(
     corpus, tmp_path, breaking
 ):
-    mend = breaking("tokenize.tokenize_work", tokenize_work, ("shard_00001", 0))
+    mend = breaking([tokenize_work], ("shard_00001", 0))
     first, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
     assert first["quarantined"] == {"skipped": 1}
     mend()

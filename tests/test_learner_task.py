@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from nanotok_ray.cluster import learner_task
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded
 from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.cluster.learner_task import learning_events, placement_notes
@@ -45,7 +46,7 @@ def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
                 os.kill(os.getpid(), signal.SIGKILL)
             yield event
 
-    monkeypatch.setattr("nanotok_ray.cluster.learner_task.learning_events", dies_once)
+    monkeypatch.setattr(learner_task, "learning_events", dies_once)
     events = run(recipe(tmp_path / "in", tmp_path / "there", IN_TASK))
     assert marker.exists()
     assert contents(tmp_path / "there") == contents(tmp_path / "here") | {

@@ -251,11 +251,10 @@ def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
         renew(self)
         renewed.set()
 
-    monkeypatch.setattr("nanotok_ray.cluster.lease.RENEW_SECONDS", 0.001)
     monkeypatch.setattr(Lease, "renew", fail_first)
 
     def run():
-        with leased(out, command="x", on_event=ignore):
+        with leased(out, command="x", on_event=ignore, renew_seconds=0.001):
             assert renewed.wait(30)
             raise ValueError("the run")
 

@@ -1,6 +1,7 @@
 """Probe files: what another process sees of them, what it answers, and that none is left behind."""
 
 import pickle
+from functools import partial
 
 import pytest
 
@@ -10,10 +11,7 @@ from nanotok_ray.cluster.task import SharedFolder
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 from nanotok_ray.storage import Folder
 
-
-@pytest.fixture(autouse=True)
-def no_waits(monkeypatch):
-    monkeypatch.setattr("nanotok_ray.cluster.probes.WAITS", (0.0, 0.0))
+at_once = partial(probes_in, waits=(0.0, 0.0))
 
 
 def files(folder):
@@ -24,7 +22,7 @@ def files(folder):
 def test_a_probe_is_seen_and_answered_and_then_gone(tmp_path, kind):
     url = str(tmp_path) if kind == "local" else f"memory://{tmp_path.name}"
     shared = shared_folders(f"{url}/out", f"{url}/work")
-    with probes_in([*shared, *shared]) as probes:
+    with at_once([*shared, *shared]) as probes:
         assert [probe.name.rpartition("/")[0] for probe in probes] == ["run/probe", "probe"]
         for probe in probes:
             see(probe)
@@ -37,7 +35,7 @@ def test_a_probe_is_seen_and_answered_and_then_gone(tmp_path, kind):
 
 
 def test_a_missing_or_different_probe_is_a_problem_that_names_the_file(tmp_path):
-    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
         file = tmp_path / probe.name
         file.write_bytes(b"another job's")
         assert problem_with(probe) == f"{file} holds something else"
@@ -49,7 +47,7 @@ def test_a_missing_or_different_probe_is_a_problem_that_names_the_file(tmp_path)
     assert files(tmp_path) == []
 
 
-def test_a_probe_that_comes_late_is_seen(tmp_path, monkeypatch):
+def test_a_probe_that_comes_late_is_seen(tmp_path):
     looks = []
 
     def appear(_):
@@ -57,14 +55,13 @@ def test_a_probe_that_comes_late_is_seen(tmp_path, monkeypatch):
         if len(looks) == 2:
             Folder(probe.folder).write_whole(probe.name, probe.token.encode())
 
-    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
         (tmp_path / probe.name).unlink()
-        monkeypatch.setattr("nanotok_ray.cluster.probes.time.sleep", appear)
-        assert problem_with(probe) is None
+        assert problem_with(probe, sleep=appear) is None
 
 
 def test_a_process_looks_once(tmp_path):
-    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
         see(probe)
         (tmp_path / probe.name).unlink()
         see(probe)
@@ -76,9 +73,9 @@ def test_probes_are_removed_after_an_error_and_one_that_cannot_be_written_stops_
         SharedFolder(url=str(tmp_path / "a"), probes="probe"),
         SharedFolder(url=str(tmp_path / "file"), probes="probe"),
     ]
-    with pytest.raises(OSError, match="file"), probes_in(shared):
+    with pytest.raises(OSError, match="file"), at_once(shared):
         raise AssertionError("never reached")
-    with pytest.raises(RuntimeError, match="mine"), probes_in(shared[:1]):
+    with pytest.raises(RuntimeError, match="mine"), at_once(shared[:1]):
         raise RuntimeError("mine")
     assert files(tmp_path) == [tmp_path / "file"]
 
@@ -87,7 +84,7 @@ def test_storage_that_fails_for_now_says_nothing_about_sharing(tmp_path, monkeyp
     def fail(*_):
         raise TransientIOError("for now")
 
-    with probes_in([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
+    with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
         monkeypatch.setattr(Folder, "read_bytes", fail)
         with pytest.raises(TransientIOError):
             see(probe)

@@ -19,6 +19,7 @@ from nanotok_ray.cluster.events import (
     StageEnded,
     StageStarted,
 )
+from tests.executors import InProcess
 
 MB = 10**6
 
@@ -131,17 +132,17 @@ def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
     times = [1000.0]
     monkeypatch.setattr(fan_outs.time, "monotonic", lambda: times[-1])
 
-    def run_tasks(tasks, *, on_look, **_):
-        for _ in range(30):
-            on_look(2)
-            times.append(times[-1] + 0.1)
-        for task in tasks:
-            yield Ended(task=task, result=5)
+    class Slow(InProcess):
+        def run(self, tasks, *, on_look, **_):
+            for _ in range(30):
+                on_look(2)
+                times.append(times[-1] + 0.1)
+            for task in tasks:
+                yield Ended(task=task, result=5)
 
-    monkeypatch.setattr(fan_outs, "run_tasks", run_tasks)
     tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
     events = []
-    fan_outs.fan_out("count", tasks, kept=0, on_event=events.append)
+    fan_outs.fan_out("count", tasks, kept=0, on_event=events.append, executor=Slow())
     told = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
     assert told == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]

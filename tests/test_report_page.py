@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare, train_tokenizer
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.journal import read_journal
@@ -21,7 +22,8 @@ from nanotok_ray.report_page.busy import bars_of, busy_seconds
 from nanotok_ray.report_page.scale import Scale, round_step, round_top
 from nanotok_ray.report_page.stragglers import slowest
 from nanotok_ray.storage import Folder
-from tests.finished_output import HEADER_BYTES, finished_output, publish_index, run_here
+from tests.executors import InProcess
+from tests.finished_output import HEADER_BYTES, finished_output, publish_index
 from tests.made_journal import START, demo_run, end, head, write_journal
 from tests.read_page import ReadPage
 from tests.small_corpus import recipe, write_corpus, write_parquet
@@ -33,12 +35,8 @@ FAILED_PART = "could not be made"
 def finished(tmp_path_factory):
     """A finished output with a journal, five bad lines among its chats."""
     root = tmp_path_factory.mktemp("report")
-    with pytest.MonkeyPatch.context() as patch:
-        from contextlib import nullcontext  # noqa: PLC0415
-
+    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
-        patch.setattr("nanotok_ray.cluster.run.ray_session", lambda **_: nullcontext())
-        patch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_here)
         write_corpus(root / "in")
         with (root / "in/chats/0.jsonl").open("a") as file:
             file.write("{nothing\n" * 5)
@@ -370,22 +368,21 @@ def test_an_output_without_chats_and_val_has_no_masks(tmp_path, in_process):
     assert page.row("web/train", "")
 
 
-def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process, monkeypatch):
+def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "out"))
     assert FAILED_PART not in (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
 
-    def fail(_):
-        raise ZeroDivisionError("no luck")
-
-    monkeypatch.setattr("nanotok_ray.cluster.reporting.write_report", fail)
+    (tmp_path / "other" / REPORT_PAGE_NAME).mkdir(parents=True)  # no file can take its place
     notes = []
     summary = prepare(
         recipe(tmp_path / "in", tmp_path / "other"),
         on_event=lambda event: notes.append(getattr(event, "text", "")),
     )
     assert summary.values["status"] == "done"
-    assert any("no luck" in note and "nanotok report" in note for note in notes)
+    [note] = [note for note in notes if "the report page was not written" in note]
+    assert "IsADirectoryError" in note
+    assert "nanotok report" in note
 
 
 def test_a_job_writes_the_page_when_it_has_ended_and_not_when_it_did_nothing(tmp_path, in_process):

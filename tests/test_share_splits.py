@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from contextlib import ExitStack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.engine import Ended
 from nanotok_ray.cluster.events import Advanced, SliceEnded, StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.cluster.shard_settings import shard_settings
@@ -27,6 +28,7 @@ from nanotok_ray.slices import SliceReading, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
+from tests.executors import Replacing, Twice
 from tests.small_corpus import contents, conversations, texts
 
 RECIPE = """
@@ -117,17 +119,17 @@ def opened(monkeypatch):
 
 
 @pytest.fixture
-def failing(monkeypatch):
+def failing():
     """Let the tasks of the file `0.jsonl` fail, until mended."""
-    with monkeypatch.context() as patch:
 
-        def run(work):
-            if work.slice.stem == "0":
-                raise SourceError("this one never works")
-            return tokenize_work(work)
+    def run(work):
+        if work.slice.stem == "0":
+            raise SourceError("this one never works")
+        return tokenize_work(work)
 
-        patch.setattr("nanotok_ray.cluster.tokenize.tokenize_work", run)
-        yield patch.undo
+    with ExitStack() as stack:
+        stack.enter_context(use_executor(Replacing({tokenize_work: run})))
+        yield stack.close
 
 
 def records_of(out):
@@ -258,16 +260,10 @@ def test_the_half_that_was_recorded_before_a_failure_stays(corpus, tmp_path, mon
     assert "skipped" not in prepare(job).values["quarantined"]
 
 
-def test_a_second_attempt_beside_the_first_changes_nothing(corpus, tmp_path, monkeypatch):
-    def twice(tasks, **_):
-        for task in tasks:
-            first, second = (task.work(task.argument) for _ in range(2))
-            assert first == second
-            yield Ended(task=task, result=first)
-
+def test_a_second_attempt_beside_the_first_changes_nothing(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "one"))
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", twice)
-    prepare(recipe(corpus, tmp_path / "two"))
+    with use_executor(Twice(ends=1)):
+        prepare(recipe(corpus, tmp_path / "two"))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 

@@ -1,15 +1,14 @@
 """The same tokenizer and the same joined tokens, however the corpus is sliced and in any order."""
 
 import hashlib
-import random
 
 import numpy as np
-import pytest
 
-from nanotok_ray.cluster.engine import Ended
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
+from tests.executors import InProcess, shuffled
 from tests.small_corpus import contents, recipe, write_corpus
 
 
@@ -26,38 +25,23 @@ def stream(out, *, split, source):
     return hashlib.sha256(ids.tobytes() + ends.tobytes() + mask).hexdigest()
 
 
-@pytest.fixture
-def shuffled(monkeypatch):
-    """Let tasks end in an order drawn from a seed."""
-
-    def run(tasks, **_):
-        tasks = list(tasks)
-        random.Random(7).shuffle(tasks)
-        for task in tasks:
-            yield Ended(task=task, result=task.work(task.argument))
-
-    def switch_on():
-        monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run)
-
-    return switch_on
-
+ORDERS = {"in order": list, "shuffled": shuffled(7)}
 
 # Slice targets that cut the train files of the text source into 1, 2 and 7 slices.
 TARGETS = {1: 10_000_000, 2: 50_000, 7: 4_750}
 
 
-def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_process, shuffled):
+def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     results = {}
     for number, target in TARGETS.items():
-        for order in ("in order", "shuffled"):
-            if order == "shuffled":
-                shuffled()
-            out = tmp_path / f"out-{number}-{order[0]}"
+        for name, order in ORDERS.items():
+            out = tmp_path / f"out-{number}-{name[0]}"
             job = recipe(tmp_path / "in", out, f"limits.slice_bytes={target}")
             assert train_slices(job) == number
-            prepare(job)
-            results[number, order] = (
+            with use_executor(InProcess(order=order)):
+                prepare(job)
+            results[number, name] = (
                 contents(out / "tokenizer"),
                 stream(out, split="train", source="web"),
                 stream(out, split="val", source="web"),
@@ -69,10 +53,10 @@ def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_p
     assert "span_table.bin" in first[0]
 
 
-def test_the_same_slicing_gives_the_same_files_in_any_order(tmp_path, in_process, shuffled):
+def test_the_same_slicing_gives_the_same_files_in_any_order(tmp_path, in_process):
     write_corpus(tmp_path / "in")
     prepare(recipe(tmp_path / "in", tmp_path / "one"))
-    shuffled()
-    prepare(recipe(tmp_path / "in", tmp_path / "two"))
+    with use_executor(InProcess(order=ORDERS["shuffled"])):
+        prepare(recipe(tmp_path / "in", tmp_path / "two"))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert contents(tmp_path / "one-work") == contents(tmp_path / "two-work")

@@ -1,18 +1,18 @@
 """Verification as tasks: results in the order of the plan, failures told, on Ray too."""
 
 import json
-from contextlib import nullcontext
 
 import pytest
 
 from nanotok_ray.cli.main import main
-from nanotok_ray.cluster.engine import Ended
 from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.verifying import verify
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import work
+from nanotok_ray.verify import check_slice, work
+from tests.executors import FailingFirst, InProcess, Replacing, backwards
 from tests.small_corpus import contents, recipe, write_corpus
 
 
@@ -23,16 +23,11 @@ def out(tmp_path, in_process):
     return tmp_path / "out"
 
 
-def run_backwards(tasks, **_):
-    for task in reversed(tasks):
-        yield Ended(task=task, result=task.work(task.argument))
-
-
 @pytest.fixture
-def on_ray(monkeypatch):
+def on_ray():
     """Stand in for Ray: tasks end in the opposite order."""
-    monkeypatch.setattr("nanotok_ray.cluster.verifying.ray_session", lambda **_: nullcontext())
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_backwards)
+    with use_executor(InProcess(order=backwards)):
+        yield
 
 
 @pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
@@ -67,15 +62,9 @@ def test_masks_are_compared_by_tasks_too(out, on_ray):
     assert here.source_bytes > 0
 
 
-def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(
-    out, on_ray, monkeypatch, capsys
-):
-    def fail_first(tasks, **_):
-        yield Ended(task=tasks[0], error="its worker died 3 times")
-        yield from run_backwards(tasks[1:])
-
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", fail_first)
-    assert main(["verify", str(out), "--workers", "2"]) == 5
+def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(out, capsys):
+    with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
+        assert main(["verify", str(out), "--workers", "2"]) == 5
     captured = capsys.readouterr()
     values = json.loads(captured.out)
     assert values["status"] == "failed"
@@ -94,18 +83,14 @@ def test_storage_that_fails_here_leaves_a_slice_unchecked(out, monkeypatch, caps
     assert len(values["unchecked"]) == values["slices"]
 
 
-def test_a_record_that_changes_meanwhile_is_not_taken_for_sound(out, on_ray, monkeypatch):
-    def run_late(tasks, **_):
-        for task in tasks:
-            with (out / task.argument.record_name).open("a") as file:
-                file.write(" ")
-            try:
-                yield Ended(task=task, result=task.work(task.argument))
-            except ValueError as error:
-                yield Ended(task=task, error=str(error))
+def test_a_record_that_changes_meanwhile_is_not_taken_for_sound(out):
+    def check_late(work):
+        with (out / work.record_name).open("a") as file:
+            file.write(" ")
+        return check_slice(work)
 
-    monkeypatch.setattr("nanotok_ray.cluster.fan_out.run_tasks", run_late)
-    result = verify(Folder(str(out)), workers=2)
+    with use_executor(Replacing({check_slice: check_late})):
+        result = verify(Folder(str(out)), workers=2)
     assert len(result.unchecked) == result.slices
     assert not result.passed
 

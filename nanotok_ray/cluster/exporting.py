@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Event, OnEvent, ignore
+from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.here import run_here
 from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.probes import output_folder
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.export import (
     EXPORTS,
@@ -94,7 +94,7 @@ def export(
     if exporting.is_done:
         return exporting.run(in_threads(on_event))
     use_ray = workers is not None and bool(exporting.todo)
-    session = ray_session(workers=workers) if use_ray else nullcontext()
+    session = current_executor().session(workers=workers) if use_ray else nullcontext()
     with session, _held(out, exporting.folder, on_event) as told:
         own = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
         return own.run(on_ray(told) if use_ray else in_threads(told))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.cluster.engine import Ended, Patience, Task, run_tasks
+from nanotok_ray.cluster.engine import Ended, Patience, Task
 from nanotok_ray.cluster.events import (
     Advanced,
     AttemptFailed,
@@ -17,6 +17,7 @@ from nanotok_ray.cluster.events import (
     StageEnded,
     StageStarted,
 )
+from nanotok_ray.cluster.executor import Executor, current_executor
 from nanotok_ray.cluster.outcome import Failure
 from nanotok_ray.errors import DiskFullError, ExportError, SliceError
 
@@ -36,6 +37,7 @@ def fan_out(
     max_skipped: int = 0,
     on_result: Callable[[Ended], int] = lambda ended: ended.result or 0,
     deadline: float | None = None,
+    executor: Executor | None = None,
 ) -> list[Ended]:
     """Run tasks and give those that failed; a failed one does not stop the others.
 
@@ -49,6 +51,7 @@ def fan_out(
         max_skipped: so many may fail; more fail the job at the end.
         on_result: given each task that ended well; gives the bytes it stands for.
         deadline: seconds that an attempt may run for each started GiB; None: as `Patience` says.
+        executor: what runs the tasks; None: `current_executor()`.
 
     Raises:
         SliceError: naming the slices that failed, their input files, and why.
@@ -62,7 +65,7 @@ def fan_out(
     start = time.perf_counter()
     tally = _Tally(stage, todo, on_event)
     failures: list[Ended] = []
-    for ended in _run(tally, tasks, deadline):
+    for ended in _run(tally, tasks, deadline, executor or current_executor()):
         if isinstance(ended.raised, ENDS_STAGE):
             raise ended.raised
         if ended.error is not None:
@@ -118,7 +121,9 @@ class _Tally:
         )
 
 
-def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterator[Ended]:
+def _run(
+    tally: _Tally, tasks: Sequence[Task], deadline: float | None, executor: Executor
+) -> Iterator[Ended]:
     stage, on_event = tally.stage, tally.on_event
 
     def on_note(text: str) -> None:
@@ -130,7 +135,7 @@ def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterat
 
     if tasks:
         patience = Patience() if deadline is None else Patience(deadline=deadline)
-        yield from run_tasks(
+        yield from executor.run(
             tasks,
             patience=patience,
             on_note=on_note,

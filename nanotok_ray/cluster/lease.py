@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from nanotok_ray.cluster.events import Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.lease_file import (
@@ -191,21 +192,31 @@ def take(
 
 
 @contextmanager
-def leased(out: Folder, *, command: str, on_event: OnEvent) -> Iterator[Lease]:
+def leased(
+    out: Folder,
+    *,
+    command: str,
+    on_event: OnEvent,
+    clock: Clock | None = None,
+    renew_seconds: float = RENEW_SECONDS,
+) -> Iterator[Lease]:
     """Hold the lease of an output while the block runs; a thread renews it, and releases it last.
 
     Args:
         out: the output folder.
         command: what runs, for people.
         on_event: told before this waits for the lease of another run to expire.
+        clock: measures the time until the lease of another run expires; None: `Clock()`.
+        renew_seconds: how often the thread renews the lease.
 
     Raises:
         OutputInUseError: another run holds it.
         TransientIOError: storage failed in a way that may pass.
     """
-    lease = take(out, command=command, on_event=on_event)
+    lease = take(out, command=command, on_event=on_event, clock=clock)
     stop = threading.Event()
-    thread = threading.Thread(target=_keep, args=(lease, stop), name="lease", daemon=True)
+    keep = partial(_keep, lease, stop, renew_seconds)
+    thread = threading.Thread(target=keep, name="lease", daemon=True)
     thread.start()
     try:
         yield lease
@@ -214,9 +225,9 @@ def leased(out: Folder, *, command: str, on_event: OnEvent) -> Iterator[Lease]:
         thread.join(RELEASE_SECONDS)
 
 
-def _keep(lease: Lease, stop: threading.Event) -> None:
+def _keep(lease: Lease, stop: threading.Event, renew_seconds: float) -> None:
     """Renew until told to stop, then release: one thread, so that no renewal comes after it."""
-    while not stop.wait(RENEW_SECONDS):
+    while not stop.wait(renew_seconds):
         with suppress(OSError, NanotokError):
             lease.renew()
     with suppress(OSError, NanotokError):

@@ -6,7 +6,7 @@ Knows storage; does not know Ray, nor which processes there are.
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,6 +39,8 @@ class Probe:
     """URL of the shared folder."""
     name: str
     token: str
+    waits: tuple[float, ...] = WAITS
+    """Seconds before each look at the file."""
 
     def answer_name(self, node: str) -> str:
         """Name of the file that a node answers with."""
@@ -61,13 +63,21 @@ def shared_folders(output: str, work: str) -> tuple[SharedFolder, ...]:
 
 
 @contextmanager
-def probes_in(shared: Iterable[SharedFolder]) -> Iterator[Sequence[Probe]]:
-    """Keep a probe in each folder while the block runs."""
+def probes_in(
+    shared: Iterable[SharedFolder], *, waits: tuple[float, ...] = WAITS
+) -> Iterator[Sequence[Probe]]:
+    """Keep a probe in each folder while the block runs.
+
+    Args:
+        shared: the folders.
+        waits: seconds before each look at a probe.
+    """
     probes: list[Probe] = []
     try:
         for place in sorted(set(shared), key=lambda place: (place.url, place.probes)):
             token = secrets.token_hex(16)
-            probe = Probe(folder=place.url, name=f"{place.probes}/{token[:12]}", token=token)
+            name = f"{place.probes}/{token[:12]}"
+            probe = Probe(folder=place.url, name=name, token=token, waits=waits)
             probes.append(probe)
             Folder(probe.folder).write_whole(probe.name, token.encode())
         yield tuple(probes)
@@ -76,15 +86,22 @@ def probes_in(shared: Iterable[SharedFolder]) -> Iterator[Sequence[Probe]]:
             remove(probe, probe.name)
 
 
-def problem_with(probe: Probe, name: str | None = None) -> str | None:
+def problem_with(
+    probe: Probe, name: str | None = None, *, sleep: Callable[[float], None] = time.sleep
+) -> str | None:
     """Say why the file of a probe (or its answer `name`) is not what it must be, None if it is.
+
+    Args:
+        probe: the probe.
+        name: the answer; None: the probe itself.
+        sleep: waits so many seconds before each look.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.
     """
     problem: str | TransientIOError | None = None
-    for wait in WAITS:
-        time.sleep(wait)
+    for wait in probe.waits:
+        sleep(wait)
         problem = _look(probe, name or probe.name)
         if problem is None:
             return None

@@ -11,13 +11,13 @@ from typing import Any, Self
 
 from nanotok_ray.cluster.changed import check_losses, plan_changes, published_settings
 from nanotok_ray.cluster.events import Note
+from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.existing import frozen_bytes, plan_for
 from nanotok_ray.cluster.extension import lacks_extension, replace_extension
 from nanotok_ray.cluster.holding import Hold, OutdatedError
 from nanotok_ray.cluster.learn_record import finished_learning, learn_record
 from nanotok_ray.cluster.outlook_text import change_lines
 from nanotok_ray.cluster.probes import shared_folders
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.smaller import add_smaller, lacks_smaller, notes_on_sizes
 from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.train import train
@@ -92,9 +92,9 @@ class Run:
         return self.start.watch
 
     def session(self) -> AbstractContextManager[None]:
-        """Open Ray, once there is something to do, and check that its nodes share the folders."""
+        """Open a session, once there is something to do: its nodes must share the folders."""
         shared = shared_folders(self.out.url, self.recipe.output.work)
-        return ray_session(workers=self.start.workers, shared=shared)
+        return current_executor().session(workers=self.start.workers, shared=shared)
 
     @contextmanager
     def changing(self, *, on_ray: bool = True) -> Iterator[None]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.verify import (
@@ -102,7 +102,7 @@ class _OnRay:
 
         if not tasks:
             return results
-        with ray_session(workers=self.workers):
+        with current_executor().session(workers=self.workers):
             failed = fan_out(
                 STAGE,
                 tasks,

@@ -1,0 +1,101 @@
+"""Executors for tests: in this process, in other orders, with failures, and with other work."""
+
+import random
+from contextlib import contextmanager
+from dataclasses import replace
+
+from nanotok_ray.cluster.engine import Ended
+from nanotok_ray.cluster.executor import RayExecutor
+from nanotok_ray.errors import NanotokError
+
+
+def do_nothing(**_):
+    """Ignore that a session is opened."""
+
+
+class InProcess:
+    """Run tasks one after the other in this process: the same functions, without Ray."""
+
+    def __init__(self, *, order=list, on_session=do_nothing):
+        """Take a function that orders the tasks, and one that is called for each session."""
+        self.order, self.on_session = order, on_session
+
+    @contextmanager
+    def session(self, **options):
+        self.on_session(**options)
+        yield
+
+    def run(self, tasks, **_):
+        for task in self.order(tasks):
+            yield self.ended(task)
+
+    def ended(self, task):
+        try:
+            return Ended(task=task, result=task.work(task.argument))
+        except NanotokError as error:
+            return Ended(task=task, error=str(error), raised=error)
+
+
+def backwards(tasks):
+    """Return the tasks in the opposite order: `InProcess(order=backwards)`."""
+    return list(reversed(tasks))
+
+
+def shuffled(seed):
+    """Return a function that orders tasks by chance: `InProcess(order=shuffled(3))`."""
+
+    def order(tasks):
+        tasks = list(tasks)
+        random.Random(seed).shuffle(tasks)
+        return tasks
+
+    return order
+
+
+class Twice(InProcess):
+    """Run each task twice, and let it end once or twice."""
+
+    def __init__(self, *, ends):
+        super().__init__()
+        self.ends = ends
+
+    def run(self, tasks, **_):
+        for task in tasks:
+            first, second = self.ended(task), self.ended(task)
+            assert first == second
+            yield from [first, second][: self.ends]
+
+
+class FailingFirst(InProcess):
+    """Let the first task fail without running it."""
+
+    def __init__(self, error, **options):
+        super().__init__(**options)
+        self.error = error
+
+    def run(self, tasks, **options):
+        yield Ended(task=tasks[0], error=self.error)
+        yield from super().run(tasks[1:], **options)
+
+
+class Replacing:
+    """Run other functions in the place of some, on another executor.
+
+    The tests wrap the work of a stage so that it fails, kills its worker or notes something.
+    """
+
+    def __init__(self, works, executor=None):
+        """Take the functions by the ones that they replace; the executor is `InProcess()`."""
+        self.works, self.executor = works, executor or InProcess()
+
+    def session(self, **options):
+        return self.executor.session(**options)
+
+    def run(self, tasks, **options):
+        changed = [replace(task, work=self.works.get(task.work, task.work)) for task in tasks]
+        return self.executor.run(changed, **options)
+
+
+def on_ray_with(works):
+    """Return an executor on Ray that runs other functions in the place of some."""
+    return Replacing(works, RayExecutor())

@@ -1,0 +1,24 @@
+"""A living run on another host that holds the lease of an output, without any waiting."""
+
+from nanotok_ray.cluster import lease as leases
+from nanotok_ray.cluster.events import ignore
+from nanotok_ray.cluster.lease import Clock, take
+from nanotok_ray.cluster.lease_holder import Holder
+
+ELSEWHERE = Holder(host="elsewhere", pid=7)
+
+
+def held_elsewhere(out, monkeypatch, *, command):
+    """Take the lease of an output as a run on another host, which lives; return the lease."""
+    lease = take(out, command=command, on_event=ignore, me=ELSEWHERE)
+    renew_while_others_wait(lease, monkeypatch)
+    return lease
+
+
+def renew_while_others_wait(lease, monkeypatch):
+    """Renew a lease whenever another run of this process would wait for it.
+
+    Commands and jobs have no parameter for the clock with which they take their lease.
+    """
+    clock = Clock(sleep=lambda _: lease.renew())
+    monkeypatch.setattr(leases, "Clock", lambda: clock)
