@@ -13,19 +13,11 @@ from nanotok_ray.cluster.engine import Patience, SharedFolder, Task, run_tasks
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.grouping import LEAST_BYTES
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 QUICK = Patience(first_wait=0.01, longest_wait=0.02)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    """Share one local Ray of two CPUs: starting one takes seconds."""
-    with ray_session(workers=2):
-        yield
 
 
 def tasks_of(work, arguments):
@@ -76,6 +68,7 @@ def hang_once(marker):
     return 1
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_worker_that_dies_in_a_call_of_many_slices_costs_none_of_them(tmp_path):
     markers = [str(tmp_path / name) for name in ("a", "b", "c!", "d")]
     notes = []
@@ -87,6 +80,7 @@ def test_a_worker_that_dies_in_a_call_of_many_slices_costs_none_of_them(tmp_path
     assert "slice 0 and 3 more, 4 slices: its worker process died" in notes[0]
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
     told = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
@@ -97,6 +91,7 @@ def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
     assert len([event for event in told if isinstance(event, Note)]) == 4
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_storage_that_fails_twice_is_waited_for(tmp_path):
     arguments = [[str(tmp_path / name) for name in names] for names in ("ab", "", "cd")]
     ended = list(run_tasks(tasks_of(fail_twice, arguments), patience=QUICK))
@@ -107,6 +102,7 @@ def test_storage_that_fails_twice_is_waited_for(tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_once, [marker]), *tasks_of(die, ["a", "b"])]
@@ -129,6 +125,7 @@ def hang_for_good_once(marker):
     return 1
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_path):
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
@@ -146,6 +143,7 @@ def hang(argument):
     return 1
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_other():
     patience = replace(QUICK, deadline=1.0)
     first, hung, last = tasks_of(hang, ["a", "hung", "c"])
@@ -158,6 +156,7 @@ def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_oth
     assert failed.error.startswith("it was given up 2 times (it ran for over 1 s")
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
     ended = list(run_tasks(tasks_of(die, ["a", Unreadable(), "c"]), patience=QUICK))
     assert {each.task.name: bool(each.error) for each in ended} == {
@@ -177,6 +176,7 @@ def refuse():
     raise ValueError("nobody can read this")
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_a_worker_that_does_not_see_the_folder_ends_the_stage():
     shared = (SharedFolder(url="memory://of-each-process", probes="probe"),)
     tasks = [Task(name="slice", work=die, argument="", num_bytes=0, shared=shared)]

@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
-from tests.ray_head import BIN, started_head, write_demo
+from tests.ray_head import BIN, write_demo
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -17,9 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def head():
-    with started_head() as started:
-        yield started
+def head(shared_head):
+    return shared_head
 
 
 @pytest.fixture
