@@ -14,6 +14,7 @@ from nanotok_ray.cluster.cluster_check import (
     versions_finding,
 )
 from nanotok_ray.doctor.ray_address import check_reachable
+from tests.machine_speed import scaled
 from tests.ray_head import BIN
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -26,7 +27,7 @@ def head(shared_head):
 
 def doctor(address, environment, *, until=""):
     """Run the doctor, again while the head is still starting; give code and checks by name."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + scaled(90)
     while True:
         done = subprocess.run(
             [BIN / "nanotok", "doctor", "--address", address],

@@ -14,6 +14,7 @@ from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.grouping import LEAST_BYTES
 from nanotok_ray.errors import SharedFolderError, TransientIOError
+from tests.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
@@ -108,7 +109,7 @@ def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     tasks = [*tasks_of(hang_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]  # each in a call of its own
     notes = []
-    patience = Patience(overdue_floor=0.3)
+    patience = Patience(overdue_floor=scaled(0.3))
     ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 3
     assert {each.task.argument: each.attempts for each in ended} == {marker: 2, "a": 1, "b": 1}
@@ -130,7 +131,7 @@ def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_pat
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]
-    patience = Patience(overdue_floor=0.3)
+    patience = Patience(overdue_floor=scaled(0.3))
     assert [each.error for each in run_tasks(tasks, patience=patience)] == [None] * 3
     pid = Path(f"{marker}.pid").read_text()
     while Path(f"/proc/{pid}").exists():  # else the time limit ends the test
