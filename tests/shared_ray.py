@@ -81,13 +81,9 @@ def _fixtures(item: pytest.Item) -> list[str]:
     return getattr(item, "fixturenames", [])  # a doctest of a text file has none
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order tests by what they share, and keep those with Ray in one process of pytest-xdist."""
+    """Order tests by what they share."""
     items.sort(key=_order_of)
-    for item in items:
-        if item.get_closest_marker("ray") is not None:
-            item.add_marker(pytest.mark.xdist_group("ray"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,7 +14,7 @@ from tests.faulty_proxy import Fault
 from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
 CLIENT = {
     "connect_timeout": scaled(1),

@@ -268,7 +268,6 @@ def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
     assert free_number(out) == 1
 
 
-@pytest.mark.xdist_group("s3")
 def test_on_an_object_store_one_of_many_wins_too(processes):
     with s3_behind_a_proxy():
         out = Folder(f"s3://{BUCKET}/out")

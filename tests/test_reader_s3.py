@@ -15,7 +15,7 @@ from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.uploaded_output import same_documents, upload
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
 BLOCK = 1 << 12
 

@@ -9,7 +9,7 @@ from tests.browser import find_browser
 from tests.finished_output import finished_output
 from tests.made_journal import demo_run, write_journal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 BLUE = (0x3F, 0x6F, 0xB0)
 """The first colour of charts in light."""

@@ -25,7 +25,7 @@ from tests.made_output import BOS, MadeSource, export_here, made_output
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
 PART_BYTES = 5 << 20
 """The least that S3 takes as a part of an upload."""
