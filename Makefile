@@ -19,6 +19,7 @@ MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
 RUST_SOURCES := $(shell find rust \( -path rust/target -o -path rust/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
+RAY_TESTS := $(shell grep -l 'pytest\.mark\.ray\b' tests/test_*.py)
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -53,7 +54,7 @@ test-plain: build  ## Run the Python tests that need no Ray, in two processes
 
 test-ray: build  ## Run the Python tests with Ray, and show how they went at their end
 	@mkdir -p build
-	@$(BIN)/pytest -m ray --durations 10 > build/test-ray.txt 2>&1; code=$$?; cat build/test-ray.txt; exit $$code
+	@$(BIN)/pytest -m ray --durations 10 $(RAY_TESTS) > build/test-ray.txt 2>&1; code=$$?; cat build/test-ray.txt; exit $$code
 
 test-rust: $(INSTALLED)  ## Run the Rust tests
 	cargo test $(MANIFEST) --locked --quiet

@@ -35,6 +35,11 @@ def file(browser, tmp_path_factory):
     return path
 
 
+def num_colours(picture):
+    """Return how many colours a picture has: sorting numbers is much quicker than sorting rows."""
+    return len(np.unique(picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)))
+
+
 def test_a_browser_reads_what_was_written_and_complains_of_nothing(browser, file):
     dom, complaints = browser.dom(file)
     page = file.read_text()
@@ -68,7 +73,7 @@ def test_a_page_that_does_not_fit_is_seen_as_such(browser, file):
 def test_the_page_is_seen_in_light(browser, file):
     seen = browser.picture(file, width=1280, height=2400)
     assert seen.shape == (2400, 1280, 3)
-    assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 100
+    assert num_colours(seen) > 100
     assert (seen == BLUE).all(axis=2).sum() > 5000
     assert seen.mean() > 200
 
@@ -76,7 +81,7 @@ def test_the_page_is_seen_in_light(browser, file):
 def test_the_page_is_seen_in_dark(browser, file):
     dark = "--blink-settings=preferredColorScheme=0"
     seen = browser.picture(file, dark, width=1280, height=2400)
-    assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 100
+    assert num_colours(seen) > 100
     assert seen.mean() < 60
 
 
@@ -85,4 +90,4 @@ def test_every_stretch_of_the_page_has_something_to_see(browser, file):
     seen = browser.picture(file, width=800, height=height)
     for top in range(0, height - 600, 600):
         part = seen[top : top + 600]
-        assert len(np.unique(part.reshape(-1, 3), axis=0)) > 20, f"nothing from {top} on"
+        assert num_colours(part) > 20, f"nothing from {top} on"
