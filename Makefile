@@ -19,6 +19,7 @@ MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
 RUST_SOURCES := $(shell find rust \( -path rust/target -o -path rust/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
+RAY_TESTS := $(shell grep -l 'pytest\.mark\.ray\b' tests/test_*.py)
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -26,7 +27,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-rust test-torch lint types layers format bench peers fuzz wheel lock check check-long clean
+.PHONY: help setup build demo test test-python test-plain test-ray test-rust test-torch lint types layers format bench peers fuzz wheel lock check check-long clean
 
 help:  ## Say what each verb does
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -45,9 +46,15 @@ demo: build $(DEMO)/corpus/.made  ## Learn a tokenizer from Python's own library
 
 test: test-rust test-python  ## Run every test, Rust and Python
 
-test-python: build  ## Run the Python tests: without Ray in two processes, then those with Ray
-	$(BIN)/pytest -m "not ray" -n 2 --dist loadgroup --durations 10
-	$(BIN)/pytest -m ray --durations 10
+test-python: build  ## Run the Python tests: those with Ray, which mostly wait, beside the rest
+	+$(MAKE) --no-print-directory -j 2 test-ray test-plain
+
+test-plain: build  ## Run the Python tests that need no Ray, in two processes
+	$(BIN)/pytest -m "not ray" -n 2 --dist loadfile --durations 10
+
+test-ray: build  ## Run the Python tests with Ray, and show how they went at their end
+	@mkdir -p build
+	@$(BIN)/pytest -m ray --durations 10 $(RAY_TESTS) > build/test-ray.txt 2>&1; code=$$?; cat build/test-ray.txt; exit $$code
 
 test-rust: $(INSTALLED)  ## Run the Rust tests
 	cargo test $(MANIFEST) --locked --quiet

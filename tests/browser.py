@@ -13,6 +13,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from tests.machine_speed import scaled
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 80
 FLAGS = (
@@ -53,7 +55,7 @@ class Browser:
             check=True,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=scaled(SECONDS),
             env={**os.environ, "HOME": str(self.folder)},
         )
 

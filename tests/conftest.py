@@ -4,14 +4,23 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import pytest_timeout
 from hypothesis import settings
 
 import tests.ray_environment  # noqa: F401 - Ray reads it when it is imported
+from tests.machine_speed import scaled
 
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("check", max_examples=75, deadline=None, derandomize=True)
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
+
+
+@pytest.hookimpl
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> object:
+    """Let a test take longer on a slow or busy machine."""
+    limit = settings._replace(timeout=scaled(settings.timeout))
+    return pytest_timeout.pytest_timeout_set_timer(item, limit)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,15 +12,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from tests.gated_driver import run_driver
+from tests.machine_speed import scaled
 
 HEALTH = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_failure_threshold": 3,
+    "health_check_failure_threshold": ceil(scaled(3)),
     "health_check_timeout_ms": 1000,
 }
 """The death of a node is seen after 1.5 s instead of 15."""
@@ -130,7 +132,7 @@ class Driver:
 
     def until(self, is_so: Callable[[], bool], *, seconds: float = 60) -> None:
         """Wait until something is so while the driver runs."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + scaled(seconds)
         while not is_so():
             assert not self.is_over, self.log.read_text()
             assert time.monotonic() < end, self.log.read_text()
@@ -147,7 +149,7 @@ class Driver:
 
     def wait(self, *, seconds: float = 120) -> int | None:
         """Wait for the end and give the exit code; None: it hung and was killed."""
-        self.process.join(timeout=seconds)
+        self.process.join(timeout=scaled(seconds))
         code = self.process.exitcode
         if code is None:
             self.kill()

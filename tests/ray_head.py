@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs import demo_corpus
+from tests.machine_speed import scaled
 
 BIN = Path(sys.executable).parent
 MODULES = (
@@ -71,7 +72,7 @@ def started_head(*flags, cpus=2):
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=scaled(30))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

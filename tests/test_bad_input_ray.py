@@ -11,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.session import ray_session
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.timeout(180),
+    pytest.mark.usefixtures("shared_ray"),
+]
 
 RECIPE = """
 [[source]]
@@ -32,13 +35,6 @@ path = "{root}/out"
 [limits]
 slice_bytes = 100000
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    """Share one local Ray of two CPUs: starting one takes seconds."""
-    with ray_session(workers=2):
-        yield
 
 
 def lines(count, *, seed):

@@ -9,6 +9,8 @@ import yaml
 from jsonschema import ValidationError
 from ray.autoscaler._private.util import prepare_config, validate_config
 
+from tests.machine_speed import scaled
+
 ROOT = Path(__file__).parent.parent
 AWS = ROOT / "cluster.yaml"
 GCP = ROOT / "deploy" / "cluster-gcp.yaml"
@@ -131,7 +133,9 @@ def test_each_spot_machine_starts_the_watcher_and_does_not_wait_for_it(cluster, 
     python.chmod(0o755)
     command = cluster["worker_start_ray_commands"][-1]
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    subprocess.run(["bash", "-c", f"true && ({command})"], env=environment, check=True, timeout=30)
+    subprocess.run(
+        ["bash", "-c", f"true && ({command})"], env=environment, check=True, timeout=scaled(30)
+    )
     cloud = cluster["provider"]["type"]
     assert told.read_text() == f"-m nanotok_ray.cluster.drain_on_notice {cloud}\n"
     assert (tmp_path / ".nanotok" / "drain_on_notice.log").read_text() == ""

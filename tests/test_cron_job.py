@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.machine_speed import scaled
+
 DEPLOY = Path(__file__).parent.parent / "deploy"
 
 
@@ -67,7 +69,7 @@ def test_the_pod_of_the_cron_job_makes_one_run_and_tells_how_it_ended(
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=scaled(50),
     )
     assert ended.returncode == code, ended
     said = (tmp_path / "said").read_text().splitlines()

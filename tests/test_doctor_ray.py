@@ -14,20 +14,20 @@ from nanotok_ray.cluster.cluster_check import (
     versions_finding,
 )
 from nanotok_ray.doctor.ray_address import check_reachable
-from tests.ray_head import BIN, started_head
+from tests.machine_speed import scaled
+from tests.ray_head import BIN
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
 
-@pytest.fixture(scope="module")
-def head():
-    with started_head(cpus=1) as started:
-        yield started
+@pytest.fixture
+def head(shared_head):
+    return shared_head
 
 
 def doctor(address, environment, *, until=""):
     """Run the doctor, again while the head is still starting; give code and checks by name."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + scaled(90)
     while True:
         done = subprocess.run(
             [BIN / "nanotok", "doctor", "--address", address],
@@ -57,7 +57,7 @@ def test_a_job_server_is_asked_with_the_right_token_and_with_a_wrong_one(head):
 def test_a_cluster_is_joined_and_its_nodes_asked_for_their_core(head):
     address, environment = head.address, head.environment
     code, checks = doctor(address, environment, until="cores of nodes")
-    assert (code, checks["cluster"]["found"]) == (0, "1 nodes, 1 CPUs")
+    assert (code, checks["cluster"]["found"]) == (0, "1 nodes, 2 CPUs")
     assert core_identity() in checks["cores of nodes"]["found"]
     assert "all 1 that run tasks" in checks["cores of nodes"]["found"]
 

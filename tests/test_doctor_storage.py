@@ -11,12 +11,17 @@ from nanotok_ray.storage.local import LocalStore
 from nanotok_ray.storage.remote import RemoteStore
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
+from tests.machine_speed import scaled
 from tests.missing_packages import uninstall_stores
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
-CLIENT = {"connect_timeout": 1, "read_timeout": 1, "retries": {"total_max_attempts": 1}}
+CLIENT = {
+    "connect_timeout": scaled(1),
+    "read_timeout": scaled(1),
+    "retries": {"total_max_attempts": 1},
+}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import fsspec.config
@@ -19,6 +20,7 @@ from nanotok_ray.cluster.probes import shared_folders
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.storage import Folder
+from tests.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
@@ -27,7 +29,7 @@ QUICK = Patience(first_wait=0.01, longest_wait=0.02)
 HEALTH = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_failure_threshold": 5,
+    "health_check_failure_threshold": ceil(scaled(5)),
 }
 """So that a dead node is noticed in seconds."""
 
@@ -160,7 +162,7 @@ def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
 def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up(cluster, tmp_path):
     pids = tmp_path / "pids"
     notes = []
-    patience = Patience(overdue_floor=1.0)
+    patience = Patience(overdue_floor=scaled(1.0))
     try:
         tasks = tasks_of(freeze, ("2", str(pids)))
         ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))

@@ -13,19 +13,12 @@ from nanotok_ray.cluster.engine import Patience, SharedFolder, Task, run_tasks
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.grouping import LEAST_BYTES
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError, TransientIOError
+from tests.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 QUICK = Patience(first_wait=0.01, longest_wait=0.02)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    """Share one local Ray of two CPUs: starting one takes seconds."""
-    with ray_session(workers=2):
-        yield
 
 
 def tasks_of(work, arguments):
@@ -76,6 +69,7 @@ def hang_once(marker):
     return 1
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_worker_that_dies_in_a_call_of_many_slices_costs_none_of_them(tmp_path):
     markers = [str(tmp_path / name) for name in ("a", "b", "c!", "d")]
     notes = []
@@ -87,6 +81,7 @@ def test_a_worker_that_dies_in_a_call_of_many_slices_costs_none_of_them(tmp_path
     assert "slice 0 and 3 more, 4 slices: its worker process died" in notes[0]
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
     told = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
@@ -97,6 +92,7 @@ def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
     assert len([event for event in told if isinstance(event, Note)]) == 4
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_storage_that_fails_twice_is_waited_for(tmp_path):
     arguments = [[str(tmp_path / name) for name in names] for names in ("ab", "", "cd")]
     ended = list(run_tasks(tasks_of(fail_twice, arguments), patience=QUICK))
@@ -107,12 +103,13 @@ def test_storage_that_fails_twice_is_waited_for(tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]  # each in a call of its own
     notes = []
-    patience = Patience(overdue_floor=0.3)
+    patience = Patience(overdue_floor=scaled(0.3))
     ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 3
     assert {each.task.argument: each.attempts for each in ended} == {marker: 2, "a": 1, "b": 1}
@@ -129,11 +126,12 @@ def hang_for_good_once(marker):
     return 1
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_path):
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]
-    patience = Patience(overdue_floor=0.3)
+    patience = Patience(overdue_floor=scaled(0.3))
     assert [each.error for each in run_tasks(tasks, patience=patience)] == [None] * 3
     pid = Path(f"{marker}.pid").read_text()
     while Path(f"/proc/{pid}").exists():  # else the time limit ends the test
@@ -146,6 +144,7 @@ def hang(argument):
     return 1
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_other():
     patience = replace(QUICK, deadline=1.0)
     first, hung, last = tasks_of(hang, ["a", "hung", "c"])
@@ -158,6 +157,7 @@ def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_oth
     assert failed.error.startswith("it was given up 2 times (it ran for over 1 s")
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
     ended = list(run_tasks(tasks_of(die, ["a", Unreadable(), "c"]), patience=QUICK))
     assert {each.task.name: bool(each.error) for each in ended} == {
@@ -177,6 +177,7 @@ def refuse():
     raise ValueError("nobody can read this")
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_a_worker_that_does_not_see_the_folder_ends_the_stage():
     shared = (SharedFolder(url="memory://of-each-process", probes="probe"),)
     tasks = [Task(name="slice", work=die, argument="", num_bytes=0, shared=shared)]

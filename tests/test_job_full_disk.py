@@ -123,6 +123,7 @@ def test_a_full_temporary_folder_keeps_ray_from_starting_in_one_line(tmp_path, c
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("shared_ray")
 def test_workers_and_driver_on_a_real_small_disk(tmp_path, capsys):
     mount = tmp_path / "small"
     mount.mkdir()

@@ -10,7 +10,6 @@ from nanotok_ray.cli.main import main
 from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.job import prepare
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError
 from nanotok_ray.export import export_unit, parse_layout
@@ -20,13 +19,6 @@ from tests.finished_output import finished_output
 from tests.small_corpus import contents, recipe, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    """Share one local Ray of two CPUs: starting one takes seconds."""
-    with ray_session(workers=2):
-        yield
 
 
 def dying_once(work, marker):
@@ -48,6 +40,7 @@ def dying_once(work, marker):
     return run
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_killed_worker_changes_no_byte(tmp_path):
     write_corpus(tmp_path / "in")
     layouts = 'output.layouts=["raw", "datatrove"]'
@@ -64,6 +57,7 @@ def test_a_killed_worker_changes_no_byte(tmp_path):
     assert contents(tmp_path / "disturbed-work") == contents(tmp_path / "quiet-work")
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_that_one(
     tmp_path,
 ):
@@ -92,6 +86,7 @@ def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_tha
     assert {name: after[name] for name in kept} == kept
 
 
+@pytest.mark.usefixtures("shared_ray")
 def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
     out = finished_output(tmp_path)
     path = min(out.glob("web/train/*.bin"))
@@ -104,6 +99,7 @@ def test_verification_on_ray_finds_what_it_finds_here(tmp_path, capsys):
     assert 0 < here["sampled"] < here["documents"] == 150
 
 
+@pytest.mark.usefixtures("ray_with_deaths")
 def test_a_worker_killed_while_it_exports_changes_no_byte(tmp_path, capsys):
     out, mark = Folder(str(finished_output(tmp_path))), tmp_path / "export-died"
     export(out, parse_layout("raw"), folder=Folder(str(tmp_path / "quiet")))

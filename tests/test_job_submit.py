@@ -9,7 +9,8 @@ import pytest
 
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
-from tests.ray_head import BIN, started_head, write_demo
+from tests.machine_speed import scaled
+from tests.ray_head import BIN, write_demo
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -17,9 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def head():
-    with started_head() as started:
-        yield started
+def head(shared_head):
+    return shared_head
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def submit(head, recipe, demo, *arguments):
         *("--runtime-env-json", json.dumps({"env_vars": {"NANOTOK_DEMO_DIR": str(demo)}})),
         *("--", "python", "-m", "jobs.prepare", recipe.name, *arguments),
     ]
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + scaled(90)
     while True:
         done = subprocess.run(
             command, env=head.environment, capture_output=True, text=True, check=False

@@ -20,6 +20,7 @@ from nanotok_ray.journal import (
     writer,
 )
 from nanotok_ray.storage import Folder
+from tests.machine_speed import scaled
 
 TEXT = st.text(max_size=12)
 COUNT = st.integers(0, 2**50)
@@ -189,7 +190,7 @@ def test_what_storage_refused_is_in_the_next_segment(tmp_path):
     journal = Journal(out, 1)
     journal.add({"event": "note", "at": 1.0, "text": "a"})
     journal.begin()
-    assert out.refused.wait(10)
+    assert out.refused.wait(scaled(10))
     journal.add({"event": "note", "at": 2.0, "text": "b"})
     assert journal.close() is None
     assert [each.text for each in read_journal(out).notes] == ["a", "b"]
@@ -211,7 +212,7 @@ def test_storage_that_hangs_is_not_waited_for(tmp_path):
 
     class Hanging(Folder):
         def write_whole(self, *_):
-            gate.wait(30)
+            gate.wait(scaled(30))
 
     journal = Journal(Hanging(str(tmp_path)), 1)
     journal.add({"event": "note", "at": 1.0, "text": "a"})
@@ -309,7 +310,7 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
     monkeypatch.setattr(out, "remove", remove)
     journal.add({"event": "run", "at": 1.0})
     journal.begin()
-    assert is_tidy.wait(30)
+    assert is_tidy.wait(scaled(30))
     assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
 
 

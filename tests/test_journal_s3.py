@@ -12,10 +12,15 @@ from nanotok_ray.journal import Journal, read_journal, segment_name
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
+from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import recipe, write_corpus
 
-CLIENT = {"connect_timeout": 0.3, "read_timeout": 0.3, "retries": {"max_attempts": 0}}
+CLIENT = {
+    "connect_timeout": scaled(0.3),
+    "read_timeout": scaled(0.3),
+    "retries": {"max_attempts": 0},
+}
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,11 @@ from nanotok_ray.cluster import learner_task
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded
 from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.cluster.learner_task import learning_events, placement_notes
-from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import LearnerRecipe
 from tests.small_corpus import contents, recipe, write_corpus, write_parquet
 
 IN_TASK = "learner.memory=100MiB"
-
-
-@pytest.fixture(scope="module")
-def session():
-    with ray_session(workers=2):
-        yield
 
 
 def run(job):
@@ -32,7 +25,7 @@ def run(job):
 @pytest.mark.ray
 @pytest.mark.timeout(120)
 def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
-    tmp_path, session, monkeypatch
+    tmp_path, ray_with_deaths, monkeypatch
 ):
     write_corpus(tmp_path / "in")
     run(recipe(tmp_path / "in", tmp_path / "here"))
@@ -59,7 +52,7 @@ def test_a_task_writes_what_the_driver_writes_even_if_its_worker_dies(
 
 @pytest.mark.ray
 @pytest.mark.timeout(120)
-def test_what_the_learner_raises_is_raised_here(tmp_path, session):
+def test_what_the_learner_raises_is_raised_here(tmp_path, shared_ray):
     write_parquet(tmp_path / "in/text/a.parquet", ["some text"])
     write_parquet(tmp_path / "in/chats/b.jsonl", [])
     (tmp_path / "in/chats/b.jsonl").write_text("\n")

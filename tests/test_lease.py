@@ -24,6 +24,7 @@ from nanotok_ray.cluster.lease_file import free_number, lease_in_force, lease_na
 from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
 from nanotok_ray.storage import Folder
+from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 
 HERE = {"host": "a", "machine": "m", "boot": "b", "pid_namespace": "pid:[1]"}
@@ -255,7 +256,7 @@ def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
 
     def run():
         with leased(out, command="x", on_event=ignore, renew_seconds=0.001):
-            assert renewed.wait(30)
+            assert renewed.wait(scaled(30))
             raise ValueError("the run")
 
     with pytest.raises(ValueError, match="the run"):
@@ -266,7 +267,6 @@ def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
     assert free_number(out) == 1
 
 
-@pytest.mark.xdist_group("s3")
 def test_on_an_object_store_one_of_many_wins_too(processes):
     with s3_behind_a_proxy():
         out = Folder(f"s3://{BUCKET}/out")

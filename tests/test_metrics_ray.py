@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from nanotok_ray.cluster.metrics import METRICS
+from tests.machine_speed import scaled
 from tests.ray_head import free_port, started_head
 from tests.small_corpus import write_corpus
 
@@ -58,7 +59,7 @@ def head():
 
 def scraped(port):
     """Give the samples as Prometheus reads them: name, stage, and cause or boundary to value."""
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=scaled(10)) as answer:
         text = answer.read().decode()
     found = {}
     for name, labels, value in re.findall(r"^(ray_nanotok_\w+)\{(.*)\} (\S+)$", text, re.MULTILINE):
@@ -82,7 +83,7 @@ def test_a_job_is_seen_by_prometheus(head, tmp_path):
         text=True,
     ) as process:
         assert process.stdout.readline() == "done\n"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + scaled(60)
         found, text = scraped(port)
         while last not in found and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -170,7 +170,6 @@ def test_the_nanochat_recipe_has_the_limits_of_nanochat():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a build from nothing takes minutes; after `make build` it takes seconds
-@pytest.mark.xdist_group("cargo")
 def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
     maturin = Path(sys.executable).with_name("maturin")
     command = [maturin, "build", "--release", "--locked", "--quiet", "--out", tmp_path]

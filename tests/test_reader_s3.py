@@ -11,16 +11,21 @@ from nanotok_ray.reader import open_shards, remote
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.finished_output import finished_output
+from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.uploaded_output import same_documents, upload
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
 BLOCK = 1 << 12
 
 FAULTS = [Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED]
 
-CLIENT = {"connect_timeout": 1, "read_timeout": 1, "retries": {"total_max_attempts": 1}}
+CLIENT = {
+    "connect_timeout": scaled(1),
+    "read_timeout": scaled(1),
+    "retries": {"total_max_attempts": 1},
+}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from tests.browser import find_browser
 from tests.finished_output import finished_output
 from tests.made_journal import demo_run, write_journal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 BLUE = (0x3F, 0x6F, 0xB0)
 """The first colour of charts in light."""
@@ -33,6 +33,11 @@ def file(browser, tmp_path_factory):
     path = root / "report.html"
     path.write_text(report_page(Folder(str(out))))
     return path
+
+
+def num_colours(picture):
+    """Return how many colours a picture has: sorting numbers is much quicker than sorting rows."""
+    return len(np.unique(picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)))
 
 
 def test_a_browser_reads_what_was_written_and_complains_of_nothing(browser, file):
@@ -68,7 +73,7 @@ def test_a_page_that_does_not_fit_is_seen_as_such(browser, file):
 def test_the_page_is_seen_in_light(browser, file):
     seen = browser.picture(file, width=1280, height=2400)
     assert seen.shape == (2400, 1280, 3)
-    assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 100
+    assert num_colours(seen) > 100
     assert (seen == BLUE).all(axis=2).sum() > 5000
     assert seen.mean() > 200
 
@@ -76,7 +81,7 @@ def test_the_page_is_seen_in_light(browser, file):
 def test_the_page_is_seen_in_dark(browser, file):
     dark = "--blink-settings=preferredColorScheme=0"
     seen = browser.picture(file, dark, width=1280, height=2400)
-    assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 100
+    assert num_colours(seen) > 100
     assert seen.mean() < 60
 
 
@@ -85,4 +90,4 @@ def test_every_stretch_of_the_page_has_something_to_see(browser, file):
     seen = browser.picture(file, width=800, height=height)
     for top in range(0, height - 600, 600):
         part = seen[top : top + 600]
-        assert len(np.unique(part.reshape(-1, 3), axis=0)) > 20, f"nothing from {top} on"
+        assert num_colours(part) > 20, f"nothing from {top} on"

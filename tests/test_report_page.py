@@ -24,6 +24,7 @@ from nanotok_ray.report_page.stragglers import slowest
 from nanotok_ray.storage import Folder
 from tests.executors import InProcess
 from tests.finished_output import HEADER_BYTES, finished_output, publish_index
+from tests.machine_speed import scaled
 from tests.made_journal import START, demo_run, end, head, write_journal
 from tests.read_page import ReadPage
 from tests.small_corpus import recipe, write_corpus, write_parquet
@@ -450,7 +451,7 @@ def test_very_many_slices_give_a_small_page(tmp_path, workers, hosts, lanes):
     write_journal(tmp_path, demo_run(slices, workers=workers, hosts=hosts), parts=4)
     start = time.process_time()
     page = page_of(tmp_path)
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < scaled(10)
     assert len(page.page) < 2_000_000
     assert "the picture is binned" in page.text
     assert f"{2 * slices:,} slices on" in page.text
@@ -475,7 +476,7 @@ def test_two_hundred_thousand_slices_take_seconds(tmp_path):
     write_journal(tmp_path, demo_run(100_000, workers=64, hosts=8), parts=40)
     start = time.process_time()
     page = report_page(Folder(str(tmp_path)))
-    assert time.process_time() - start < 20  # 4 s on a quiet machine
+    assert time.process_time() - start < scaled(20)  # 4 s on a quiet machine
     assert len(page) < 3_000_000
 
 
@@ -487,7 +488,7 @@ def test_very_many_shards_take_seconds(out):
     (out / "manifest.json").write_text(json.dumps(manifest))
     start = time.process_time()
     page = page_of(out)
-    assert time.process_time() - start < 20  # 4 s on a quiet machine
+    assert time.process_time() - start < scaled(20)  # 4 s on a quiet machine
     assert "A sample: " in page.text
 
 

@@ -20,18 +20,23 @@ from nanotok_ray.storage import Folder, find_files, inputs, list_files, open_inp
 from nanotok_ray.storage.remote_tree import connect
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
+from tests.machine_speed import scaled
 from tests.made_output import BOS, MadeSource, export_here, made_output
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
 PART_BYTES = 5 << 20
 """The least that S3 takes as a part of an upload."""
 
 READ_BYTES = 10_000
 
-CLIENT = {"connect_timeout": 1, "read_timeout": 1, "retries": {"total_max_attempts": 1}}
+CLIENT = {
+    "connect_timeout": scaled(1),
+    "read_timeout": scaled(1),
+    "retries": {"total_max_attempts": 1},
+}
 """Every try is ours, so that tests can count them."""
 
 READ_FAULTS = [
@@ -75,7 +80,10 @@ def folder(proxy) -> Folder:
 @pytest.fixture
 def small_parts(monkeypatch):
     """Make uploads go in the smallest parts that S3 takes."""
-    settings = {"config_kwargs": {**CLIENT, "read_timeout": 10}, "default_block_size": PART_BYTES}
+    settings = {
+        "config_kwargs": {**CLIENT, "read_timeout": scaled(10)},
+        "default_block_size": PART_BYTES,
+    }
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
 
 
@@ -166,7 +174,7 @@ def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, f
         folder.read_bytes("a")
     # Below ours, aiohttp asks once more by itself after a reset.
     assert len(proxy.faults) in ({3, 4, 5, 6} if fault is Fault.RESET else {3})
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < scaled(10)
 
 
 def test_no_try_begins_after_the_time_is_up(folder, proxy):
@@ -279,7 +287,7 @@ def test_a_source_is_read_byte_for_byte_through_failures(
 def test_a_long_file_is_uploaded_in_parts_and_its_client_tries_them_again(
     folder, proxy, monkeypatch
 ):
-    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": 1}}
+    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": scaled(1)}}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     no_waits(monkeypatch)
     data = bytes(range(256)) * (3 * PART_BYTES // 256) + b"end"
@@ -309,7 +317,7 @@ def test_of_an_upload_that_fails_nothing_is_seen(folder, proxy, small_parts, pat
 
 
 def test_an_upload_whose_last_answer_is_lost_is_whole(folder, proxy, monkeypatch):
-    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": 10}}
+    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": scaled(10)}}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     no_waits(monkeypatch)
     folder, data = Folder(folder.url), b"x" * (PART_BYTES + 1)
@@ -363,7 +371,7 @@ def test_the_client_gets_our_limits_unless_the_user_set_others(folder, monkeypat
 def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
     proxy, folder, tmp_path, monkeypatch, in_process
 ):
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": 1}})
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": scaled(1)}})
     no_waits(monkeypatch)
     write_corpus(tmp_path / "in")
     for path in (tmp_path / "in").rglob("*.*"):

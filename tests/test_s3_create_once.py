@@ -11,9 +11,10 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from nanotok_ray.storage.taken import is_taken
 from tests.faulty_proxy import Fault
+from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.xdist_group("s3")]
+pytestmark = [pytest.mark.timeout(60)]
 
 PART_BYTES = 5 << 20
 SMALL, LARGE = b"abc", bytes(range(256)) * (2 * PART_BYTES // 256) + b"end"
@@ -27,7 +28,11 @@ def server():
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    client = {"connect_timeout": 2, "read_timeout": 5, "retries": {"total_max_attempts": 2}}
+    client = {
+        "connect_timeout": scaled(2),
+        "read_timeout": scaled(5),
+        "retries": {"total_max_attempts": 2},
+    }
     settings = {"config_kwargs": client, "default_block_size": PART_BYTES}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
     server.clear()

@@ -21,6 +21,7 @@ import pytest
 
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.job import prepare
+from tests.machine_speed import scaled
 from tests.small_corpus import RECIPE, contents, recipe, write_corpus
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -49,7 +50,7 @@ class Terminal:
         self.told = ""
 
     def until(self, is_so, *, seconds=60):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + scaled(seconds)
         while not is_so():
             self.look()
             assert time.monotonic() < end, self.told
@@ -112,7 +113,7 @@ def test_runs_that_are_stopped_end_soon_and_the_next_goes_on(tmp_path, in_proces
         stop(run)
         found, seconds, answer = run.end(pressing=again)
         assert (found, answer["status"]) == (code, status), run.told
-        assert seconds < 10
+        assert seconds < scaled(10)
         assert "Traceback" not in run.told
         assert "Exception" not in run.told
         assert run.told.count(f"nanotok: {status}; the same command goes on from here") == 1

@@ -13,7 +13,7 @@ import pytest
 from nanotok_ray.reader import open_shards
 from tests.gated_driver import num_done
 from tests.gated_prepare import write_jobs
-from tests.ray_head import BIN, started_head, write_demo
+from tests.ray_head import BIN, write_demo
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -21,10 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "jobs/recipes/demo.toml"
 
 
-@pytest.fixture(scope="module")
-def head():
-    with started_head() as started:
-        yield started
+@pytest.fixture
+def head(shared_head):
+    return shared_head
 
 
 @pytest.fixture
