@@ -15,8 +15,9 @@ from pathlib import Path
 
 import resident
 from nanotok_ray.cluster.counting import CountedSlices, count
-from nanotok_ray.cluster.engine import Task, run_tasks
+from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.events import Event, StageEnded
+from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import Training, training_of
@@ -57,7 +58,7 @@ def warm(training: Training, workers: int) -> None:
         folder = f"{training.recipe.output.path}-warm-{number}"
         work = replace(training.work(training.slices[0]), work=folder)
         tasks.append(Task(name=f"warm {number}", work=count_work, argument=work, num_bytes=ALONE))
-    for ended in run_tasks(tasks):
+    for ended in RayExecutor().run(tasks):
         assert ended.error is None, ended.error
     for number in range(workers):
         shutil.rmtree(Path(f"{training.recipe.output.path}-warm-{number}"))

@@ -19,8 +19,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import resident
-from nanotok_ray.cluster.engine import Task, run_tasks
-from nanotok_ray.cluster.job import tokenize_corpus
+from nanotok_ray.api import tokenize_corpus
+from nanotok_ray.cluster.engine import Task
+from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.manifest import MANIFEST_NAME
@@ -74,7 +75,7 @@ def warm(recipe: Recipe, workers: int) -> None:
         work = replace(works_of(recipe, folder)[0], out=folder)
         name = f"warm {number}"
         tasks.append(Task(name=name, work=tokenize_work, argument=work, num_bytes=ALONE))
-    for ended in run_tasks(tasks):
+    for ended in RayExecutor().run(tasks):
         assert ended.error is None, ended.error
     for number in range(workers):
         shutil.rmtree(f"{recipe.output.path}-warm-{number}")

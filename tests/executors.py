@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from nanotok_ray.cluster.engine import Ended
-from nanotok_ray.cluster.executor import RayExecutor
+from nanotok_ray.cluster.events import ignore
+from nanotok_ray.cluster.learner import learn_tokenizer
+from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import NanotokError
 
 
@@ -20,10 +22,25 @@ class InProcess:
         """Take a function that orders the tasks, and one that is called for each session."""
         self.order, self.on_session = order, on_session
 
+    def check(self):
+        """Sessions can always be opened."""
+
     @contextmanager
     def session(self, **options):
         self.on_session(**options)
         yield
+
+    def metrics(self):
+        return ignore
+
+    def driver(self):
+        return "", ""
+
+    def is_dead_driver(self, job):
+        return job is None
+
+    def learn(self, training, counted, out, *, on_event):
+        return learn_tokenizer(training, counted, out, threads=1, on_event=on_event)
 
     def run(self, tasks, **_):
         for task in self.order(tasks):
@@ -88,8 +105,8 @@ class Replacing:
         """Take the functions by the ones that they replace; the executor is `InProcess()`."""
         self.works, self.executor = works, executor or InProcess()
 
-    def session(self, **options):
-        return self.executor.session(**options)
+    def __getattr__(self, name):
+        return getattr(self.executor, name)
 
     def run(self, tasks, **options):
         changed = [replace(task, work=self.works.get(task.work, task.work)) for task in tasks]

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.manifest import ROW
 from nanotok_ray.output import assemble, expected_records, read_record, settings_from
 from nanotok_ray.plan import plan_from_json

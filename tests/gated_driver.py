@@ -11,7 +11,7 @@ from pathlib import Path
 
 import ray
 
-import nanotok_ray.cluster.job as jobs
+import nanotok_ray.api as jobs
 from nanotok_ray.cluster import counting, grouping, stages, tokenize
 from nanotok_ray.cluster.events import Event
 from nanotok_ray.recipe import Recipe, load_recipe
@@ -20,7 +20,7 @@ from nanotok_ray.recipe import Recipe, load_recipe
 def run_driver(  # noqa: PLR0917 - travels to a process as it is
     job: str, path: str, address: str, own_address: str, log: str, gate: str | None, after: int
 ) -> None:
-    """Run the job of `cluster/job.py` of that name; the log gets all it says."""
+    """Run the job of `nanotok_ray.api` of that name; the log gets all it says."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(sink, descriptor)

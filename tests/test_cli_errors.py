@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from nanotok_ray.api import export
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.submitting.shipping import ship
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.export import parse_layout

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.storage import Folder
 from tests.lease_elsewhere import held_elsewhere
 from tests.small_corpus import contents, recipe, write_corpus

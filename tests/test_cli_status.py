@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import Clock, look
 from nanotok_ray.cluster.events import StageStarted, ignore
-from nanotok_ray.cluster.job import prepare, train_tokenizer
 from nanotok_ray.cluster.lease import leased, take
 from nanotok_ray.cluster.lease_file import lease_name
 from nanotok_ray.cluster.lease_holder import Holder

@@ -6,9 +6,9 @@ import pytest
 import rustbpe
 
 from nanotok_ray import _core
+from nanotok_ray.api import train_tokenizer
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.errors import CorruptOutputError

@@ -6,7 +6,8 @@ import pytest
 from ray._common.utils import get_system_memory
 from ray._private.utils import get_used_memory
 
-from nanotok_ray.cluster.engine import Task, run_tasks
+from nanotok_ray.cluster.engine import Task
+from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
@@ -40,7 +41,7 @@ def test_a_slice_for_which_no_node_has_memory_is_named_and_the_others_are_done()
     ]
     notes = []
     # With the waits of a job: the memory of a worker that was killed is free a moment later only.
-    ended = {each.task.argument: each for each in run_tasks(tasks, on_note=notes.append)}
+    ended = {each.task.argument: each for each in RayExecutor().run(tasks, on_note=notes.append)}
     assert {name: each.result for name, each in ended.items()} == {"a": 1, "hungry": None, "c": 1}
     assert ended["hungry"].attempts == 4
     error = ended["hungry"].error

@@ -15,8 +15,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from nanotok_ray.cluster.engine import Patience, Task, run_tasks
+from nanotok_ray.cluster.engine import Patience, Task
 from nanotok_ray.cluster.probes import shared_folders
+from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.storage import Folder
@@ -141,7 +142,7 @@ def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_o
     cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
     patience = replace(QUICK, worker_deaths=1, lost_nodes=2)
     tasks = tasks_of(drain_and_go, marker)
-    ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
+    ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert {each.result for each in ended} <= {"0", "1", "2"}
@@ -152,7 +153,7 @@ def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_o
 def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
     notes = []
     tasks = tasks_of(cut_the_power, ("1", str(tmp_path / "struck")))
-    ended = list(run_tasks(tasks, patience=QUICK, on_note=notes.append))
+    ended = list(RayExecutor().run(tasks, patience=QUICK, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert len(notes) == 1
@@ -165,7 +166,7 @@ def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up
     patience = Patience(overdue_floor=scaled(1.0))
     try:
         tasks = tasks_of(freeze, ("2", str(pids)))
-        ended = list(run_tasks(tasks, patience=patience, on_note=notes.append))
+        ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))
     finally:
         for pid in pids.read_text().split():
             os.kill(int(pid), signal.SIGKILL)

@@ -5,29 +5,31 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.executor import RayExecutor, current_executor, use_executor
+from nanotok_ray.cluster.executor import current_executor, executor_in_use, use_executor
 from tests.executors import InProcess
 from tests.small_corpus import RECIPE, write_corpus
 
 
-def test_blocks_may_be_nested_and_the_default_is_ray():
+def test_blocks_may_be_nested_and_outside_of_them_there_is_none():
     outer, inner = InProcess(), InProcess()
     with use_executor(outer):
         with use_executor(inner):
             assert current_executor() is inner
         assert current_executor() is outer
-    assert isinstance(current_executor(), RayExecutor)
+    assert executor_in_use() is None
+    with pytest.raises(RuntimeError, match=r"nanotok_ray\.api"):
+        current_executor()
 
 
 def test_an_error_ends_the_use_of_an_executor():
     with pytest.raises(ZeroDivisionError), use_executor(InProcess()):
         raise ZeroDivisionError
-    assert isinstance(current_executor(), RayExecutor)
+    assert executor_in_use() is None
 
 
 def test_threads_see_the_executor_that_was_set_after_they_started():
     with ThreadPoolExecutor(max_workers=1) as pool:
-        assert isinstance(pool.submit(current_executor).result(), RayExecutor)
+        assert pool.submit(executor_in_use).result() is None
         with use_executor(InProcess()):
             assert pool.submit(current_executor).result() is current_executor()
 

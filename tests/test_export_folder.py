@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from nanotok_ray.api import export
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.export_check import verify_export
-from nanotok_ray.cluster.exporting import export
 from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.lease_file import lease_in_force
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import load_recipe
 from tests.disturbed_output import differing, named_temporaries

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.count_file import COUNTS_FORMAT
 from nanotok_ray.count_reader import CountReader
 from nanotok_ray.document_ids import DocumentIds, ids_parts

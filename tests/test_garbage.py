@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.garbage import find_garbage
 from nanotok_ray.storage import Folder

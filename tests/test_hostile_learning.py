@@ -22,8 +22,8 @@ import string
 import pytest
 
 from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.count_file import pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.documents import Documents

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.job import prepare, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.cluster.job import prepare, train_tokenizer
+from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.errors import QuarantineLimitError, SourceError
 from tests.small_corpus import recipe, write_corpus, write_parquet
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stages import count_work

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nanotok_ray
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster import extension
 from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS

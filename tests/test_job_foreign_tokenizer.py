@@ -5,8 +5,8 @@ import pickle
 import pytest
 import tiktoken
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import StageStarted
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.reader import open_shards

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.job import prepare
 from tests.small_corpus import RECIPE, contents, recipe, write_corpus
 
 

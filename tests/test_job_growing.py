@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.errors import SourceError

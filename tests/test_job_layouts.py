@@ -5,12 +5,11 @@ import shutil
 
 import pytest
 
+from nanotok_ray.api import export, prepare
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.export_check import verify_export
-from nanotok_ray.cluster.exporting import export
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.export import parse_layout, read_corpus

@@ -2,9 +2,9 @@
 
 import pytest
 
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.lease import leased
 from nanotok_ray.cluster.lease_file import lease_name
 from nanotok_ray.cluster.planning import plan_job

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import SourceError
 from nanotok_ray.plan import make_plan

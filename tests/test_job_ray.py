@@ -6,10 +6,9 @@ import signal
 
 import pytest
 
+from nanotok_ray.api import export, prepare
 from nanotok_ray.cli.main import main
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.exporting import export
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError
 from nanotok_ray.export import export_unit, parse_layout

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import PlanError

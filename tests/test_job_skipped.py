@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError, SourceError
 from nanotok_ray.shards import quarantine_name

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cluster import stages
 from nanotok_ray.cluster.events import StageStarted
-from nanotok_ray.cluster.job import prepare, train_tokenizer
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

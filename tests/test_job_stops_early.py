@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import SliceEnded, StageStarted
 from nanotok_ray.cluster.giving_up import give_up_after
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import LimitsRecipe

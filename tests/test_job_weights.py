@@ -7,8 +7,8 @@ import pytest
 import rustbpe
 
 from nanotok_ray import _core, reference
+from nanotok_ray.api import train_tokenizer
 from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.job import train_tokenizer
 from nanotok_ray.errors import SourceError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.recipe import parse_recipe

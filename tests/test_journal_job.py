@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster import journal_rows
 from nanotok_ray.cluster.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.journaling import Journaling
 from nanotok_ray.cluster.lease_file import lease_name
 from nanotok_ray.cluster.planning import plan_job

@@ -5,9 +5,9 @@ import uuid
 import fsspec
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cli.status import Clock, look
 from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.journal import Journal, read_journal, segment_name
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nanotok_ray.cluster import lease_holder
 from nanotok_ray.cluster.events import Advanced, Note, StageStarted, ignore
+from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.lease import (
     EXPIRY_SECONDS,
     RENEW_SECONDS,
@@ -24,6 +25,7 @@ from nanotok_ray.cluster.lease_file import free_number, lease_in_force, lease_na
 from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
 from nanotok_ray.storage import Folder
+from tests.executors import InProcess
 from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 
@@ -129,13 +131,22 @@ def test_a_restart_of_the_host_is_seen_but_not_from_or_of_a_container(processes)
     assert not inside.is_dead(process(2, HERE))
 
 
-def test_a_ray_job_is_dead_if_its_cluster_says_so(processes, monkeypatch):
-    monkeypatch.setattr(lease_holder, "_is_dead_job", lambda job: job == "02")
+class OnCluster(InProcess):
+    """An executor whose cluster lists the driver 02 as dead."""
+
+    def is_dead_driver(self, job):
+        return job == "02"
+
+
+def test_a_ray_job_is_dead_if_its_cluster_says_so(processes):
     driver = Holder(**ELSEWHERE, ray_cluster="c", ray_job="02")
-    assert driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
-    assert not driver.is_dead(Holder(**HERE, ray_cluster="d", ray_job="03"))
-    assert not Holder(ray_cluster="c", ray_job="04").is_dead(Holder(ray_cluster="c", ray_job="03"))
-    assert not Holder().is_dead(Holder())
+    with use_executor(OnCluster()):
+        assert driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
+        assert not driver.is_dead(Holder(**HERE, ray_cluster="d", ray_job="03"))
+        other = Holder(ray_cluster="c", ray_job="04")
+        assert not other.is_dead(Holder(ray_cluster="c", ray_job="03"))
+        assert not Holder().is_dead(Holder())
+    assert not driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
 
 
 def test_who_asks_is_described_and_alive():

@@ -5,7 +5,7 @@ import json
 import pytest
 import rustbpe
 
-from nanotok_ray.cluster.job import train_tokenizer
+from nanotok_ray.api import train_tokenizer
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.plan import make_plan
 from nanotok_ray.tokenizer import Tokenizer

@@ -23,7 +23,7 @@ DRIVER = """
 import sys
 import ray
 from nanotok_ray.cluster.events import AttemptFailed, StageEnded, StageStarted
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.recipe import load_recipe
 ray.init(address=sys.argv[1], log_to_driver=False)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import PackingError
 from nanotok_ray.packing.nanochat import ApproximateResumeWarning, NanochatLoader
 from nanotok_ray.packing.row_groups import RowGroups

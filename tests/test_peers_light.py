@@ -16,7 +16,7 @@ import tiktoken
 import tokenizers
 from tiktoken.load import load_tiktoken_bpe
 
-from nanotok_ray.cluster.exporting import export
+from nanotok_ray.api import export
 from nanotok_ray.export import parse_layout
 from nanotok_ray.reader import open_shards
 from nanotok_ray.storage import Folder

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.existing import frozen_plan
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.plan import changes, make_plan, slice_changes
 from nanotok_ray.recipe import parse_recipe

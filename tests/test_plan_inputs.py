@@ -7,8 +7,8 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import Note
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import SourceRecipe

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer

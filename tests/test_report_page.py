@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare, train_tokenizer
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.journal import read_journal
 from nanotok_ray.manifest import REPORT_PAGE_NAME, ROW

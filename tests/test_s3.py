@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from s3fs.core import S3File
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.export import parse_layout
 from nanotok_ray.sources import Piece, read_piece

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.storage import Folder
 from tests.chaos_s3 import paused

@@ -13,8 +13,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 CODE = """
 import json, os
-from nanotok_ray.cluster.engine import Task, run_tasks
-from nanotok_ray.cluster.room import look as look_around
+from nanotok_ray.cluster.engine import Task
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster.ray_calls import look as look_around
 from nanotok_ray.cluster.session import ray_session
 
 def look(names):
@@ -23,7 +24,7 @@ def look(names):
 names = ["RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_task_oom_retries"]
 with ray_session(workers=1):
     task = Task(name="look", work=look, argument=names, num_bytes=0)
-    [ended] = run_tasks([task])
+    [ended] = RayExecutor().run([task])
     assert ended.error is None, ended.error
     print(json.dumps([look(names), ended.result, look_around().cpus]))
 import ray

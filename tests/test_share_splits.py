@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.events import Advanced, SliceEnded, StageStarted
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.stages import tokenize_work

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import StageStarted
-from nanotok_ray.cluster.job import prepare
 from tests.machine_speed import scaled
 from tests.small_corpus import RECIPE, contents, recipe, write_corpus
 

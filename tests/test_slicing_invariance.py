@@ -4,8 +4,8 @@ import hashlib
 
 import numpy as np
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
 from tests.executors import InProcess, shuffled

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import verify_output

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.cluster.job import prepare
+from nanotok_ray.api import prepare
 from nanotok_ray.reader import open_shards
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import verify_output

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.api import prepare
 from nanotok_ray.cli.main import main
-from nanotok_ray.cluster.job import prepare
 from nanotok_ray.document_images import images_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import VerificationError

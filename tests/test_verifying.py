@@ -4,11 +4,10 @@ import json
 
 import pytest
 
+from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli.main import main
 from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.job import prepare
-from nanotok_ray.cluster.verifying import verify
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import check_slice, work

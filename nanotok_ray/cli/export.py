@@ -76,7 +76,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_export(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.exporting import export  # noqa: PLC0415 - Ray, where it is needed
+    from nanotok_ray.api import export  # noqa: PLC0415 - Ray, where it is needed
 
     layouts = [parse_layout(text) for text in arguments.to]
     if arguments.output is not None and len(layouts) > 1:

@@ -147,14 +147,14 @@ def _add_nanochat(own: argparse.ArgumentParser) -> None:
 
 
 def _run_prepare(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.job import prepare  # noqa: PLC0415 - Ray, where it is needed
+    from nanotok_ray.api import prepare  # noqa: PLC0415 - Ray, where it is needed
 
     _override_also(arguments)
     return _run_job(arguments, partial(prepare, relearn=arguments.relearn))
 
 
 def _run_tokenize(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.job import tokenize_corpus  # noqa: PLC0415 - as above
+    from nanotok_ray.api import tokenize_corpus  # noqa: PLC0415 - as above
 
     return _run_job(arguments, tokenize_corpus)
 
@@ -163,7 +163,7 @@ def _run_train(arguments: argparse.Namespace) -> int:
     if train_files.is_meant(arguments):
         print_json(train_files.train_files(arguments))
         return 0
-    from nanotok_ray.cluster.job import train_tokenizer  # noqa: PLC0415 - as above
+    from nanotok_ray.api import train_tokenizer  # noqa: PLC0415 - as above
 
     arguments.recipe = arguments.inputs[0] if arguments.inputs else arguments.default_recipe
     flags = {

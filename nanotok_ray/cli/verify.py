@@ -75,7 +75,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.verifying import verify  # noqa: PLC0415 - Ray, where it is needed
+    from nanotok_ray.api import verify  # noqa: PLC0415 - Ray, where it is needed
 
     if _is_of_export(arguments):
         return _run_verify_export(arguments)

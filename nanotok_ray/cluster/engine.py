@@ -15,7 +15,6 @@ from nanotok_ray.cluster.overtaken import Overtaken
 from nanotok_ray.cluster.pace import Pace
 from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.probes import Probe, probes_in
-from nanotok_ray.cluster.ray_calls import RayCalls
 from nanotok_ray.cluster.room import Room
 from nanotok_ray.cluster.task import Ended, SharedFolder, Task
 
@@ -46,11 +45,11 @@ SHOWN_CHARS = 400
 def run_tasks(
     tasks: Iterable[Task],
     *,
+    calls_with: Callable[[Sequence[Probe]], Calls],
     patience: Patience | None = None,
     on_note: Callable[[str], None] | None = None,
     on_failure: OnFailure = lambda *_: None,
     on_look: Callable[[int], None] = lambda _: None,
-    calls_with: Callable[[Sequence[Probe]], Calls] = RayCalls,
 ) -> Iterator[Ended]:
     """Run tasks and give each as it ends, exactly once.
 

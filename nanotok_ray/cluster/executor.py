@@ -1,19 +1,33 @@
 """What runs the tasks of a job: a session in which tasks can run, and the run itself.
 
-The stages ask `current_executor()`, which is Ray unless `use_executor` has set another one. Does
-not know what a task does, nor which stage it belongs to.
+The stages ask `current_executor()`, which the entry points of `nanotok_ray.api` set.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from nanotok_ray.cluster.engine import Ended, OnFailure, Patience, SharedFolder, Task, run_tasks
-from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.cluster.engine import OnFailure
+from nanotok_ray.cluster.events import OnEvent
+from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.cluster.task import Ended, SharedFolder, Task
+from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from nanotok_ray.cluster.counting import CountedSlices
+    from nanotok_ray.cluster.training import Training
+    from nanotok_ray.tokenizer import Tokenizer
 
 
 class Executor(Protocol):
     """Runs the tasks of a stage, in sessions that the job opens around its stages."""
+
+    def check(self) -> None:
+        """Check, before anything is planned, that a session can be opened.
+
+        Raises:
+            NanotokError: The session cannot be opened; see `session.check_address`.
+        """
 
     def session(
         self, *, workers: int | None = None, shared: Collection[SharedFolder] = ()
@@ -53,38 +67,45 @@ class Executor(Protocol):
             SharedFolderError: A node does not see a folder of the tasks.
         """
 
+    def learn(
+        self, training: "Training", counted: "CountedSlices", out: Folder, *, on_event: OnEvent
+    ) -> "Tokenizer":
+        """Run the learner where `[learner]` of the recipe asks for it, and return its tokenizer.
 
-class RayExecutor:
-    """Runs tasks on Ray: the running one, the cluster of RAY_ADDRESS, or a local one."""
+        Raises:
+            SliceError: Its worker or node died each time.
+            NanotokError: The learner raised it.
+        """
 
-    def session(
-        self, *, workers: int | None = None, shared: Collection[SharedFolder] = ()
-    ) -> AbstractContextManager[None]:
-        """Return a Ray session; see `session.ray_session`."""
-        return ray_session(workers=workers, shared=shared)
+    def metrics(self) -> OnEvent:
+        """Return a new listener that records the metrics of one run."""
 
-    def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        patience: Patience,
-        on_note: Callable[[str], None],
-        on_failure: OnFailure,
-        on_look: Callable[[int], None],
-    ) -> Iterator[Ended]:
-        """Run tasks on the Ray session that is open; see `engine.run_tasks`."""
-        return run_tasks(
-            tasks, patience=patience, on_note=on_note, on_failure=on_failure, on_look=on_look
-        )
+    def driver(self) -> tuple[str, str]:
+        """Return the cluster and the job that this process drives; empty if there is none."""
+
+    def is_dead_driver(self, job: str) -> bool:
+        """Return whether the driver of another job of this cluster has ended for sure."""
 
 
-_executors: list[Executor] = [RayExecutor()]
-"""The default, then the ones that `use_executor` has set; the last one is used."""
+_executors: list[Executor] = []
+"""The ones that `use_executor` has set; the last one is used."""
+
+
+def executor_in_use() -> Executor | None:
+    """Return the executor that `use_executor` has set last, None outside of its blocks."""
+    return _executors[-1] if _executors else None
 
 
 def current_executor() -> Executor:
-    """Return the executor that jobs of this process use: `RayExecutor`, unless another is set."""
-    return _executors[-1]
+    """Return the executor that jobs of this process use.
+
+    Raises:
+        RuntimeError: No executor is set: call the functions of `nanotok_ray.api`.
+    """
+    executor = executor_in_use()
+    if executor is None:
+        raise RuntimeError("no executor is set: call nanotok_ray.api, or use_executor()")
+    return executor
 
 
 @contextmanager

@@ -9,15 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from nanotok_ray.cluster.changed import setting_changes
-from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.events import Note, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.existing import existing_tokenizer, tokenizer_in
 from nanotok_ray.cluster.exporting import Exporting, ExportResult, on_ray
 from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.holding import looking_again
 from nanotok_ray.cluster.layouts import exportings, layouts_of, same_pass
-from nanotok_ray.cluster.reporting import write_page
 from nanotok_ray.cluster.run import Run, Start
-from nanotok_ray.cluster.session import check_address
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.tokenize import Tokenizing, tokenize, tokenizing_of
@@ -45,8 +44,18 @@ from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.quarantine_limits import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
+from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import Verification, verify_output
+
+WritePage = Callable[[Folder], object]
+"""Writes the report page of an output; called at the end of a run, and never fails it."""
+
+MAX_ERROR_CHARS = 400
+
+
+def no_page(output: Folder) -> None:
+    """Write no report page."""
 
 
 def prepare(
@@ -56,6 +65,7 @@ def prepare(
     resplit: bool = False,
     relearn: bool = False,
     on_event: OnEvent = ignore,
+    write_page: WritePage = no_page,
 ) -> Summary:
     """Learn the tokenizer if need be, then tokenize the corpus.
 
@@ -70,7 +80,7 @@ def prepare(
     layouts_of(recipe)
     watch = StageTimes(on_event)
     start = Start("prepare", workers=workers, resplit=resplit, relearn=relearn, watch=watch)
-    return _run(recipe, start, _prepare)
+    return _run(recipe, start, _prepare, write_page)
 
 
 def _prepare(job: "_Job") -> Summary:
@@ -92,6 +102,7 @@ def train_tokenizer(
     workers: int | None = None,
     resplit: bool = False,
     on_event: OnEvent = ignore,
+    write_page: WritePage = no_page,
 ) -> Summary:
     """Learn the tokenizer and stop there.
 
@@ -99,7 +110,7 @@ def train_tokenizer(
         NanotokError: a class of `nanotok_ray.errors`.
     """
     start = Start("train", workers=workers, resplit=resplit, watch=StageTimes(on_event))
-    return _run(recipe, start, _train)
+    return _run(recipe, start, _train, write_page)
 
 
 def _train(job: "_Job") -> Summary:
@@ -119,6 +130,7 @@ def tokenize_corpus(
     workers: int | None = None,
     resplit: bool = False,
     on_event: OnEvent = ignore,
+    write_page: WritePage = no_page,
 ) -> Summary:
     """Tokenize the corpus with the tokenizer that is there.
 
@@ -128,7 +140,7 @@ def tokenize_corpus(
         NanotokError: a class of `nanotok_ray.errors`.
     """
     start = Start("tokenize", workers=workers, resplit=resplit, watch=StageTimes(on_event))
-    return _run(recipe, start, _tokenize)
+    return _run(recipe, start, _tokenize, write_page)
 
 
 def _tokenize(job: "_Job") -> Summary:
@@ -141,13 +153,15 @@ def _tokenize(job: "_Job") -> Summary:
     return job.tokenize(job.adopt(tokenizer))
 
 
-def _run(recipe: Recipe, start: Start, run: Callable[["_Job"], Summary]) -> Summary:
+def _run(
+    recipe: Recipe, start: Start, run: Callable[["_Job"], Summary], write_page: WritePage
+) -> Summary:
     """Run a job, with its journal, from the start again where another run came between.
 
     A run that had the lease leaves a report page, of its failure too; one that is told to end has
     no time for it.
     """
-    check_address()  # planning may take long, and is in vain where the cluster is not there
+    current_executor().check()  # before planning, which may take long
     watch = start.watch
     try:
         with watch.journalled(recipe, start.command):
@@ -155,10 +169,22 @@ def _run(recipe: Recipe, start: Start, run: Callable[["_Job"], Summary]) -> Summ
     except (LeaseLostError, OutputInUseError):  # the output is another run's
         raise
     except NanotokError:
-        write_page(recipe.output.path, watch)
+        _write(write_page, recipe.output.path, watch)
         raise
-    write_page(recipe.output.path, watch)
+    _write(write_page, recipe.output.path, watch)
     return summary
+
+
+def _write(write_page: WritePage, output: str, watch: StageTimes) -> None:
+    """Write the report page, if the run has a journal; a note says why it could not be."""
+    if not watch.journaling.has_begun:
+        return
+    try:
+        write_page(Folder(output))
+    except Exception as error:  # whatever it is, the run has ended as it has
+        cause = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+        text = f"the report page was not written ({cause}): `nanotok report {output}` does it"
+        watch.on_event(Note(text=text))
 
 
 class _Job(Run):

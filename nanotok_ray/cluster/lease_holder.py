@@ -6,11 +6,12 @@ not dead. Does not know what is held.
 
 import os
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
+
+from nanotok_ray.cluster.executor import executor_in_use
 
 _FIRST_NAMESPACE = "pid:[4026531836]"
 """Of processes that are in no container: Linux gives it this number always."""
@@ -39,7 +40,8 @@ class Holder:
     @classmethod
     def this_process(cls) -> Self:
         """Describe the process that asks."""
-        cluster, job = _ray_job()
+        executor = executor_in_use()
+        cluster, job = ("", "") if executor is None else executor.driver()
         return cls(
             host=socket.gethostname(),
             machine=_read("/etc/machine-id"),
@@ -98,7 +100,10 @@ class Holder:
         """Whether Ray says that the driver has gone, on the cluster that both are of."""
         if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
             return False
-        return self.ray_job != me.ray_job and _is_dead_job(self.ray_job)
+        executor = executor_in_use()
+        if executor is None or self.ray_job == me.ray_job:
+            return False
+        return executor.is_dead_driver(self.ray_job)
 
 
 def _process(pid: int) -> tuple[str, str]:
@@ -119,27 +124,3 @@ def _link(path: str) -> str:
         return os.readlink(path)  # noqa: PTH115 - the target is no path
     except OSError:
         return ""
-
-
-def _ray_job() -> tuple[str, str]:
-    """Give cluster and job of this driver; empty where there is none, or Ray does not tell."""
-    ray = sys.modules.get(
-        "ray"
-    )  # importing it is for the session to do, which sets its environment
-    try:
-        if ray is None or not ray.is_initialized():
-            return "", ""
-        from ray._private.worker import global_worker  # noqa: PLC0415 - as above
-
-        return str(global_worker.node.cluster_id.hex()), ray.get_runtime_context().get_job_id()
-    except Exception:  # whatever it is: it does not tell
-        return "", ""
-
-
-def _is_dead_job(job: str) -> bool:
-    try:
-        from ray._private.state import state  # noqa: PLC0415 - as above
-
-        return any(own["JobID"] == job and own["IsDead"] for own in state.job_table())
-    except Exception:  # as above
-        return False

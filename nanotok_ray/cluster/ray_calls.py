@@ -12,7 +12,7 @@ from nanotok_ray.cluster.calls import Reference
 from nanotok_ray.cluster.deaths import failure_of
 from nanotok_ray.cluster.outcome import Outcome
 from nanotok_ray.cluster.probes import Probe
-from nanotok_ray.cluster.room import Room, free_cpus, look
+from nanotok_ray.cluster.room import Room
 
 GET_SECONDS = 60.0
 
@@ -98,3 +98,21 @@ class RayCalls:
             list(references), num_returns=number, timeout=seconds, fetch_local=False
         )
         return list(ended), list(others)
+
+
+def look() -> Room:
+    """Give the room of the cluster as it is now, at least one CPU."""
+    import ray  # noqa: PLC0415 - the session must have set its environment before
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    sizes = [(int(own.get("memory", 0)), int(own.get("CPU", 0))) for own in nodes]
+    memory, cpus = max((size for size in sizes if size[1] >= 1), default=(0, 1))
+    total = sum(cpus for _, cpus in sizes)
+    return Room(cpus=max(1, total), node_cpus=cpus, node_memory=memory)
+
+
+def free_cpus() -> int:
+    """Give the CPUs that nothing runs on, as Ray knew a moment ago; none of a node that is dead."""
+    import ray  # noqa: PLC0415 - see above
+
+    return int(ray.available_resources().get("CPU", 0))

@@ -30,21 +30,3 @@ class Room:
     def cpus_at(self, level: int) -> int:
         """Give how many CPUs a call of a memory level asks for."""
         return min(1 << level, self.node_cpus)
-
-
-def look() -> Room:
-    """Give the room of the cluster as it is now, at least one CPU."""
-    import ray  # noqa: PLC0415 - the session must have set its environment before
-
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    sizes = [(int(own.get("memory", 0)), int(own.get("CPU", 0))) for own in nodes]
-    memory, cpus = max((size for size in sizes if size[1] >= 1), default=(0, 1))
-    total = sum(cpus for _, cpus in sizes)
-    return Room(cpus=max(1, total), node_cpus=cpus, node_memory=memory)
-
-
-def free_cpus() -> int:
-    """Give the CPUs that nothing runs on, as Ray knew a moment ago; none of a node that is dead."""
-    import ray  # noqa: PLC0415 - see above
-
-    return int(ray.available_resources().get("CPU", 0))

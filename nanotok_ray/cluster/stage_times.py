@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nanotok_ray.cluster.events import Event, OnEvent, StageEnded, ignore
+from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.journaling import Journaling
-from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.recipe import Recipe
 
 
@@ -22,7 +22,7 @@ class StageTimes:
     check: OnEvent = ignore
     """Raises where the run must not go on; asked last, just before it does."""
     journaling: Journaling = field(default_factory=Journaling)
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: OnEvent = field(default_factory=lambda: current_executor().metrics())
 
     def __call__(self, event: Event) -> None:
         """Pass one event on."""

@@ -5,12 +5,12 @@ A tokenizer whose record matches is not learned again. Does not know the second 
 
 from nanotok_ray.cluster.counting import CountedSlices, count
 from nanotok_ray.cluster.events import Note, OnEvent
+from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.extension import with_extension
 from nanotok_ray.cluster.fan_out import told_failure
 from nanotok_ray.cluster.first_refused import first_refused
 from nanotok_ray.cluster.learn_record import finished_learning, kept_training
 from nanotok_ray.cluster.learner import learn_tokenizer
-from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.merging import merge_first
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import SourceError
@@ -69,7 +69,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     if training.recipe.learner.memory is None:
         threads = default_threads()
         return learn_tokenizer(training, counted, out, threads=threads, on_event=on_event)
-    return learn_in_task(training, counted, out, on_event=on_event)
+    return current_executor().learn(training, counted, out, on_event=on_event)
 
 
 def _check(training: Training, counted: CountedSlices) -> None:
