@@ -2,7 +2,7 @@
 //! are. Forgets no span, and does arithmetic modulo 2^64: that a count stays below is its user's to know.
 //! Knows no documents; that bytes have the hash it is told is its user's to see to.
 
-use crate::simd::prefetch;
+use crate::cpu::simd::prefetch;
 use crate::zeros::Zeros;
 
 /// A span's hash64, where it starts, its length (0: no entry), its count.

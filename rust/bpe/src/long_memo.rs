@@ -2,8 +2,8 @@
 //! the four newest stay, and when the room for their bytes is full the oldest are overwritten. Does not know
 //! how ids are found.
 
+use crate::cpu::simd::prefetch;
 use crate::hash64;
-use crate::simd::prefetch;
 use crate::token_id::Packing;
 
 /// Longer spans are seldom met again.

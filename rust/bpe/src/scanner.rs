@@ -9,9 +9,9 @@
 
 use crate::classes::Sets;
 use crate::cpu::Level;
+use crate::cpu::planes::Block;
+use crate::cpu::simd::Classifier;
 use crate::lexer::{LETTER, Lexer, NEWLINE, SPACE};
-use crate::planes::Block;
-use crate::simd::Classifier;
 use crate::starts::{Before, Starts, starts};
 
 mod masks;

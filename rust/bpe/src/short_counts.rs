@@ -2,9 +2,9 @@
 //! span, and does arithmetic modulo 2^64: that a count stays below is its user's to know. Knows neither
 //! documents nor longer spans.
 
+use crate::cpu::simd::prefetch;
 use crate::hash64;
 use crate::short::Short;
-use crate::simd::prefetch;
 use crate::zeros::Zeros;
 
 /// Two spans in halves, then their counts, then their hashes.

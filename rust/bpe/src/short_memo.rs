@@ -1,8 +1,8 @@
 //! The packed ids of short spans that were met. A cache of bounded size: of the spans that share a place
 //! the two newest stay. Does not know what the numbers it keeps mean.
 
+use crate::cpu::simd::prefetch;
 use crate::short::Short;
-use crate::simd::prefetch;
 use crate::zeros::Zeros;
 
 /// Two spans, then their numbers: one line of the CPU's caches.

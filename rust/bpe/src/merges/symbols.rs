@@ -11,11 +11,11 @@
 
 use std::ops::Range;
 
+use crate::cpu::simd::prefetch;
 use crate::merges::array::Array;
 use crate::merges::by_count::ByCount;
 use crate::merges::counts_at::Counts;
 use crate::merges::rewrite::Id;
-use crate::simd::prefetch;
 use crate::{Documents, Merge};
 
 /// So many places before it is looked at, a place is asked for from memory.

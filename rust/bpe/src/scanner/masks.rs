@@ -3,8 +3,8 @@
 
 use super::Scan;
 use crate::classes::Sets;
+use crate::cpu::planes::{AsciiSets, Block};
 use crate::lexer::{DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER};
-use crate::planes::{AsciiSets, Block};
 use crate::starts::Masks;
 
 /// Bits of the classifier's sets. The space alone is both letter and space; signs are what is none of

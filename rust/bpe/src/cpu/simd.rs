@@ -7,7 +7,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use crate::cpu::Level;
-use crate::planes::{AsciiSets, Block, NUM_SETS, Planes};
+use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
 /// Tables of the sets in the forms that the levels want.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ mod x86 {
         _mm512_test_epi8_mask,
     };
 
-    use crate::planes::{AsciiSets, Block, NUM_SETS, Planes};
+    use crate::cpu::planes::{AsciiSets, Block, NUM_SETS, Planes};
 
     /// One look-up of 64 bytes in a table of 128.
     #[target_feature(enable = "avx512bw,avx512vbmi")]
