@@ -17,11 +17,9 @@
 
 #![deny(unsafe_code)]
 
-mod automaton;
 mod backtrack;
 mod byte_order;
 mod chunks;
-mod classes;
 mod composition;
 mod counter;
 mod counts;
@@ -30,12 +28,8 @@ mod cuts;
 mod decode;
 mod documents;
 mod encode;
-mod engine;
 mod error;
-mod family;
-mod grammar;
 mod hash;
-mod lexer;
 mod linked;
 mod long_counts;
 mod long_memo;
@@ -47,7 +41,6 @@ mod ranks;
 mod run_merge;
 mod run_sums;
 mod runs;
-mod scanner;
 mod short;
 mod short_counts;
 mod short_memo;
@@ -56,7 +49,6 @@ mod span_ids;
 mod span_table;
 mod special;
 mod split;
-mod starts;
 mod sweep;
 mod threads;
 mod token_id;

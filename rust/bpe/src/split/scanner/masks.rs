@@ -2,10 +2,12 @@
 //! spans start.
 
 use super::Scan;
-use crate::classes::Sets;
 use crate::cpu::planes::{AsciiSets, Block};
-use crate::lexer::{DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER};
-use crate::starts::Masks;
+use crate::split::classes::Sets;
+use crate::split::lexer::{
+    DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER,
+};
+use crate::split::starts::Masks;
 
 /// Bits of the classifier's sets. The space alone is both letter and space; signs are what is none of
 /// letter, digit and space.

@@ -4,7 +4,7 @@
 //! nothing of what follows letters.
 
 use super::{LETTER, LOWER, PREFIX, UPPER};
-use crate::classes::Classes;
+use crate::split::classes::Classes;
 
 /// Where letters end, by the alternative that matches them.
 #[derive(Debug, Clone, Copy)]

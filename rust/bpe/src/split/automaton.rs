@@ -7,7 +7,7 @@ use regex_automata::dfa::{Automaton as _, StartKind};
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Anchored, Input, MatchKind};
 
-use crate::grammar::Grammar;
+use crate::split::grammar::Grammar;
 
 /// Patterns whose table would be larger than this (usual ones take 1.5 to 3 MB) are left to the
 /// backtracking engine.

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Error;
-use crate::automaton::Automaton;
 use crate::cpu::Level;
-use crate::family::Family;
-use crate::grammar::Grammar;
-use crate::lexer::Lexer;
-use crate::scanner::Scanner;
+use crate::split::automaton::Automaton;
+use crate::split::family::Family;
+use crate::split::grammar::Grammar;
+use crate::split::lexer::Lexer;
+use crate::split::scanner::Scanner;
 
 /// As many patterns are remembered: to build a table takes up to 15 ms, and whoever counts or encodes
 /// small things makes many splitters.

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cpu::Level;
-use crate::grammar::Grammar;
-use crate::scanner::Scanner;
+use crate::split::grammar::Grammar;
+use crate::split::scanner::Scanner;
 use crate::{Kind, naive};
 
 /// Those that are used, by name elsewhere: nanochat, rustbpe, cl100k, r50k, GPT-2, Qwen 2, Qwen 3.5,

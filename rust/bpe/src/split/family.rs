@@ -26,10 +26,10 @@
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
-use crate::family::alternatives::{
+use crate::split::family::alternatives::{
     contractions, letters, spaced_digits, spaced_signs, steps, white_space,
 };
-use crate::grammar::Grammar;
+use crate::split::grammar::Grammar;
 
 mod alternatives;
 

@@ -5,7 +5,7 @@ use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{ClassUnicode, Hir, HirKind, Look};
 
 use super::{is_within, only};
-use crate::grammar::one_character;
+use crate::split::grammar::one_character;
 
 /// A part of an alternative.
 pub(super) enum Step {

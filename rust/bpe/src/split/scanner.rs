@@ -7,12 +7,12 @@
 //! begin anew. Starts in blocks before stay right: of what follows, they depend on no more than was
 //! looked at.
 
-use crate::classes::Sets;
 use crate::cpu::Level;
 use crate::cpu::planes::Block;
 use crate::cpu::simd::Classifier;
-use crate::lexer::{LETTER, Lexer, NEWLINE, SPACE};
-use crate::starts::{Before, Starts, starts};
+use crate::split::classes::Sets;
+use crate::split::lexer::{LETTER, Lexer, NEWLINE, SPACE};
+use crate::split::starts::{Before, Starts, starts};
 
 mod masks;
 

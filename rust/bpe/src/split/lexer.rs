@@ -4,9 +4,9 @@
 
 use regex_syntax::hir::ClassUnicode;
 
-use crate::classes::{Classes, Sets};
-use crate::family::Family;
-use crate::starts::Rules;
+use crate::split::classes::{Classes, Sets};
+use crate::split::family::Family;
+use crate::split::starts::Rules;
 
 mod cased;
 
