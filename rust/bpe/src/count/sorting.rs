@@ -7,8 +7,8 @@ use std::mem;
 use std::ops::Range;
 
 use crate::SortedRun;
-use crate::counter::Table;
-use crate::long_counts::LongCounts;
+use crate::count::counter::Table;
+use crate::count::long_counts::LongCounts;
 use crate::short::Short;
 use crate::threads::in_threads;
 

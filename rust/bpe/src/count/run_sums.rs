@@ -1,7 +1,7 @@
 //! Sums of sorted runs that come one hash range after the other, each run with a weight. Takes runs,
 //! keeps every span once with what learns from it. Knows neither patterns nor files.
 
-use crate::run_merge::{Rows, merge};
+use crate::count::run_merge::{Rows, merge};
 use crate::{Error, RunView, SortedRun};
 
 /// How much text lies behind sums: plain counts, no weight in them.

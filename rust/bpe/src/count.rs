@@ -1,10 +1,21 @@
 //! Spans to counts. Takes batches of documents, keeps tables span -> u64, gives a sorted run. The
 //! result depends on the documents alone: not on their order, their batches, or the threads.
 
-use crate::counter::{Counter, Sums};
-use crate::sorting::{MAX_TABLES, sorted_run};
+use crate::count::counter::{Counter, Sums};
+use crate::count::sorting::{MAX_TABLES, sorted_run};
 use crate::threads::in_threads;
-use crate::{Documents, Error, SortedRun, Splitter};
+use crate::{Documents, Error, Splitter};
+
+mod counter;
+mod long_counts;
+mod run_merge;
+mod run_sums;
+mod runs;
+mod short_counts;
+mod sorting;
+
+pub use run_sums::{RunSums, SpanTotals, merge_runs};
+pub use runs::{RunView, SortedRun};
 
 /// How often each span occurs in the documents seen so far.
 ///

@@ -4,9 +4,9 @@
 use std::mem;
 use std::ops::Range;
 
-use crate::long_counts::LongCounts;
+use crate::count::long_counts::LongCounts;
+use crate::count::short_counts::ShortCounts;
 use crate::short::Short;
-use crate::short_counts::ShortCounts;
 use crate::{Documents, Error, Splitter, hash64};
 
 /// Spans are found, then asked for from memory, then counted, so many at a time.
