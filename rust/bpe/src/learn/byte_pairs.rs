@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use crate::merges::pairs::Pairs;
-use crate::merges::rank::Found;
-use crate::merges::rewrite::Id;
-use crate::merges::symbols::Symbols;
+use crate::learn::pairs::Pairs;
+use crate::learn::rank::Found;
+use crate::learn::rewrite::Id;
+use crate::learn::symbols::Symbols;
 use crate::threads::in_threads;
 use crate::{Error, Merge};
 

@@ -3,14 +3,14 @@
 
 use std::thread;
 
-use crate::merges::around::{Around, Side};
-use crate::merges::byte_pairs::{self, BytePairs};
-use crate::merges::pairs::{Best, Pairs};
-use crate::merges::rank::{Found, lowest};
-use crate::merges::rewrite::{Begin, Id, MIN_SHARE};
-use crate::merges::rows::{Row, Rows};
-use crate::merges::search::Search;
-use crate::merges::symbols::Symbols;
+use crate::learn::around::{Around, Side};
+use crate::learn::byte_pairs::{self, BytePairs};
+use crate::learn::pairs::{Best, Pairs};
+use crate::learn::rank::{Found, lowest};
+use crate::learn::rewrite::{Begin, Id, MIN_SHARE};
+use crate::learn::rows::{Row, Rows};
+use crate::learn::search::Search;
+use crate::learn::symbols::Symbols;
 use crate::{Error, Merge};
 
 /// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.

@@ -7,9 +7,9 @@ use std::hash::BuildHasher;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::Merge;
-use crate::merges::rank::{Found, Rank, lowest};
-use crate::merges::rewrite::Id;
-use crate::merges::symbols::Symbols;
+use crate::learn::rank::{Found, Rank, lowest};
+use crate::learn::rewrite::Id;
+use crate::learn::symbols::Symbols;
 
 /// A search through symbols whose ids take one slot each.
 #[derive(Debug, Clone, Copy)]

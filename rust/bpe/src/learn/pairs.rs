@@ -14,9 +14,9 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use crate::Merge;
-use crate::merges::queue::Queue;
-use crate::merges::rank::{Found, Rank, lowest, rank};
-use crate::merges::rows::{Row, Rows};
+use crate::learn::queue::Queue;
+use crate::learn::rank::{Found, Rank, lowest, rank};
+use crate::learn::rows::{Row, Rows};
 
 /// The pair to merge next, taken out of the index.
 #[derive(Debug, Clone, Copy)]

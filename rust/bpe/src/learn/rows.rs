@@ -3,7 +3,7 @@
 
 use std::mem;
 
-use crate::merges::array::Array;
+use crate::learn::array::Array;
 
 /// The places of one pair, ascending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

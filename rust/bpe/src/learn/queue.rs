@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::Merge;
-use crate::merges::rank::{Rank, rank};
+use crate::learn::rank::{Rank, rank};
 
 /// Pairs that came together, sorted once, and those that came later, in a heap: what is sorted costs nothing
 /// to take out, and most of it has been there from the beginning.
@@ -47,7 +47,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::merges::rank::lowest;
+    use crate::learn::rank::lowest;
 
     #[test]
     fn the_best_of_both_parts_comes_first() {

@@ -12,10 +12,10 @@
 use std::ops::Range;
 
 use crate::cpu::simd::prefetch;
-use crate::merges::array::Array;
-use crate::merges::by_count::ByCount;
-use crate::merges::counts_at::Counts;
-use crate::merges::rewrite::Id;
+use crate::learn::array::Array;
+use crate::learn::by_count::ByCount;
+use crate::learn::counts_at::Counts;
+use crate::learn::rewrite::Id;
 use crate::{Documents, Merge};
 
 /// So many places before it is looked at, a place is asked for from memory.

@@ -5,9 +5,9 @@ use bytemuck::Pod;
 
 use crate::Merge;
 use crate::cpu::simd::prefetch;
-use crate::merges::around::Around;
-use crate::merges::counts_at::Counts;
-use crate::merges::symbols::{AHEAD, Symbols, as_place};
+use crate::learn::around::Around;
+use crate::learn::counts_at::Counts;
+use crate::learn::symbols::{AHEAD, Symbols, as_place};
 use crate::threads::in_threads;
 use crate::token_id::TokenId;
 

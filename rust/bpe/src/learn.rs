@@ -16,10 +16,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::merges::by_count::ByCount;
-use crate::merges::learner::Learner;
-use crate::merges::rewrite::Id;
-use crate::merges::symbols::Symbols;
+use crate::learn::by_count::ByCount;
+use crate::learn::learner::Learner;
+use crate::learn::rewrite::Id;
+use crate::learn::symbols::Symbols;
 use crate::{Documents, Error};
 
 mod around;
