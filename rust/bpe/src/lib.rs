@@ -17,36 +17,22 @@
 
 #![deny(unsafe_code)]
 
-mod backtrack;
 mod byte_order;
-mod chunks;
 mod composition;
 mod count;
 mod cpu;
-mod cuts;
 mod decode;
 mod documents;
 mod encode;
 mod error;
 mod hash;
 mod learn;
-mod linked;
-mod long_memo;
-mod merge_table;
-mod out;
-mod prefixes;
-mod ranks;
 mod short;
-mod short_memo;
-mod span_ids;
-mod span_table;
 mod special;
 mod split;
-mod sweep;
 mod threads;
 mod token_id;
 mod vocabulary;
-mod worker;
 mod zeros;
 
 #[cfg(test)]
@@ -58,12 +44,10 @@ pub use count::{RunSums, RunView, SortedRun, SpanCounts, SpanTotals, merge_runs}
 pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
-pub use encode::{CACHE_BYTES, Encoded, Encoder, Frame, Mark};
+pub use encode::{CACHE_BYTES, Encoded, Encoder, Frame, Mark, Sha256, SpanTable, merges_of_tokens};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
 pub use learn::{Goal, Learned, Merge, Progress, Stop, learn};
-pub use ranks::merges_of_tokens;
-pub use span_table::{Sha256, SpanTable};
 pub use special::{Needles, count_occurrences};
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
 pub use threads::in_threads;

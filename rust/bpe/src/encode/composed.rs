@@ -2,9 +2,9 @@
 //! token its part's label. Knows neither roles nor images, and starts no thread.
 
 use super::{Encoder, Source};
-use crate::out::Out;
+use crate::encode::out::Out;
+use crate::encode::worker::Worker;
 use crate::token_id::TokenId;
-use crate::worker::Worker;
 use crate::{Composition, Error, Part, Stretch};
 
 /// The ids of composed documents, and what each of them is.

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::encode::span_ids::{Scratch, SpanIds};
 use crate::short::Short;
-use crate::span_ids::{Scratch, SpanIds};
 use crate::{Documents, Encoder, GapRule, Merge, Splitter, naive};
 
 const MERGES: [Merge; 4] = [(97, 98), (256, 256), (98, 97), (257, 257)];

@@ -4,12 +4,12 @@
 use std::mem;
 
 use crate::Splitter;
-use crate::long_memo::{LongMemo, MAX_LENGTH};
-use crate::out::Out;
+use crate::encode::long_memo::{LongMemo, MAX_LENGTH};
+use crate::encode::out::Out;
+use crate::encode::short_memo::ShortMemo;
+use crate::encode::span_ids::{Scratch, SpanIds};
+use crate::encode::span_table::SpanTable;
 use crate::short::Short;
-use crate::short_memo::ShortMemo;
-use crate::span_ids::{Scratch, SpanIds};
-use crate::span_table::SpanTable;
 use crate::split::Stuck;
 use crate::token_id::{Packing, TokenId};
 

@@ -18,8 +18,8 @@
 //! place may take as many steps as there are lengths. Too many steps, and it is for another to merge.
 
 use crate::Vocabulary;
-use crate::merge_table::MergeTable;
-use crate::prefixes::Prefixes;
+use crate::encode::merge_table::MergeTable;
+use crate::encode::prefixes::Prefixes;
 
 /// No shorter token: a byte has none.
 const NONE: u32 = u32::MAX;

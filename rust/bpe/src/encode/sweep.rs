@@ -1,7 +1,7 @@
 //! The merges of a span in their order, each in one pass over it: linear where every pass merges much, as
 //! in runs of one byte. Takes ids, leaves ids. Knows no bytes but to say whether a span is poor in them.
 
-use crate::merge_table::{MergeTable, NO_MERGE};
+use crate::encode::merge_table::{MergeTable, NO_MERGE};
 
 /// A pass that leaves more than so many parts of eight is not worth another.
 const MOST_LEFT: usize = 7;

@@ -1,9 +1,9 @@
 //! Spans to the bytes of a table's file. The same spans in the same order give the same bytes.
 
-use crate::long_memo::{MAX_LENGTH, Place, write_entry};
+use crate::encode::long_memo::{MAX_LENGTH, Place, write_entry};
+use crate::encode::span_ids::{Scratch, SpanIds};
+use crate::encode::span_table::{Layout, MAGIC, Sha256, VERSION, check_sum, index, probe};
 use crate::short::Short;
-use crate::span_ids::{Scratch, SpanIds};
-use crate::span_table::{Layout, MAGIC, Sha256, VERSION, check_sum, index, probe};
 use crate::token_id::Packing;
 use crate::{Documents, hash64};
 

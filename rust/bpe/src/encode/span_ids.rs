@@ -16,12 +16,12 @@ use std::collections::BinaryHeap;
 
 use hashbrown::HashTable;
 
-use crate::backtrack::Backtrack;
-use crate::chunks::merge_in_chunks;
-use crate::cuts::Cuts;
-use crate::linked::Linked;
-use crate::merge_table::{MergeTable, NO_MERGE};
-use crate::sweep::{is_poor, merge_by_sweeps};
+use crate::encode::backtrack::Backtrack;
+use crate::encode::chunks::merge_in_chunks;
+use crate::encode::cuts::Cuts;
+use crate::encode::linked::Linked;
+use crate::encode::merge_table::{MergeTable, NO_MERGE};
+use crate::encode::sweep::{is_poor, merge_by_sweeps};
 use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
 
 /// From this many bytes on a span is cut into parts: shorter ones are sooner scanned as they are.

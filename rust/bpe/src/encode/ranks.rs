@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
 
-use crate::linked::Linked;
+use crate::encode::linked::Linked;
 use crate::{ByteOrder, Documents, Error, Merge};
 
 /// The merges, in ids, of a vocabulary: `tokens` are the bytes of its ids, the first 256 of one byte each.

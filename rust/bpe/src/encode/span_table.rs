@@ -19,7 +19,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::long_memo::Place;
+use crate::encode::long_memo::Place;
 use crate::short::Short;
 use crate::token_id::Packing;
 use crate::{Error, hash64};
