@@ -28,7 +28,7 @@ mod span_table;
 mod sweep;
 mod worker;
 
-pub use composed::{Encoded, Mark};
+pub use composed::{Composition, Encoded, Mark, Part, Stretch};
 pub use ranks::merges_of_tokens;
 pub use span_table::{Sha256, SpanTable};
 
