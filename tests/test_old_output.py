@@ -6,12 +6,12 @@ Ray of two CPUs. It was made in the folder `OLD_ROOT`, in a checkout of that com
     python -m tests.old_corpus /tmp/nanotok-old        # `old_corpus.py` of this checkout
     python -m jobs.prepare /tmp/nanotok-old/recipe.toml --workers 2
 
-Two things differ from what the job left. `out/run` is missing: it holds hosts and times, for people.
-The count files are compressed by gzip, as each of them has 33 kB of offsets.
+Two things differ from what the job left. `out/run` is missing: it holds hosts and times, for
+people. The count files are compressed by gzip, as each of them has 33 kB of offsets.
 
-A test restores the files below a folder of its own. Keys do not hold that folder: they name a file by
-its path relative to its source, with size, modification time and, for parquet, the hash of the footer.
-So these are restored:
+A test restores the files below a folder of its own. Keys do not hold that folder: they name a file
+by its path relative to its source, with size, modification time and, for parquet, the hash of the
+footer. So these are restored:
 
 * The inputs are the stored bytes, as another version of pyarrow writes another footer, and get the
   modification time that they had.
