@@ -53,7 +53,7 @@ def test_every_version_of_a_binary_file_is_in_the_table():
     assert len(found) == 4
     for magic, version in sorted(found):
         assert re.search(rf"`{magic}` version {version}\b", DOCS), (magic, version)
-    rust = (ROOT / "rust/bpe/src/span_table.rs").read_text()
+    rust = (ROOT / "rust/bpe/src/encode/span_table.rs").read_text()
     version = re.search(r"const VERSION: u32 = (\d+)", rust)[1]
     assert f"`NANOSPAN` version {version}" in DOCS
 

@@ -10,9 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.golden_files import GOLDEN, write_golden_files
+from tests.golden_files import GOLDEN, OLD_OUTPUT, write_golden_files
 
-NAMES = sorted(path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*") if path.is_file())
+NAMES = sorted(
+    path.relative_to(GOLDEN).as_posix()
+    for path in GOLDEN.rglob("*")
+    if path.is_file() and OLD_OUTPUT not in path.parents
+)
 TABLES = {".arrow": lambda path: pa.ipc.open_file(path).read_all(), ".parquet": pq.read_table}
 
 

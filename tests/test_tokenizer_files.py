@@ -254,7 +254,7 @@ def test_the_core_names_two_ids_with_the_same_bytes():
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 9), max_size=20))
 def test_what_is_learned_has_no_two_ids_with_the_same_bytes(counts):
-    """Of one token's bytes any two spellings are merged alike: see rust/bpe/src/merges.rs."""
+    """Of one token's bytes any two spellings are merged alike: see rust/bpe/src/learn.rs."""
     spans = Documents.from_strings(list(counts))
     numbers = np.array(list(counts.values()), np.uint64)
     merges, *_ = _core.learn(spans.data, spans.offsets, numbers, num_merges=99)

@@ -6,6 +6,9 @@ use std::sync::OnceLock;
 
 use crate::Error;
 
+pub(crate) mod planes;
+pub(crate) mod simd;
+
 /// The environment variable that forces a level.
 pub(crate) const VARIABLE: &str = "NANOTOK_CPU";
 

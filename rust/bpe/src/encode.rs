@@ -5,17 +5,32 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::out::Out;
-use crate::span_ids::SpanIds;
-use crate::span_table::{self, Sha256, SpanTable};
+use crate::encode::out::Out;
+use crate::encode::span_ids::SpanIds;
+use crate::encode::worker::{Source, Worker};
 use crate::threads::in_threads;
 use crate::token_id::{Packing, TokenId};
-use crate::worker::{Source, Worker};
 use crate::{ByteOrder, Documents, Error, Merge, Splitter, Vocabulary};
 
+mod backtrack;
+mod chunks;
 mod composed;
+mod cuts;
+mod linked;
+mod long_memo;
+mod merge_table;
+mod out;
+mod prefixes;
+mod ranks;
+mod short_memo;
+mod span_ids;
+mod span_table;
+mod sweep;
+mod worker;
 
-pub use composed::{Encoded, Mark};
+pub use composed::{Composition, Encoded, Mark, Part, Stretch};
+pub use ranks::merges_of_tokens;
+pub use span_table::{Sha256, SpanTable};
 
 /// Bytes in which a thread remembers spans, unless told otherwise.
 pub const CACHE_BYTES: usize = 32 << 20;

@@ -1,88 +1,70 @@
-//! The core of `nanotok_ray`: documents to spans, spans to counts, counts to merges, and documents
-//! to token ids.
+//! The core of `nanotok_ray`: byte-pair encoding without Python and without files.
 //!
 //! Everything here is a function of its arguments: bytes in, numbers out. Nothing knows Python,
-//! opens a file, logs, or starts a thread that outlives the call that asked for it. In the order
-//! the data flows:
+//! opens a file, logs, or starts a thread that outlives the call that asked for it.
 //!
-//! * [`Documents`] borrows a batch: bytes back to back and their offsets.
-//! * [`Splitter`] cuts a document into spans by a pattern; joined, they are the document.
-//! * [`SpanCounts`] counts spans; [`SortedRun`] is what it leaves behind, and [`merge_runs`] adds
-//!   such runs up, [`RunSums`] with weights and range after range.
-//! * [`learn`] turns spans and their counts into merges.
-//! * [`Encoder`] turns documents into ids by those merges, [`Decoder`] ids into bytes or text.
-//! * [`merges_of_tokens`] finds the merges of a vocabulary from elsewhere; a [`ByteOrder`] says how it
-//!   numbers the bytes.
-//! * A [`Composition`] is documents of texts and special tokens, for [`Encoder::encode_composed`].
+//! A text takes one of two ways, and both begin with the splitter:
+//!
+//! * split, count, learn: the spans of all documents are counted, and the counts become merges.
+//! * split, encode: the spans of a document become token ids by the merges.
+//!
+//! The modules of these steps, each with its parts in a folder of the same name:
+//!
+//! * `split`: documents to spans. A [`Splitter`] cuts by a pattern; joined, the spans are the document.
+//! * `count`: spans to counts. [`SpanCounts`] leaves a [`SortedRun`]; [`merge_runs`] adds such runs up,
+//!   [`RunSums`] with weights and range after range.
+//! * `learn`: spans and their counts to merges. [`learn()`] does it.
+//! * `encode`: documents to ids. An [`Encoder`] does it by the merges, with the help of a [`SpanTable`];
+//!   [`Encoder::encode_composed`] takes a [`Composition`] of texts and special tokens.
+//!   [`merges_of_tokens`] finds the merges of a vocabulary from elsewhere.
+//! * `decode`: ids to bytes or text, by a [`Decoder`].
+//!
+//! What several of them use:
+//!
+//! * `documents`: [`Documents`] borrows a batch: bytes back to back and their offsets.
+//! * `vocabulary`: the bytes of each id; `byte_order`: how a vocabulary numbers the bytes; `token_id`:
+//!   the integers that hold an id.
+//! * `short`: spans of up to 15 bytes as one number; `hash`: the hash of spans and documents.
+//! * `special`: counts how often texts of special tokens occur.
+//! * `cpu`: the level of vector instructions; below it the instructions and their portable twin.
+//! * `threads`: work in threads that end with the call; `zeros`: large arrays that begin as zeros.
+//! * `error`: every error, and why a search gave up.
+//! * `naive`: the plain twins that the tests compare with.
 
 #![deny(unsafe_code)]
 
-mod automaton;
-mod backtrack;
 mod byte_order;
-mod chunks;
-mod classes;
-mod composition;
-mod counter;
-mod counts;
+mod count;
 mod cpu;
-mod cuts;
 mod decode;
 mod documents;
 mod encode;
-mod engine;
 mod error;
-mod family;
-mod grammar;
 mod hash;
-mod lexer;
-mod linked;
-mod long_counts;
-mod long_memo;
-mod merge_table;
-mod merges;
-mod out;
-mod planes;
-mod prefixes;
-mod ranks;
-mod run_merge;
-mod run_sums;
-mod runs;
-mod scanner;
+mod learn;
 mod short;
-mod short_counts;
-mod short_memo;
-mod simd;
-mod sorting;
-mod span_ids;
-mod span_table;
 mod special;
 mod split;
-mod starts;
-mod sweep;
 mod threads;
 mod token_id;
 mod vocabulary;
-mod worker;
 mod zeros;
 
 #[cfg(test)]
 mod naive;
 
 pub use byte_order::ByteOrder;
-pub use composition::{Composition, Part, Stretch};
-pub use counts::SpanCounts;
+pub use count::{RunSums, RunView, SortedRun, SpanCounts, SpanTotals, merge_runs};
 pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
-pub use encode::{CACHE_BYTES, Encoded, Encoder, Frame, Mark};
+pub use encode::{
+    CACHE_BYTES, Composition, Encoded, Encoder, Frame, Mark, Part, Sha256, SpanTable, Stretch,
+    merges_of_tokens,
+};
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};
-pub use merges::{Goal, Learned, Merge, Progress, Stop, learn};
-pub use ranks::merges_of_tokens;
-pub use run_sums::{RunSums, SpanTotals, merge_runs};
-pub use runs::{RunView, SortedRun};
-pub use span_table::{Sha256, SpanTable};
+pub use learn::{Goal, Learned, Merge, Progress, Stop, learn};
 pub use special::{Needles, count_occurrences};
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
 pub use threads::in_threads;

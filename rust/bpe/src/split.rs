@@ -2,8 +2,17 @@
 //! Does not count, and knows no ids.
 
 use crate::Error;
-use crate::engine::Engine;
 use crate::error::GaveUp;
+use crate::split::engine::Engine;
+
+mod automaton;
+mod classes;
+mod engine;
+mod family;
+mod grammar;
+mod lexer;
+mod scanner;
+mod starts;
 
 /// Version of the Unicode tables that `\p{L}`, `\s` and case folding come from. Other tables cut
 /// other spans, so it belongs into the key of everything that is made with a pattern.

@@ -1,11 +1,53 @@
 //! Composed documents to ids: each text encoded on its own, special tokens between them, and for every
-//! token its part's label. Knows neither roles nor images, and starts no thread.
+//! token its part's label. Knows neither roles nor images nor why a document was composed so, and starts
+//! no thread.
 
 use super::{Encoder, Source};
-use crate::out::Out;
+use crate::Error;
+use crate::encode::out::Out;
+use crate::encode::worker::Worker;
 use crate::token_id::TokenId;
-use crate::worker::Worker;
-use crate::{Composition, Error, Part, Stretch};
+
+/// What a part of a composed document becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stretch {
+    /// The ids of the text `data[start..end]`.
+    Text {
+        /// Where it begins.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+    },
+    /// Copies of one id.
+    Special {
+        /// The id.
+        id: u32,
+        /// How often.
+        count: u32,
+    },
+}
+
+/// A part of a composed document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// What it becomes.
+    pub stretch: Stretch,
+    /// A byte that every token of it gets.
+    pub label: u8,
+    /// Whether to say where its tokens are.
+    pub is_marked: bool,
+}
+
+/// Composed documents: all their texts back to back, and the parts of each document.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Composition {
+    /// The texts.
+    pub data: Vec<u8>,
+    /// The parts of all documents.
+    pub parts: Vec<Part>,
+    /// How many parts there are up to the end of each document.
+    pub ends: Vec<usize>,
+}
 
 /// The ids of composed documents, and what each of them is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,0 +1,164 @@
+//! One thread's part of counting: documents to counts of their spans, in tables that are kept from call to
+//! call. Counts modulo 2^64, so that a call can be taken back. Knows neither threads nor sums of tables.
+
+use std::mem;
+use std::ops::Range;
+
+use crate::count::long_counts::LongCounts;
+use crate::count::short_counts::ShortCounts;
+use crate::short::Short;
+use crate::{Documents, Error, Splitter, hash64};
+
+/// Spans are found, then asked for from memory, then counted, so many at a time.
+const WINDOW: usize = 256;
+
+/// Splits and counts.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    splitter: Splitter,
+    /// Where the spans of a window end.
+    ends: Vec<usize>,
+    pub(crate) table: Table,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) spans: u64,
+    pub(crate) gaps: u64,
+}
+
+/// Counts of all spans, and room to work in.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) short: ShortCounts,
+    pub(crate) long: LongCounts,
+    /// The short spans of a window.
+    shorts: [Short; WINDOW],
+    /// And the lines they are looked for in.
+    places: [usize; WINDOW],
+    /// Hash, start and end of the others.
+    longs: Vec<(u64, usize, usize)>,
+}
+
+impl Counter {
+    pub(crate) fn new(splitter: Splitter) -> Self {
+        Self { splitter, ends: Vec::with_capacity(WINDOW), table: Table::new() }
+    }
+
+    /// Adds `times` to the count of each span of each document of `block`.
+    ///
+    /// After an error a part is counted: the same that `times` negated takes back, which ends in the same
+    /// error.
+    pub(crate) fn count(
+        &mut self,
+        documents: Documents<'_>,
+        block: Range<usize>,
+        times: u64,
+    ) -> Result<Sums, Error> {
+        let Self { splitter, ends, table } = self;
+        let mut from = documents.start(block.start);
+        let mut sums = Sums::default();
+        ends.clear();
+        for document in block {
+            let start = documents.start(document);
+            let visit = |end| {
+                ends.push(start + end);
+                if ends.len() == WINDOW {
+                    let from = mem::replace(&mut from, start + end);
+                    table.count_window(documents.data(), from, ends, times);
+                    sums.spans += WINDOW as u64;
+                    ends.clear();
+                }
+            };
+            let gaps = splitter.visit_ends(documents.get(document), visit);
+            sums.gaps += gaps.map_err(|stuck| stuck.in_document(document))?;
+        }
+        table.count_window(documents.data(), from, ends, times);
+        sums.spans += ends.len() as u64;
+        Ok(sums)
+    }
+}
+
+impl Table {
+    fn new() -> Self {
+        let (shorts, places) = ([Short::default(); WINDOW], [0; WINDOW]);
+        Self {
+            short: ShortCounts::new(),
+            long: LongCounts::new(),
+            shorts,
+            places,
+            longs: Vec::new(),
+        }
+    }
+
+    /// Adds `times` to the counts of the spans of `data` that begin at `start` and end at each of `ends`.
+    #[inline(never)]
+    fn count_window(&mut self, data: &[u8], start: usize, ends: &[usize], times: u64) {
+        self.short.reserve(ends.len());
+        let number = self.ask(data, start, ends);
+        self.short.add_all(&self.shorts[..number], &self.places[..number], times);
+        if !self.longs.is_empty() {
+            self.count_longs(data, times);
+        }
+    }
+
+    /// Finds what each span is looked up by, and asks for that from memory. Says how many are short.
+    #[inline(never)]
+    fn ask(&mut self, data: &[u8], mut start: usize, ends: &[usize]) -> usize {
+        let mut number = 0;
+        for &end in &ends[..ends.len().min(WINDOW)] {
+            let from = mem::replace(&mut start, end);
+            let Some(short) = Short::within(data, from, end) else {
+                let hash = hash64(&data[from..end]);
+                self.long.prefetch(hash);
+                self.longs.push((hash, from, end));
+                continue;
+            };
+            let place = self.short.place(short);
+            self.short.prefetch(place);
+            (self.shorts[number], self.places[number]) = (short, place);
+            number += 1;
+        }
+        number
+    }
+
+    #[inline(never)]
+    fn count_longs(&mut self, data: &[u8], times: u64) {
+        for &(hash, ..) in &self.longs {
+            self.long.prefetch_bytes(hash);
+        }
+        for (hash, start, end) in self.longs.drain(..) {
+            self.long.add(&data[start..end], hash, times);
+        }
+    }
+
+    /// How many spans ever came.
+    pub(crate) fn len(&self) -> usize {
+        self.short.len() + self.long.len()
+    }
+
+    /// How many spans have a count here and none in `others`.
+    pub(crate) fn num_own(&self, others: &[Counter]) -> usize {
+        let is_new = |count_in: &dyn Fn(&Self) -> u64| {
+            others.iter().all(|other| count_in(&other.table) == 0)
+        };
+        let shorts = self
+            .short
+            .all()
+            .filter(|&(span, _, count)| count != 0 && is_new(&|table| table.short.get(span)));
+        let longs = self.long.spans().filter(|&(span, hash, count)| {
+            count != 0 && is_new(&|table| table.long.get(span, hash))
+        });
+        shorts.count() + longs.count()
+    }
+
+    /// Adds `count` to that of `span`, which is not empty.
+    #[cfg(test)]
+    pub(crate) fn add(&mut self, span: &[u8], hash: u64, count: u64) {
+        let Some(short) = Short::new(span) else { return self.long.add(span, hash, count) };
+        self.short.reserve(1);
+        let place = self.short.place(short);
+        self.short.add_all(&[short], &[place], count);
+    }
+}

@@ -1,0 +1,304 @@
+//! Sums of sorted runs that come one hash range after the other, each run with a weight. Takes runs,
+//! keeps every span once with what learns from it. Knows neither patterns nor files.
+
+use crate::count::run_merge::{Rows, merge};
+use crate::{Error, RunView, SortedRun};
+
+/// How much text lies behind sums: plain counts, no weight in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpanTotals {
+    /// Spans, not only different ones.
+    pub spans: u128,
+    /// Their bytes.
+    pub bytes: u128,
+    /// Different spans.
+    pub distinct: u64,
+}
+
+impl SpanTotals {
+    #[inline]
+    fn add(&mut self, span: &[u8], count: u64) {
+        self.spans += u128::from(count);
+        self.bytes += u128::from(count) * span.len() as u128;
+        self.distinct += 1;
+    }
+}
+
+/// The sums so far. The arrays grow where they lie, so that memory is about what is asked for.
+#[derive(Debug, Clone)]
+pub struct RunSums {
+    run: SortedRun,
+    keeps_hashes: bool,
+    min_count: u64,
+    all: SpanTotals,
+    dropped: SpanTotals,
+}
+
+impl RunSums {
+    /// Spans that occur less often than `min_count`, before weights, are dropped; a run without
+    /// hashes takes 8 bytes a span less.
+    pub fn new(min_count: u64, keeps_hashes: bool) -> Self {
+        let (all, dropped) = (SpanTotals::default(), SpanTotals::default());
+        Self { run: SortedRun::with_capacity(0, 0), keeps_hashes, min_count, all, dropped }
+    }
+
+    /// Adds runs, each with the number its counts are multiplied by. Their spans are others than
+    /// those of all calls before, and come after them.
+    ///
+    /// # Errors
+    ///
+    /// A run that is not sorted, or a sum past `u64::MAX`, plain or weighted. The sums are of no use
+    /// then.
+    pub fn add(&mut self, runs: &[RunView<'_>], weights: &[u64]) -> Result<(), Error> {
+        if weights.len() != runs.len() {
+            let (spans, length) = (runs.len(), weights.len());
+            return Err(Error::LengthsDiffer { spans, what: "weights", length });
+        }
+        merge(runs, |rows| {
+            let (plain, weighted) = sums(rows, weights).ok_or_else(|| overflow(rows.span))?;
+            self.all.add(rows.span, plain);
+            if plain < self.min_count {
+                self.dropped.add(rows.span, plain);
+            } else if self.keeps_hashes {
+                self.run.push(rows.hash, rows.span, weighted);
+            } else {
+                self.run.push_span(rows.span, weighted);
+            }
+            Ok(())
+        })
+    }
+
+    /// What all runs held.
+    pub fn all(&self) -> SpanTotals {
+        self.all
+    }
+
+    /// What of it was dropped.
+    pub fn dropped(&self) -> SpanTotals {
+        self.dropped
+    }
+
+    /// The spans that were kept and their weighted counts, in order; no hashes if none were kept.
+    #[must_use]
+    pub fn into_run(mut self) -> SortedRun {
+        self.run.shrink();
+        self.run
+    }
+}
+
+/// The plain and the weighted count; `None` if one does not fit.
+#[inline]
+fn sums(rows: Rows<'_, '_>, weights: &[u64]) -> Option<(u64, u64)> {
+    let (mut plain, mut weighted) = (0_u64, 0_u64);
+    for (run, count) in rows.counts() {
+        plain = plain.checked_add(count)?;
+        weighted = weighted.checked_add(count.checked_mul(weights[run])?)?;
+    }
+    Some((plain, weighted))
+}
+
+/// The sum of sorted runs: one row per span, its counts added.
+///
+/// Time: n log w for n rows, w being a few thousand. Memory: the result.
+///
+/// # Errors
+///
+/// A run that is not sorted, or a count past `u64::MAX`.
+pub fn merge_runs(runs: &[RunView<'_>]) -> Result<SortedRun, Error> {
+    let largest = runs.iter().max_by_key(|run| run.spans().len());
+    let (spans, bytes) = largest
+        .map_or((0, 0), |run| (run.spans().len(), run.spans().num_bytes(&(0..run.spans().len()))));
+    let mut merged = SortedRun::with_capacity(spans, bytes);
+    merge(runs, |rows| {
+        let sum = rows.counts().try_fold(0_u64, |sum, (_, count)| sum.checked_add(count));
+        merged.push(rows.hash, rows.span, sum.ok_or_else(|| overflow(rows.span))?);
+        Ok(())
+    })?;
+    Ok(merged)
+}
+
+#[cold]
+fn overflow(span: &[u8]) -> Error {
+    Error::SpanSumOverflow { span: span.to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Counts = BTreeMap<(u64, Vec<u8>), u64>;
+
+    /// The plain and the weighted count of each span.
+    type Sums = HashMap<(u64, Vec<u8>), (u64, u64)>;
+
+    fn run_of(rows: &Counts) -> SortedRun {
+        let mut run = SortedRun::with_capacity(rows.len(), 0);
+        for ((hash, span), &count) in rows {
+            run.push(*hash, span, count);
+        }
+        run
+    }
+
+    fn run(rows: &[(u64, &str, u64)]) -> SortedRun {
+        let mut run = SortedRun::with_capacity(rows.len(), 0);
+        for &(hash, span, count) in rows {
+            run.push(hash, span.as_bytes(), count);
+        }
+        run
+    }
+
+    fn check(runs: &[SortedRun], expected: Result<&[(u64, &str, u64)], Error>) {
+        let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
+        assert_eq!(merge_runs(&views), expected.map(run));
+        let mut sums = RunSums::new(1, true);
+        let added = sums.add(&views, &vec![1; views.len()]);
+        assert_eq!(added.map(|()| sums.into_run()), merge_runs(&views));
+    }
+
+    #[test]
+    fn runs_are_added_up_in_order() {
+        check(&[], Ok(&[]));
+        check(&[run(&[]), run(&[])], Ok(&[]));
+        check(
+            &[
+                run(&[(1, "x", 2), (3, "a", 1)]),
+                run(&[(1, "y", 1), (3, "a", 5)]),
+                run(&[(0, "", 7)]),
+            ],
+            Ok(&[(0, "", 7), (1, "x", 2), (1, "y", 1), (3, "a", 6)]),
+        );
+    }
+
+    #[test]
+    fn spans_with_the_same_hash_stay_apart() {
+        check(
+            &[run(&[(1, "a", 1), (1, "b", 1)]), run(&[(1, "ab", 1), (1, "b", 1)])],
+            Ok(&[(1, "a", 1), (1, "ab", 1), (1, "b", 2)]),
+        );
+    }
+
+    #[test]
+    fn a_span_that_a_run_holds_twice_is_added_up() {
+        check(&[run(&[(1, "a", 1), (1, "a", 2), (2, "b", 1)])], Ok(&[(1, "a", 3), (2, "b", 1)]));
+    }
+
+    #[test]
+    fn a_run_out_of_order_is_an_error() {
+        check(
+            &[run(&[]), run(&[(2, "a", 1), (1, "b", 1)])],
+            Err(Error::RunUnsorted { run: 1, row: 1 }),
+        );
+        check(&[run(&[(1, "b", 1), (1, "a", 1)])], Err(Error::RunUnsorted { run: 0, row: 1 }));
+        let mut many: Vec<_> = (0..9000).map(|hash| (hash << 50, "a", 1)).collect();
+        many.swap(7000, 7001);
+        check(&[run(&[]), run(&many)], Err(Error::RunUnsorted { run: 1, row: 7001 }));
+    }
+
+    #[test]
+    fn a_sum_past_64_bits_is_an_error_that_names_the_span() {
+        let half = 1 << 63;
+        let overflow = || Error::SpanSumOverflow { span: b"a".to_vec() };
+        check(&[run(&[(1, "a", half)]), run(&[(1, "a", half - 1)])], Ok(&[(1, "a", u64::MAX)]));
+        check(&[run(&[(1, "a", half)]), run(&[(1, "a", half)])], Err(overflow()));
+        let halves = run(&[(1, "a", half), (2, "b", 1)]);
+        let added = RunSums::new(1, false).add(&[halves.view().unwrap()], &[2]);
+        assert_eq!(added, Err(overflow()));
+    }
+
+    #[test]
+    fn there_is_a_weight_for_each_run() {
+        let added = RunSums::new(1, false).add(&[], &[2]);
+        assert_eq!(added, Err(Error::LengthsDiffer { spans: 0, what: "weights", length: 1 }));
+    }
+
+    /// Few hashes, so that spans share them; counts that overflow now and then.
+    fn counts() -> impl Strategy<Value = Counts> {
+        let hash = prop_oneof![0u64..3, Just(u64::MAX), any::<u64>()];
+        let span = prop::collection::vec(0u8..2, 0..3);
+        let count = prop_oneof![9 => 1u64..9, 1 => (u64::MAX / 8)..(u64::MAX / 4)];
+        prop::collection::btree_map((hash, span), count, 0..12)
+    }
+
+    /// The sums of plain maps; `None` if one does not fit.
+    fn plain_sums(parts: &[(Counts, u64)]) -> Option<Sums> {
+        let mut sums = Sums::new();
+        for (counts, weight) in parts {
+            for (span, count) in counts {
+                let (plain, weighted) = sums.entry(span.clone()).or_insert((0u64, 0u64));
+                *plain = plain.checked_add(*count)?;
+                *weighted = weighted.checked_add(count.checked_mul(*weight)?)?;
+            }
+        }
+        Some(sums)
+    }
+
+    fn totals<'a>(spans: impl Iterator<Item = (&'a [u8], u64)>) -> SpanTotals {
+        let mut totals = SpanTotals::default();
+        spans.for_each(|(span, count)| totals.add(span, count));
+        totals
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_those_of_maps(parts in prop::collection::vec((counts(), 1u64..5), 0..6),
+                                  min_count in 1u64..9, keeps_hashes: bool) {
+            let runs: Vec<_> = parts.iter().map(|(counts, _)| run_of(counts)).collect();
+            let views: Vec<_> = runs.iter().map(|run| run.view().unwrap()).collect();
+            let weights: Vec<_> = parts.iter().map(|part| part.1).collect();
+            let mut sums = RunSums::new(min_count, keeps_hashes);
+            let added = sums.add(&views, &weights);
+            let Some(expected) = plain_sums(&parts) else {
+                let refused = matches!(added, Err(Error::SpanSumOverflow { .. }));
+                prop_assert!(refused);
+                return Ok(());
+            };
+            prop_assert_eq!(added, Ok(()));
+            let all = expected.iter().map(|((_, span), (plain, _))| (&span[..], *plain));
+            prop_assert_eq!(sums.all(), totals(all.clone()));
+            prop_assert_eq!(sums.dropped(), totals(all.filter(|(_, plain)| *plain < min_count)));
+            let kept = expected.iter().filter(|(_, (plain, _))| *plain >= min_count);
+            let mut kept = run_of(&kept.map(|(span, (_, sum))| (span.clone(), *sum)).collect());
+            if !keeps_hashes {
+                kept.hashes.clear();
+            }
+            prop_assert_eq!(sums.into_run(), kept);
+        }
+
+        #[test]
+        fn ranges_one_after_the_other_are_the_whole(parts in prop::collection::vec(counts(), 0..5),
+                                                    cut: u64) {
+            let views = |part: &[SortedRun]| merge_runs(
+                &part.iter().map(|run| run.view().unwrap()).collect::<Vec<_>>());
+            let whole = views(&parts.iter().map(run_of).collect::<Vec<_>>());
+            let mut sums = RunSums::new(1, true);
+            let added = [true, false].iter().try_for_each(|&low| {
+                let own: Vec<_> = parts.iter().map(|part| run_of(&part.iter()
+                    .filter(|((hash, _), _)| (*hash < cut) == low)
+                    .map(|(span, count)| (span.clone(), *count)).collect())).collect();
+                let views: Vec<_> = own.iter().map(|run| run.view().unwrap()).collect();
+                sums.add(&views, &vec![1; views.len()])
+            });
+            prop_assert_eq!(added.map(|()| sums.into_run()), whole);
+        }
+
+        #[test]
+        fn many_windows_are_one_run(hashes in prop::collection::vec(any::<u64>(), 0..20_000),
+                                    runs in 1usize..9) {
+            let mut parts = vec![Counts::new(); runs];
+            for (number, &hash) in hashes.iter().enumerate() {
+                *parts[number % runs].entry((hash >> (hash % 64), vec![7])).or_insert(0) += 1;
+            }
+            let whole = parts.iter().flatten().fold(Counts::new(), |mut sums, (span, count)| {
+                *sums.entry(span.clone()).or_insert(0) += count;
+                sums
+            });
+            let parts: Vec<_> = parts.iter().map(run_of).collect();
+            let views: Vec<_> = parts.iter().map(|run| run.view().unwrap()).collect();
+            prop_assert_eq!(merge_runs(&views).unwrap(), run_of(&whole));
+        }
+    }
+}

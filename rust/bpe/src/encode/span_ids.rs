@@ -1,0 +1,221 @@
+//! Ids of one span, by the merges. Takes bytes, gives ids. Knows neither documents nor patterns.
+//!
+//! The rule: a span that is a token as a whole is that id (of two with the same bytes, the lower). Else
+//! its bytes are ids, and of all neighbouring pairs that merge, the one that makes the lowest id is
+//! merged, the leftmost first, until none merges.
+//!
+//! tiktoken looks at the joined bytes of two neighbours instead of the pair. Both give the same ids if
+//! each merge is the last step of encoding its own bytes with the merges before it, as learned merges
+//! are: neighbours whose joined bytes are token n were made by merges below n, within those bytes
+//! alone, so they are the pair of merge n.
+//!
+//! Here bytes are ids. Where a vocabulary numbers them in another way, they are renamed at the end.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hashbrown::HashTable;
+
+use crate::encode::backtrack::Backtrack;
+use crate::encode::chunks::merge_in_chunks;
+use crate::encode::cuts::Cuts;
+use crate::encode::linked::Linked;
+use crate::encode::merge_table::{MergeTable, NO_MERGE};
+use crate::encode::sweep::{is_poor, merge_by_sweeps};
+use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
+
+/// From this many bytes on a span is cut into parts: shorter ones are sooner scanned as they are.
+const LONG_SPAN: usize = 16;
+
+/// With so many cuts in 32 bytes merges are few, and scanning finds them sooner.
+const MANY_CUTS: u32 = 8;
+
+/// From this many bytes on a heap finds the next merge, where going from left to right is not possible.
+const LONG_PART: usize = 64;
+
+/// The tables that give a span's ids.
+#[derive(Debug)]
+pub(crate) struct SpanIds {
+    vocabulary: Vocabulary,
+    whole: HashTable<u32>,
+    merges: MergeTable,
+    backtrack: Option<Backtrack>,
+    cuts: Cuts,
+    byte_order: Option<ByteOrder>,
+}
+
+/// Memory that is used again for each span.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    ids: Vec<u32>,
+    room: Room,
+}
+
+/// What merging needs beside the ids.
+#[derive(Debug, Default)]
+struct Room {
+    part: Vec<u32>,
+    merged: Vec<u32>,
+    left: Vec<u64>,
+}
+
+impl SpanIds {
+    pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
+        let vocabulary = Vocabulary::new(merges)?;
+        let merges = MergeTable::new(merges)?;
+        let backtrack = Backtrack::new(&vocabulary, &merges);
+        let cuts = Cuts::new(&vocabulary);
+        let (whole, byte_order) = (whole_spans(&vocabulary), None);
+        Ok(Self { vocabulary, whole, merges, backtrack, cuts, byte_order })
+    }
+
+    /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`.
+    pub(crate) fn ordered(merges: &[Merge], order: ByteOrder) -> Result<Self, Error> {
+        let own = Self::new(&order.of_bytes(merges))?;
+        let vocabulary = own.vocabulary.reordered(&order);
+        Ok(Self { vocabulary, byte_order: Some(order), ..own })
+    }
+
+    pub(crate) fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// The ids of `span`, which is not empty.
+    pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
+        scratch.ids.clear();
+        if let Some(id) = self.whole_span(span) {
+            scratch.ids.push(id);
+        } else if span.len() < LONG_SPAN {
+            let Scratch { ids, room } = scratch;
+            ids.extend(span.iter().map(|&byte| u32::from(byte)));
+            self.merge_by_scan(ids, &mut room.merged);
+        } else {
+            self.encode_long(span, scratch);
+        }
+        if let Some(order) = &self.byte_order {
+            order.rename(&mut scratch.ids);
+        }
+        &scratch.ids
+    }
+
+    /// Part by part: up to the last of many cuts by scanning, else past them in another way.
+    fn encode_long(&self, span: &[u8], scratch: &mut Scratch) {
+        let Scratch { ids, room } = scratch;
+        let mut rest = span;
+        while !rest.is_empty() {
+            let cuts = self.cuts.first(rest);
+            let many = cuts.count_ones() >= MANY_CUTS;
+            let length = match 32 - cuts.leading_zeros() as usize {
+                _ if rest.len() <= 32 => rest.len(),
+                last if many => last,
+                _ => 31 + self.cuts.first_part(&rest[31..]),
+            };
+            let (bytes, after) = rest.split_at(length);
+            rest = after;
+            if many {
+                self.merge_any(bytes, ids, room);
+            } else {
+                self.merge_part(bytes, ids, room);
+            }
+        }
+    }
+
+    /// Adds to `ids` what the bytes between two cuts merge to: in chunks, if they are many.
+    fn merge_part(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        let merge = |bytes: &[u8], ids: &mut Vec<u32>| self.merge_chunk(bytes, ids, room);
+        let length = |id| self.vocabulary.get(id).map_or(0, <[u8]>::len);
+        if !merge_in_chunks(bytes, ids, merge, length) {
+            self.merge_chunk(bytes, ids, room);
+        }
+    }
+
+    /// The same from left to right, but where that takes too many steps.
+    fn merge_chunk(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        let poor = bytes.len() >= LONG_PART && is_poor(bytes);
+        let backtrack = self.backtrack.as_ref().filter(|_| !poor);
+        if !backtrack.is_some_and(|it| it.merge(&self.merges, bytes, ids, &mut room.left)) {
+            self.merge_any(bytes, ids, room);
+        }
+    }
+
+    /// The same by passes, then by scanning or by the heap, whatever the bytes are.
+    fn merge_any(&self, bytes: &[u8], ids: &mut Vec<u32>, room: &mut Room) {
+        let Room { part, merged, .. } = room;
+        part.clear();
+        part.extend(bytes.iter().map(|&byte| u32::from(byte)));
+        merge_by_sweeps(&self.merges, part, LONG_PART);
+        if part.len() < LONG_PART {
+            self.merge_by_scan(part, merged);
+        } else {
+            self.merge_by_heap(part);
+        }
+        ids.extend_from_slice(part);
+    }
+
+    fn whole_span(&self, span: &[u8]) -> Option<u32> {
+        if let &[byte] = span {
+            return Some(u32::from(byte));
+        }
+        self.whole.find(hash64(span), |&id| self.vocabulary.get(id) == Some(span)).copied()
+    }
+
+    /// Time: n for each merge. `merged[i]` is what ids i and i + 1 merge to.
+    fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
+        merged.clear();
+        merged.extend(ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1])));
+        while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
+            if id == NO_MERGE {
+                return;
+            }
+            ids[at] = id;
+            ids.remove(at + 1);
+            merged.remove(at);
+            if at > 0 {
+                merged[at - 1] = self.merges.get(ids[at - 1], id);
+            }
+            if at < merged.len() {
+                merged[at] = self.merges.get(id, ids[at + 1]);
+            }
+        }
+    }
+
+    /// Time: n log n. The heap may hold pairs that are gone: what stands there now tells. A merge and its
+    /// place are one number.
+    fn merge_by_heap(&self, ids: &mut Vec<u32>) {
+        let merged = |(left, right)| self.merges.get(left, right);
+        let entry = |id: u32, at: u32| Reverse(u64::from(id) << 32 | u64::from(at));
+        let mut list = Linked::new(ids);
+        let pairs = ids.windows(2).map(|pair| self.merges.get(pair[0], pair[1]));
+        let mergeable = pairs.zip(0..).filter(|&(id, _)| id != NO_MERGE);
+        let mut heap: BinaryHeap<Reverse<u64>> = mergeable.map(|(id, at)| entry(id, at)).collect();
+        while let Some(Reverse(first)) = heap.pop() {
+            #[expect(clippy::cast_possible_truncation, reason = "halves of a number")]
+            let (id, at) = ((first >> 32) as u32, first as u32);
+            if list.pair(at).map(merged) != Some(id) {
+                continue;
+            }
+            list.merge(at, id);
+            for left in [list.before(at), Some(at)].into_iter().flatten() {
+                let id = list.pair(left).map_or(NO_MERGE, merged);
+                if id != NO_MERGE {
+                    heap.push(entry(id, left));
+                }
+            }
+        }
+        ids.clear();
+        ids.extend(list.ids());
+    }
+}
+
+fn whole_spans(vocabulary: &Vocabulary) -> HashTable<u32> {
+    let mut table: HashTable<u32> = HashTable::with_capacity(vocabulary.len());
+    let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
+    for id in (0..).take(vocabulary.len()) {
+        let same = |other: &u32| bytes(*other) == bytes(id);
+        table.entry(hash64(bytes(id)), same, |other| hash64(bytes(*other))).or_insert(id);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

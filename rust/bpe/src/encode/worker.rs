@@ -1,0 +1,286 @@
+//! One thread's part of encoding: documents to ids, with a memory of its own for the spans it met, which
+//! is kept from call to call. Knows neither blocks nor threads.
+
+use std::mem;
+
+use crate::Splitter;
+use crate::encode::long_memo::{LongMemo, MAX_LENGTH};
+use crate::encode::out::Out;
+use crate::encode::short_memo::ShortMemo;
+use crate::encode::span_ids::{Scratch, SpanIds};
+use crate::encode::span_table::SpanTable;
+use crate::short::Short;
+use crate::split::Stuck;
+use crate::token_id::{Packing, TokenId};
+
+/// Spans are found, then encoded, so many at a time: two short loops instead of a long one.
+const WINDOW: usize = 256;
+
+/// So many spans before it is looked up, a span's place is asked for from memory.
+const AHEAD: usize = 32;
+
+/// After so many spans that a worker had not met, it merges the next ones itself: to look one up in the table
+/// takes about as long, as that lies in memory that nobody else touches.
+const MAX_TABLE_LOOKUPS: usize = 1 << 16;
+
+/// Splits and encodes; remembers what it found.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    splitter: Splitter,
+    window: Window,
+    memory: Memory,
+}
+
+/// Neighbouring spans that were found and wait to be encoded.
+#[derive(Debug)]
+struct Window {
+    /// Where the first begins.
+    start: usize,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// For each text that ended among them, how many they were then.
+    texts: Vec<usize>,
+}
+
+/// Where the ids of spans come from that are not remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'e> {
+    pub(crate) span_ids: &'e SpanIds,
+    pub(crate) table: Option<&'e SpanTable>,
+}
+
+/// What is remembered, and room to work in.
+#[derive(Debug)]
+struct Memory {
+    packing: Packing,
+    short: ShortMemo,
+    long: LongMemo,
+    scratch: Scratch,
+    table_lookups: usize,
+}
+
+impl Worker {
+    /// A worker that remembers in at most `cache_bytes`.
+    pub(crate) fn new(splitter: Splitter, packing: Packing, cache_bytes: usize) -> Self {
+        let memory = Memory {
+            packing,
+            short: ShortMemo::new(cache_bytes / 2),
+            long: LongMemo::new(cache_bytes / 2, packing),
+            scratch: Scratch::default(),
+            table_lookups: 0,
+        };
+        Self { splitter, window: Window::default(), memory }
+    }
+
+    /// Appends the ids of the document that is `data[start..end]`.
+    pub(crate) fn encode<I: TokenId>(
+        &mut self,
+        source: Source<'_>,
+        data: &[u8],
+        place: (usize, usize),
+        out: &mut Out<I>,
+    ) -> Result<(), Stuck> {
+        let mut encoding = self.encoding(source, data, out, |_| {});
+        encoding.add(place)?;
+        encoding.finish();
+        Ok(())
+    }
+
+    /// Encoding of texts of `data`, one after the other; `after_text` is called when the ids of a text were
+    /// appended to `out`, and may append more.
+    pub(crate) fn encoding<'w, I: TokenId, A: FnMut(&mut Out<I>)>(
+        &'w mut self,
+        source: Source<'w>,
+        data: &'w [u8],
+        out: &'w mut Out<I>,
+        after_text: A,
+    ) -> Encoding<'w, I, A> {
+        self.window.clear(0);
+        Encoding { worker: self, source, data, out, after_text }
+    }
+}
+
+/// Texts on their way to ids: those of several short ones are looked up together.
+pub(crate) struct Encoding<'w, I, A> {
+    worker: &'w mut Worker,
+    source: Source<'w>,
+    data: &'w [u8],
+    out: &'w mut Out<I>,
+    after_text: A,
+}
+
+impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
+    /// Finds the spans of the text `data[start..end]`; they are encoded now or later.
+    pub(crate) fn add(&mut self, (start, end): (usize, usize)) -> Result<(), Stuck> {
+        if self.worker.window.end() != start {
+            self.flush(start);
+        }
+        let Self { worker: Worker { splitter, window, memory }, source, data, out, after_text } =
+            self;
+        splitter.visit_ends(&data[start..end], |end| {
+            window.ends.push(start + end);
+            if window.ends.len() == WINDOW {
+                memory.encode_window(*source, data, window, out, after_text);
+                window.clear(start + end);
+            }
+        })?;
+        window.texts.push(window.ends.len());
+        if window.texts.len() == WINDOW {
+            self.flush(end);
+        }
+        Ok(())
+    }
+
+    /// Encodes what is left.
+    pub(crate) fn finish(mut self) {
+        self.flush(0);
+    }
+
+    /// Encodes what was found. What comes next begins at `start`.
+    fn flush(&mut self, start: usize) {
+        let Worker { window, memory, .. } = &mut *self.worker;
+        memory.encode_window(self.source, self.data, window, self.out, &mut self.after_text);
+        window.clear(start);
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { start: 0, ends: Vec::with_capacity(WINDOW), texts: Vec::new() }
+    }
+}
+
+impl Window {
+    /// Where the last span ends.
+    fn end(&self) -> usize {
+        self.ends.last().copied().unwrap_or(self.start)
+    }
+
+    fn clear(&mut self, start: usize) {
+        self.start = start;
+        self.ends.clear();
+        self.texts.clear();
+    }
+}
+
+impl Memory {
+    /// Appends the ids of the spans of `window`, and calls `after_text` where a text ended.
+    #[inline(never)]
+    fn encode_window<I: TokenId>(
+        &mut self,
+        source: Source<'_>,
+        data: &[u8],
+        window: &Window,
+        out: &mut Out<I>,
+        after_text: &mut impl FnMut(&mut Out<I>),
+    ) {
+        let ends = window.ends.as_slice();
+        let mut keys = Keys::default();
+        let mut asked = window.start;
+        for (at, &end) in ends.iter().take(AHEAD).enumerate() {
+            self.ask(&mut keys, at, data, mem::replace(&mut asked, end), end);
+        }
+        let (mut start, mut done) = (window.start, 0);
+        let stops = window.texts.iter().map(|&text| (text, true));
+        for (stop, is_text) in stops.chain([(ends.len(), false)]) {
+            out.reserve(window.end() - start);
+            for at in done..stop {
+                let (short, place) = (keys.shorts[at % AHEAD], keys.places[at % AHEAD]);
+                if let Some(&end) = ends.get(at + AHEAD) {
+                    self.ask(&mut keys, at + AHEAD, data, mem::replace(&mut asked, end), end);
+                }
+                let Some(&end) = ends.get(at) else { break };
+                let from = mem::replace(&mut start, end);
+                if short == Short::default() {
+                    self.encode_long(source, &data[from..end], place as u64, out);
+                    continue;
+                }
+                match self.short.get(place, short) {
+                    0 => self.encode_new(source, &data[from..end], short, out),
+                    packed => out.push_packed(self.packing, packed),
+                }
+            }
+            done = stop;
+            if is_text {
+                after_text(out);
+            }
+        }
+    }
+
+    /// Finds what the span `data[start..end]` is looked up by, and asks for that from memory.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call at each span costs 3 to 7% of all encoding")]
+    fn ask(&self, keys: &mut Keys, at: usize, data: &[u8], start: usize, end: usize) {
+        let (short, place) = if let Some(short) = Short::within(data, start, end) {
+            let place = self.short.place(short);
+            self.short.prefetch(place);
+            (short, place)
+        } else {
+            (Short::default(), self.long.ask(&data[start..end]))
+        };
+        (keys.shorts[at % AHEAD], keys.places[at % AHEAD]) = (short, place);
+    }
+
+    /// The table, until enough was looked up there: what is still new then is seldom in it.
+    fn table<'e>(&mut self, source: Source<'e>) -> Option<&'e SpanTable> {
+        let table = source.table.filter(|_| self.table_lookups < MAX_TABLE_LOOKUPS)?;
+        self.table_lookups += 1;
+        Some(table)
+    }
+
+    #[inline(never)]
+    fn encode_new<I: TokenId>(
+        &mut self,
+        source: Source<'_>,
+        span: &[u8],
+        short: Short,
+        out: &mut Out<I>,
+    ) {
+        let known = self.table(source).map_or(0, |table| table.short(short));
+        if known != 0 {
+            self.short.put(self.short.place(short), short, known);
+            out.push_packed(self.packing, known);
+            return;
+        }
+        let ids = source.span_ids.encode(span, &mut self.scratch);
+        if let Some(packed) = self.packing.pack(ids) {
+            self.short.put(self.short.place(short), short, packed);
+        }
+        out.push_all(ids.iter().copied());
+    }
+
+    #[inline(never)]
+    fn encode_long<I: TokenId>(
+        &mut self,
+        source: Source<'_>,
+        span: &[u8],
+        hash: u64,
+        out: &mut Out<I>,
+    ) {
+        if span.len() > MAX_LENGTH {
+            out.push_all(source.span_ids.encode(span, &mut self.scratch).iter().copied());
+            return;
+        }
+        if let Some(ids) = self.long.get(span, hash) {
+            out.push_all(self.packing.ids_of(ids));
+            return;
+        }
+        if let Some(ids) = self.table(source).and_then(|table| table.long(span, hash)) {
+            out.push_all(self.packing.ids_of(ids));
+            return;
+        }
+        let ids = source.span_ids.encode(span, &mut self.scratch);
+        out.push_all(ids.iter().copied());
+        self.long.put(span, hash, ids);
+    }
+}
+
+/// What the next spans are looked up by, each in turn. Two arrays, because a pair of such numbers is
+/// copied in other pieces than it was written in, for which the CPU would wait.
+#[derive(Debug, Default)]
+struct Keys {
+    /// The short form, none for longer spans.
+    shorts: [Short; AHEAD],
+    /// The line of a short span, the hash of a longer one.
+    places: [usize; AHEAD],
+}

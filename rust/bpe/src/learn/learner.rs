@@ -1,0 +1,210 @@
+//! The state of learning: symbols, the pairs in them, and the one step from a merge to the next. Takes pairs
+//! to merge, keeps everything exact. Does not know when to stop.
+
+use std::thread;
+
+use crate::learn::around::{Around, Side};
+use crate::learn::byte_pairs::{self, BytePairs};
+use crate::learn::pairs::{Best, Pairs};
+use crate::learn::rank::{Found, lowest};
+use crate::learn::rewrite::{Begin, Id, MIN_SHARE};
+use crate::learn::rows::{Row, Rows};
+use crate::learn::search::Search;
+use crate::learn::symbols::Symbols;
+use crate::{Error, Merge};
+
+/// Pairs for each merge that is wanted: what the others' merging takes away from them must not be missed.
+const PAIRS_PER_MERGE: usize = 4;
+
+/// Slots for each pair that may be held, which takes as much memory as some of these; and pairs that may be
+/// held in any case.
+const SLOTS_PER_PAIR: usize = 32;
+const MIN_PAIRS: usize = if cfg!(test) { 2 } else { 1 << 14 };
+
+/// Symbols and pairs.
+#[derive(Debug)]
+pub(super) struct Learner<I> {
+    symbols: Symbols<I>,
+    pairs: Pairs,
+    rows: Rows,
+    /// One for each thread.
+    around: Vec<Around>,
+    /// Where the id that was last made begins.
+    begins: Vec<Begin<I>>,
+    /// About so many pairs are held at most.
+    most: usize,
+}
+
+impl<I: Id> Learner<I> {
+    /// Finds the pairs of bytes that occur `least` times or more.
+    pub(super) fn new(
+        symbols: Symbols<I>,
+        least: u64,
+        max_token_bytes: usize,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let mut pairs = Pairs::new(max_token_bytes);
+        let found = BytePairs::new(&symbols, threads)?;
+        let number = pairs.begin(lowest(least), found.iter());
+        let mut rows = Rows::default();
+        byte_pairs::note(&symbols, &pairs, rows.begin(number), threads);
+        let num_ids = symbols.edge as usize + 1;
+        let around = (0..threads.max(1)).map(|_| Around::new(num_ids)).collect();
+        let most = (symbols.slots.len() / SLOTS_PER_PAIR).max(MIN_PAIRS);
+        Ok(Self { symbols, pairs, rows, around, begins: Vec::new(), most })
+    }
+
+    /// Takes out the pair with the highest count, among equals the smallest, if it occurs `floor` times or
+    /// more. So many merges are still `wanted`.
+    pub(super) fn pop_best(&mut self, wanted: usize, floor: u64) -> Option<Best> {
+        loop {
+            match self.pairs.pop_best() {
+                None if self.pairs.last() > lowest(floor) => self.find_rarer(wanted, floor),
+                best => return best,
+            }
+        }
+    }
+
+    /// Whether there is a pair that may be merged, however rare. All that are held were taken out.
+    pub(super) fn has_pairs(&mut self) -> bool {
+        self.symbols.compact();
+        self.symbols.pairs(self.symbols.places()).any(|(pair, _, _)| self.pairs.may_merge(pair))
+    }
+
+    /// Replaces the best pair by `new` wherever it stands, and tells how often that is in the text.
+    pub(super) fn merge(&mut self, best: &Best, new: u32) -> u64 {
+        let places = self.rows.get(best.row);
+        self.symbols.merge(best.pair, new, places, &mut self.begins, &mut self.around);
+        self.pairs.add_id(best.pair);
+        let (left, right) = self.born(best.pair, new);
+        if !left.is_empty() || !right.is_empty() {
+            self.hold(best.row, new, &left, &right);
+            self.pairs.limit(self.most);
+        }
+        let applied = self.around[0].applied;
+        self.around[0].clear();
+        applied
+    }
+
+    /// Takes away the pairs that stood on both sides of the merged one; gives those of the new id that stand
+    /// there now and are to be held, by the side of the other id.
+    fn born(&mut self, best: Merge, new: u32) -> (Vec<Found>, Vec<Found>) {
+        let (a, b) = best;
+        let edge = self.symbols.edge;
+        let Around { left, right, .. } = &mut self.around[0];
+        // Two new ids in turn are seen from the left one alone: there (b, a) stood between them.
+        let before = |id| (id != edge && id != new).then_some(((id, a), (id, new)));
+        let after = |id| (id != edge).then_some(((b, if id == new { a } else { id }), (new, id)));
+        let pairs = &mut self.pairs;
+        (change_side(left, pairs, best, before), change_side(right, pairs, best, after))
+    }
+
+    /// Holds new pairs and notes their places: those of the left side where the places of the merged pair
+    /// were, which are no fewer, and the others there too if they fit, else at the end.
+    fn hold(&mut self, mut free: Row, new: u32, left: &[Found], right: &[Found]) {
+        let end = free.start + num_places(left);
+        let second = if end + num_places(right) <= free.end() {
+            end
+        } else {
+            self.make_room(num_places(right), &mut free);
+            self.rows.add(num_places(right))
+        };
+        for (mut start, side) in [(free.start, left), (second, right)] {
+            for found in side {
+                self.pairs.hold(found, start);
+                start += found.number as usize;
+            }
+        }
+        self.note(new, free.start, second);
+    }
+
+    /// Notes the places of new pairs, from `first` and from `second` on.
+    fn note(&mut self, new: u32, first: usize, second: usize) {
+        let (left_rows, right_rows) = self.rows.split(first, second);
+        let width = self.symbols.widths[new as usize];
+        let begins = &self.begins[..];
+        let is_shared = self.around.len() > 1 && begins.len() >= 2 * MIN_SHARE;
+        let Around { left, right, .. } = &mut self.around[0];
+        let mut note_left = || {
+            for begin in begins {
+                left.note(begin.left.into(), begin.place, left_rows);
+            }
+        };
+        let mut note_right = || {
+            for begin in begins {
+                right.note(begin.right.into(), begin.place + width, right_rows);
+            }
+        };
+        if is_shared {
+            thread::scope(|scope| {
+                scope.spawn(note_right);
+                note_left();
+            });
+        } else {
+            note_left();
+            note_right();
+        }
+    }
+
+    fn make_room(&mut self, number: usize, free: &mut Row) {
+        if self.rows.has_room(number) {
+            return;
+        }
+        let symbols = &self.symbols;
+        self.pairs.compact(&mut self.rows, free, |pair, place, later| {
+            symbols.prefetch(later);
+            symbols.holds(pair, place)
+        });
+        // Room for a while: not for each merge anew.
+        self.rows.see_to(number);
+    }
+
+    /// Holds pairs of lower rank than before: enough for so many merges, as far as there are some.
+    #[inline(never)]
+    fn find_rarer(&mut self, wanted: usize, floor: u64) {
+        self.rows = Rows::default();
+        self.pairs.clear();
+        self.symbols.compact();
+        let most = self.most.min(wanted.saturating_mul(PAIRS_PER_MERGE));
+        let search = Search { symbols: &self.symbols, room: PAIRS_PER_MERGE * self.most };
+        let (found, last) = search.best(most, floor, |pair| self.pairs.may_merge(pair));
+        let number = self.pairs.begin(last, found.iter().copied());
+        drop(found);
+        let rows = self.rows.begin(number);
+        let mut next: Vec<usize> = self.pairs.rows().map(|(_, start)| start).collect();
+        for (pair, place, _) in self.symbols.pairs(self.symbols.places()) {
+            if let Some(number) = self.pairs.place_of(pair) {
+                rows[next[number]] = place;
+                next[number] += 1;
+            }
+        }
+    }
+}
+
+/// Takes away and gives pairs as `Learner::born` does; `change` tells, by the id on this side, the pair that
+/// stood there and the pair that stands there now.
+fn change_side(
+    side: &mut Side,
+    pairs: &mut Pairs,
+    best: Merge,
+    change: impl Fn(u32) -> Option<(Merge, Merge)>,
+) -> Vec<Found> {
+    let mut wanted = Vec::new();
+    let mut end = 0;
+    for order in 0..side.num_touched() {
+        let (id, count, number) = side.touched(order);
+        let Some((old, pair)) = change(id) else { continue };
+        pairs.reduce(old, count, best);
+        let found = Found { pair, count, number };
+        if pairs.is_wanted(&found) {
+            side.want(id, end);
+            end += number;
+            wanted.push(found);
+        }
+    }
+    wanted
+}
+
+fn num_places(found: &[Found]) -> usize {
+    found.iter().map(|found| found.number as usize).sum()
+}

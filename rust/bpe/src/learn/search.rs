@@ -1,0 +1,70 @@
+//! All pairs of a text, counted anew: the best of them. Takes symbols, holds a part of the pairs at a time.
+//! Does not know what they are wanted for.
+
+use std::cmp::Reverse;
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::Merge;
+use crate::learn::rank::{Found, Rank, lowest};
+use crate::learn::rewrite::Id;
+use crate::learn::symbols::Symbols;
+
+/// A search through symbols whose ids take one slot each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Search<'s, I> {
+    pub(super) symbols: &'s Symbols<I>,
+    /// About so many pairs are counted at a time; in text there are fewer than places by far.
+    pub(super) room: usize,
+}
+
+impl<I: Id> Search<'_, I> {
+    /// The best `most` pairs that may be merged and occur `floor` times, in no order, and the lowest rank that
+    /// is sure to be among them.
+    pub(super) fn best(
+        &self,
+        most: usize,
+        floor: u64,
+        may_merge: impl Fn(Merge) -> bool,
+    ) -> (Vec<Found>, Rank) {
+        let parts = self.symbols.places().len().div_ceil(self.room).max(1);
+        let mut last = lowest(floor);
+        let mut best: Vec<Found> = Vec::new();
+        for part in 0..parts {
+            let found = self.count(|pair| parts == 1 || part_of(pair, parts) == part);
+            let is_good = |found: &Found| found.rank() >= last && may_merge(found.pair);
+            best.extend(found.into_iter().filter(is_good));
+            if best.len() > most {
+                best.select_nth_unstable_by_key(most - 1, |found| Reverse(found.rank()));
+                best.truncate(most);
+                last = best[most - 1].rank();
+            }
+        }
+        (best, last)
+    }
+
+    /// The counts of those pairs that belong to a part.
+    fn count(&self, belongs: impl Fn(Merge) -> bool) -> Vec<Found> {
+        let mut index: FxHashMap<Merge, u32> = FxHashMap::default();
+        let mut all: Vec<Found> = Vec::new();
+        let pairs = self.symbols.pairs(self.symbols.places());
+        for (pair, _, count) in pairs.filter(|&(pair, _, _)| belongs(pair)) {
+            let next = u32::try_from(all.len()).expect("no more pairs than places");
+            let number = *index.entry(pair).or_insert(next);
+            if number == next {
+                all.push(Found { pair, count: 0, number: 0 });
+            }
+            let found = &mut all[number as usize];
+            found.count += count;
+            found.number += 1;
+        }
+        all
+    }
+}
+
+/// By bits that a table of the pairs does not go by.
+fn part_of(pair: Merge, parts: usize) -> usize {
+    let bits = FxBuildHasher.hash_one(pair) >> 24 & 0xffff;
+    (usize::try_from(bits).expect("16 bits") * parts) >> 16
+}

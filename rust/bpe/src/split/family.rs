@@ -1,0 +1,185 @@
+//! Whether a split pattern is of GPT's family, and which member. Takes a pattern's plain form, gives the
+//! sets of characters and the choices that a lexer needs, or nothing: then another engine matches.
+//! Judges what the alternatives match, not how they are spelled. Knows no text to split.
+//!
+//! The family, in this order; those in brackets may be absent:
+//!
+//! ```text
+//! ['words]              a finite list that begins with an apostrophe, as '(?i:[sdmt]|ll|ve|re)
+//! [prefix?] letters+ [words?]    among ASCII exactly A to Z and a to z
+//! [space?] digits{1,n}  or without a limit
+//! [space?] signs+ [tail*]
+//! [\s+$]
+//! [\s*newline]          or \s*newline+, which is the same: both end after the last one
+//! \s+(?!\S)|\s+         or \s
+//! ```
+//!
+//! The words stand in one of the two places. Where case matters, the letters are two alternatives, and
+//! upper and lower may share characters that are neither (together they are the letters):
+//!
+//! ```text
+//! [prefix?] upper* lower+ [words?]
+//! [prefix?] upper+ lower* [words?]
+//! ```
+//!
+//! Together they match every character, so that there are no gaps.
+
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
+
+use crate::split::family::alternatives::{
+    contractions, letters, spaced_digits, spaced_signs, steps, white_space,
+};
+use crate::split::grammar::Grammar;
+
+mod alternatives;
+
+/// Bytes of the longest contraction of which the separate form is known; those in use have three.
+const MAX_CONTRACTION: usize = 32;
+
+/// A member of the family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Family {
+    /// Each begins with an apostrophe; the first that fits counts.
+    pub(crate) contractions: Vec<Vec<u8>>,
+    /// The same for those that belong to the letters before them instead of being spans; one of the two
+    /// lists is empty.
+    pub(crate) attached: Vec<Vec<u8>>,
+    /// One of them may stand before letters; may be empty, like all sets but letters and digits.
+    pub(crate) prefix: ClassUnicode,
+    pub(crate) letters: ClassUnicode,
+    /// What may begin a word where case matters; else empty, as `lower` is.
+    pub(crate) upper: ClassUnicode,
+    /// What may follow that, up to the word's end.
+    pub(crate) lower: ClassUnicode,
+    /// Whether a space may stand before digits.
+    pub(crate) spaced_digits: bool,
+    pub(crate) digits: ClassUnicode,
+    pub(crate) max_digits: u32,
+    /// Whether a space may stand before signs.
+    pub(crate) spaced_signs: bool,
+    pub(crate) signs: ClassUnicode,
+    /// What may follow signs.
+    pub(crate) tail: ClassUnicode,
+    /// Whether white space at the end of the text stays together before all else.
+    pub(crate) text_end: bool,
+    /// White space goes up to the last of these.
+    pub(crate) newlines: ClassUnicode,
+    pub(crate) spaces: ClassUnicode,
+}
+
+impl Family {
+    /// The member that matches what `grammar` does, if there is one.
+    pub(crate) fn of(grammar: &Grammar) -> Option<Self> {
+        let parsed = grammar.alternatives.iter().map(|text| regex_syntax::parse(text).ok());
+        let hirs = parsed.collect::<Option<Vec<_>>>().filter(|_| grammar.whitespace_rule)?;
+        let lists: Vec<_> = hirs.iter().map_while(contractions).collect();
+        let rest = hirs[lists.len()..].iter().map(steps).collect::<Option<Vec<_>>>()?;
+        let (letters, rest) = letters(&rest)?;
+        let [digits, signs, white @ ..] = rest else { return None };
+        let spaces = set(r"\s")?;
+        let (spaced_digits, digits, max_digits) = spaced_digits(digits)?;
+        let (spaced_signs, signs, tail) = spaced_signs(signs)?;
+        let (text_end, newlines) = white_space(white, &spaces)?;
+        let family = Self {
+            contractions: lists.concat(),
+            attached: letters.words,
+            prefix: letters.prefix,
+            letters: letters.all,
+            upper: letters.upper,
+            lower: letters.lower,
+            spaced_digits,
+            digits,
+            max_digits,
+            spaced_signs,
+            signs,
+            tail,
+            text_end,
+            newlines,
+            spaces,
+        };
+        let one_place = family.contractions.is_empty() || family.attached.is_empty();
+        (one_place && family.has_ascii_letters() && family.is_total()).then_some(family)
+    }
+
+    /// The characters of which neighbours do not tell whether a span starts there: those of more than
+    /// one kind (letter, digit, sign or white space), those that may stand before letters or follow signs
+    /// and are no loose sign or white space, and letters that may be upper and lower.
+    pub(crate) fn hard(&self) -> ClassUnicode {
+        let kinds = [&self.letters, &self.digits, &self.signs, &self.spaces];
+        let pairs = (1..4).flat_map(|at| kinds[..at].iter().map(move |kind| (*kind, kinds[at])));
+        let others = [
+            (&self.upper, &self.lower),
+            (&self.prefix, &self.letters),
+            (&self.prefix, &self.digits),
+            (&self.prefix, &self.newlines),
+            (&self.tail, &self.letters),
+            (&self.tail, &self.digits),
+        ];
+        let mut hard = ClassUnicode::empty();
+        for (one, other) in pairs.chain(others) {
+            hard.union(&common(one, other));
+        }
+        hard
+    }
+
+    /// Whether no character of ASCII is hard, and contractions are an apostrophe, a sign, and letters: so
+    /// that in most text where spans start can be told from neighbours.
+    pub(crate) fn is_mostly_easy(&self) -> bool {
+        is_apart(&self.hard(), &ascii())
+            && is_within(&only('\''), &self.signs)
+            && [&self.contractions, &self.attached]
+                .iter()
+                .all(|words| words.iter().all(|word| self.is_quoted_letters(word)))
+    }
+
+    fn is_quoted_letters(&self, word: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(word) else { return false };
+        let letter = |one: char| is_within(&only(one), &self.letters);
+        word.len() <= MAX_CONTRACTION && text.chars().skip(1).all(letter)
+    }
+
+    fn has_ascii_letters(&self) -> bool {
+        Some(common(&ascii(), &self.letters)) == set("[A-Za-z]")
+    }
+
+    fn is_total(&self) -> bool {
+        let mut all = self.letters.clone();
+        for set in [&self.digits, &self.signs, &self.spaces] {
+            all.union(set);
+        }
+        all == ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)])
+    }
+}
+
+fn only(character: char) -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new(character, character)])
+}
+
+fn ascii() -> ClassUnicode {
+    ClassUnicode::new([ClassUnicodeRange::new('\0', '\x7f')])
+}
+
+fn common(one: &ClassUnicode, other: &ClassUnicode) -> ClassUnicode {
+    let mut both = one.clone();
+    both.intersect(other);
+    both
+}
+
+fn is_apart(one: &ClassUnicode, other: &ClassUnicode) -> bool {
+    common(one, other) == ClassUnicode::empty()
+}
+
+fn is_within(inner: &ClassUnicode, outer: &ClassUnicode) -> bool {
+    common(inner, outer) == *inner
+}
+
+/// A set by its spelling.
+fn set(class: &str) -> Option<ClassUnicode> {
+    match regex_syntax::parse(class).ok()?.kind() {
+        HirKind::Class(Class::Unicode(set)) => Some(set.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

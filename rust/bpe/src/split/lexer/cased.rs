@@ -1,0 +1,55 @@
+//! Words where the case of letters matters: `[prefix]? upper* lower+`, else `[prefix]? upper+ lower*`.
+//! Takes text and where a word may begin, gives where its letters end as a backtracking engine finds it,
+//! though upper and lower letters may have characters in common, and letters may be prefixes. Knows
+//! nothing of what follows letters.
+
+use super::{LETTER, LOWER, PREFIX, UPPER};
+use crate::split::classes::Classes;
+
+/// Where letters end, by the alternative that matches them.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    WithLower(usize),
+    UpperAlone(usize),
+}
+
+/// Where the letters end of the word that begins at `start`, if one does: the first alternative with a
+/// prefix and without, then the second.
+#[inline]
+pub(super) fn letters_end(classes: &Classes, text: &[u8], start: usize) -> Option<usize> {
+    let (first, second_start) = classes.at(text, start);
+    let may_be_prefix = first & PREFIX != 0;
+    let prefixed = if may_be_prefix { end(classes, text, second_start) } else { None };
+    if let Some(End::WithLower(end)) = prefixed {
+        return Some(end);
+    }
+    let bare = if first & LETTER != 0 { end(classes, text, start) } else { None };
+    match (prefixed, bare) {
+        (_, Some(End::WithLower(end)))
+        | (Some(End::UpperAlone(end) | End::WithLower(end)), _)
+        | (None, Some(End::UpperAlone(end))) => Some(end),
+        (None, None) => None,
+    }
+}
+
+/// Where the letters from `start` on end. Upper ones are taken first, as many as there are; if none that
+/// is lower alone comes then, the last that may be both is the lower one.
+#[inline]
+fn end(classes: &Classes, text: &[u8], start: usize) -> Option<End> {
+    let (mut at, mut last_of_both) = (start, start);
+    loop {
+        let (own, next) = classes.at(text, at);
+        match (own & UPPER != 0, own & LOWER != 0) {
+            (false, true) => return Some(End::WithLower(classes.run(text, next, LOWER))),
+            (false, false) => break,
+            (true, true) => last_of_both = next,
+            (true, false) => {}
+        }
+        at = next;
+    }
+    if last_of_both > start {
+        Some(End::WithLower(last_of_both))
+    } else {
+        (at > start).then_some(End::UpperAlone(at))
+    }
+}
