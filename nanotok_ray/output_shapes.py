@@ -5,11 +5,10 @@ with each other are found by verification, not here.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.manifest import MANIFEST_FORMAT, from_json
-from nanotok_ray.segments import ROLES
 from nanotok_ray.shape import (
     Shape,
     check_shape,
@@ -20,6 +19,9 @@ from nanotok_ray.shape import (
     optional,
     text,
 )
+
+ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
+"""Whom a token belongs to: the start, a speaker with the tokens around what it says, an image."""
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORD_BYTES = 1 << 30

@@ -6,10 +6,8 @@ its own. Takes the encoder as a function and knows no tokenizer, nor where segme
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
-"""Whom a token belongs to: the start, a speaker with the tokens around what it says, an image."""
+from nanotok_ray.output_shapes import ROLES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,8 +13,9 @@ import numpy as np
 from nanotok_ray.dialects import segments_of
 from nanotok_ray.manifest import PLAN_NAME, RECORD_FORMAT, TOKENIZER_FOLDER, to_json
 from nanotok_ray.output import assemble, expected_records, read_record
+from nanotok_ray.output_shapes import ROLES
 from nanotok_ray.plan import Plan, PlannedSource, Slice, plan_to_json
-from nanotok_ray.segments import ROLES, compose
+from nanotok_ray.segments import compose
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.shards.writer import Rendered, ShardWriter
 from nanotok_ray.sources import SourceFile
