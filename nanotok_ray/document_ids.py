@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.format_versions import other_format
+from nanotok_ray.errors import CorruptOutputError, other_format
 
 _MAGIC = b"NANOTOKD"
 _VERSION = 1

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.format_versions import other_format
+from nanotok_ray.errors import CorruptOutputError, other_format
 
 Images = npt.NDArray[np.int64]
 """Of a batch of documents, (m, 3): the document's place in the batch, start, end; in order."""

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.format_versions import other_format
+from nanotok_ray.errors import CorruptOutputError, SourceError, other_format
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _VERSION = 1

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.format_versions import other_format
+from nanotok_ray.errors import CorruptOutputError, other_format
 
 MANIFEST_NAME = "manifest.json"
 SHARDS_INDEX_NAME = "shards.idx"

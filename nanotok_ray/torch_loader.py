@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import PackingError
-from nanotok_ray.extras import how_to_install
+from nanotok_ray.errors import PackingError, how_to_install
 from nanotok_ray.packing import Batch
 from nanotok_ray.packing.loader import Loader
 from nanotok_ray.packing.nanochat import NanochatLoader

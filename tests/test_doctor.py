@@ -19,8 +19,8 @@ from nanotok_ray.doctor.ray_settings import (
     check_ray_settings,
     check_token,
 )
-from nanotok_ray.extras import how_to_install
-from nanotok_ray.secret_values import without_secrets
+from nanotok_ray.errors import how_to_install
+from nanotok_ray.units import without_secrets
 from tests.small_corpus import write_corpus
 
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]

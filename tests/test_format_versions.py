@@ -15,9 +15,18 @@ from nanotok_ray.count_reader import CountReader
 from nanotok_ray.document_ids import DocumentIds, ids_parts
 from nanotok_ray.document_images import DocumentImages, images_parts
 from nanotok_ray.document_index import index_parts, unpack_index
-from nanotok_ray.errors import CorruptOutputError, NanotokError, PackingError, TokenizerError
+from nanotok_ray.errors import (
+    DAMAGED,
+    NEWER,
+    OLDER,
+    CorruptOutputError,
+    NanotokError,
+    PackingError,
+    TokenizerError,
+    next_step,
+    other_format,
+)
 from nanotok_ray.export.folder import read_export
-from nanotok_ray.format_versions import DAMAGED, NEWER, OLDER, next_step, other_format
 from nanotok_ray.manifest import from_json, pack_shards_index, unpack_shards_index
 from nanotok_ray.packing import Loader
 from nanotok_ray.plan import plan_from_json

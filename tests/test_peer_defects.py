@@ -17,7 +17,8 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.reader import open_shards
-from nanotok_ray.tokenizer import SPECIAL_TOKENS, Tokenizer
+from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import contents, texts, write_conversations
 
 RECIPE = """

@@ -15,8 +15,8 @@ import pytest
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
-from nanotok_ray.locations import local_path
-from nanotok_ray.storage import Folder, is_local, open_input
+from nanotok_ray.locations import is_local, local_path
+from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from nanotok_ray.storage.transient import is_transient, transient_errors
 

@@ -10,8 +10,7 @@ import pytest
 from aiohttp import ClientTimeout
 from fsspec.implementations.memory import MemoryFileSystem
 
-from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.extras import how_to_install
+from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.remote_tree import connect
 from nanotok_ray.storage.retries import (

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from nanotok_ray.cli.exit_codes import INFRASTRUCTURE
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.doctor.finding import Finding, worst
-from nanotok_ray.printable import printable
-from nanotok_ray.secret_values import without_secrets
+from nanotok_ray.units import printable, without_secrets
 
 _DOCTOR = """\
 Check this machine, and the folders, sources and cluster of a job, before it runs.

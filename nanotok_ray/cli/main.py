@@ -35,8 +35,8 @@ from nanotok_ray.errors import (
     VerificationError,
     os_error_message,
 )
-from nanotok_ray.printable import printable
 from nanotok_ray.termination import Terminated, interruptible, terminable
+from nanotok_ray.units import printable
 
 
 def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:

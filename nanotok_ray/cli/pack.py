@@ -19,8 +19,8 @@ from nanotok_ray.manifest import SPLITS
 from nanotok_ray.packing import Loader, PackingReport
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.packing.settings import Packing
-from nanotok_ray.printable import printable
 from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.units import printable
 
 ROWS_AT_ONCE = 4096
 """Rows that are planned at a time."""

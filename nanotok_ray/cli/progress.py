@@ -24,7 +24,7 @@ from nanotok_ray.cluster.events import (
     StageStarted,
 )
 from nanotok_ray.merges import Made
-from nanotok_ray.printable import printable
+from nanotok_ray.units import printable
 
 __all__ = ["LINE_SECONDS", "UNITS", "Progress"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from nanotok_ray.cli.exit_codes import BAD_OUTPUT
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.printable import printable
+from nanotok_ray.units import printable
 
 WATCH_SECONDS = 10.0
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from nanotok_ray.printable import printable
+from nanotok_ray.units import printable
 
 LINE_SECONDS = 10.0
 """At most one line in this time, where there is no terminal."""

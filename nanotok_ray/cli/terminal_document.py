@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from nanotok_ray.document_page import Document, Image, Item, Spelling, items_of, totals_of, turns_of
-from nanotok_ray.printable import printable
+from nanotok_ray.units import printable
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 _IMAGE: Final = "\x1b[95m"

@@ -40,8 +40,8 @@ from nanotok_ray.evaluation import (
 )
 from nanotok_ray.evaluation.figures import ratio_figure
 from nanotok_ray.evaluation.plot_file import Numbers
-from nanotok_ray.printable import printable
 from nanotok_ray.training_report import token_text
+from nanotok_ray.units import printable
 
 ALL: Final = "all"
 """The row of all sources together."""

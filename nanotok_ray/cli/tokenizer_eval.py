@@ -32,7 +32,7 @@ from nanotok_ray.evaluation import (
 from nanotok_ray.evaluation.figures import ratio_figure
 from nanotok_ray.evaluation.plot_file import Numbers
 from nanotok_ray.manifest import SPLITS
-from nanotok_ray.printable import printable
+from nanotok_ray.units import printable
 
 MAX_BYTES: Final = "1MB"
 

@@ -16,10 +16,10 @@ from nanotok_ray.plan import (
     reading_changes,
     slice_changes,
 )
-from nanotok_ray.printable import few
 from nanotok_ray.recipe import OutputRecipe
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.storage import Folder
+from nanotok_ray.units import few
 
 LARGEST_LOSS = 0.1
 """A larger share of the files or bytes of a source does not go from an output unasked."""

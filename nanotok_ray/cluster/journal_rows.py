@@ -28,7 +28,7 @@ from nanotok_ray.cluster.events import (
 )
 from nanotok_ray.journal import JOURNAL_FORMAT
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.secret_values import without_secrets
+from nanotok_ray.units import without_secrets
 
 MOST_ATTEMPTS = 10_000
 """Failed attempts that are told one by one; beyond that they are only counted."""

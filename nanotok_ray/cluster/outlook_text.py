@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nanotok_ray.doctor.disk import Space
-from nanotok_ray.printable import few
-from nanotok_ray.units import format_bytes
+from nanotok_ray.units import few, format_bytes
 
 _INDENT = " " * 12
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nanotok_ray
 from nanotok_ray.doctor.finding import Finding
-from nanotok_ray.extras import how_to_install
+from nanotok_ray.errors import how_to_install
 
 OLDEST_RAY = (2, 59)
 """As pyproject.toml asks for; tests compare."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.errors import TokenizerError
-from nanotok_ray.extras import how_to_install
+from nanotok_ray.errors import TokenizerError, how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,9 @@ from nanotok_ray.sources.parquet_start import first_rows
 from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.utf8 import invalid_at
 from nanotok_ray.sources.value_shape import Shape, shape_of
+from nanotok_ray.special_tokens import GROUNDING
 from nanotok_ray.storage import read_start, unreadable
-from nanotok_ray.vision import GROUNDING, PLACEHOLDER
+from nanotok_ray.vision import PLACEHOLDER
 
 MOST_FILES: Final = 5
 MOST_DOCUMENTS: Final = 20

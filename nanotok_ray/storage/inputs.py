@@ -15,7 +15,6 @@ from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.locations import local_path
-from nanotok_ray.printable import printable
 from nanotok_ray.storage.local_tree import list_local, look_at_local
 from nanotok_ray.storage.remote_input import RemoteInput
 from nanotok_ray.storage.remote_tree import RemoteTree, connect
@@ -30,6 +29,7 @@ from nanotok_ray.storage.tree import (
     walk,
 )
 from nanotok_ray.storage.urls import is_temporary
+from nanotok_ray.units import printable
 
 BUFFER_BYTES = 1 << 20
 """Of a file that is open; fewer if the blocks of a remote file are smaller."""

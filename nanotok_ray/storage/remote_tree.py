@@ -11,8 +11,7 @@ from typing import Any
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
-from nanotok_ray.errors import SourceError
-from nanotok_ray.extras import how_to_install
+from nanotok_ray.errors import SourceError, how_to_install
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.store_options import extra_for, store_options
 from nanotok_ray.storage.tree import Entry

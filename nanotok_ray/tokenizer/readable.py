@@ -23,8 +23,7 @@ Knows nothing of folders.
 import hashlib
 import json
 
-from nanotok_ray.errors import TokenizerError
-from nanotok_ray.format_versions import other_format
+from nanotok_ray.errors import TokenizerError, other_format
 from nanotok_ray.tokenizer.model import IN_ORDER, Model
 
 FIRST_LINE = "nanotok-tokenizer 1"

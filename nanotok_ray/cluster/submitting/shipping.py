@@ -20,7 +20,7 @@ from nanotok_ray.recipe.expand import absolute_path, expand_variables
 from nanotok_ray.recipe.override import apply_override
 from nanotok_ray.recipe.parse import build_recipe
 from nanotok_ray.recipe.text import decoded, read_recipe, tables_of
-from nanotok_ray.secret_values import is_secret
+from nanotok_ray.units import is_secret
 
 MODULES = {
     "prepare": "jobs.prepare",
