@@ -21,7 +21,7 @@ from typing import NamedTuple
 import rustbpe
 
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.reference import spell
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from corpus import load_array
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.training import count_spans

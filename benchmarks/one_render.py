@@ -18,7 +18,7 @@ import numpy as np
 
 from nanotok_ray import chat
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.rendering import texts_of
 from nanotok_ray.tokenizer import Tokenizer
 

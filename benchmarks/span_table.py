@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.tokenizer import SPAN_TABLE_NAME, Tokenizer
 
 MARKS = (100_000, 1_000_000, 8_000_000)

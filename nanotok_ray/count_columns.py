@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from nanotok_ray import _core
 from nanotok_ray.count_file import Run
-from nanotok_ray.documents import Documents, to_utf8
+from nanotok_ray.documents.batch import Documents, to_utf8
 from nanotok_ray.errors import CountsError
 
 MAX_COUNT = 2**64 - 1

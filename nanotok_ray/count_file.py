@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 
 COUNTS_FORMAT = "nanotok-counts 2"
 """Belongs to the key of every count file: it fixes xxh3_64 with seed 0 as the hash."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from nanotok_ray.count_file import COUNTS_FAMILY, COUNTS_FORMAT, COUNTS_SCHEMA, NUM_RANGES, Run
 from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError, TransientIOError
 from nanotok_ray.locations import local_path
 from nanotok_ray.storage import open_input

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 
 from nanotok_ray.count_file import Run, pack_counts
 from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.frequent_spans import most_frequent_rows
 from nanotok_ray.storage import Folder
 

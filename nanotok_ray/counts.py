@@ -17,7 +17,7 @@ from nanotok_ray import _core
 from nanotok_ray.count_file import COUNTS_FORMAT, pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.plan import Slice

@@ -6,7 +6,7 @@ Takes distinct spans and how often each occurs. Does not know what they are want
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 
 
 def most_frequent(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.dialects import MALFORMED, Dialect, message_texts, reason_of, segments_of
-from nanotok_ray.documents import Documents, offsets_of, to_utf8
+from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError
 from nanotok_ray.segments import Segment
 

@@ -15,17 +15,17 @@ from nanotok_ray.count_file import Run
 from nanotok_ray.count_origin import CountOrigin, check_same_spans
 from nanotok_ray.count_reader import origins_of
 from nanotok_ray.counted_spans import CountedSpans
-from nanotok_ray.documents import Nulls
+from nanotok_ray.documents.batch import Nulls
+from nanotok_ray.documents.texts import batches_of
 from nanotok_ray.errors import CountsError, SplitError
 from nanotok_ray.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.reduce import sum_run
 from nanotok_ray.summed_runs import SummedRuns
-from nanotok_ray.text_batches import batches_of
 from nanotok_ray.threads import default_threads
 
 if TYPE_CHECKING:
-    from nanotok_ray.text_batches import Texts
+    from nanotok_ray.documents.texts import Texts
 
 
 class SpanCounts(CountedSpans):

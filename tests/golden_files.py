@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.export import LAYOUTS, parse_layout
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.span_counts import SpanCounts

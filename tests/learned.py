@@ -4,7 +4,7 @@ import numpy as np
 import rustbpe
 
 from nanotok_ray import Tokenizer, _core, reference
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.merges import learn_reduced
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.reduce import CountPart, reduce_counts

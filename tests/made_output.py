@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.export import Exported, ExportWork, Layout, export_unit, read_corpus, units_of
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.native import BATCH_BYTES

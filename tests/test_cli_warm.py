@@ -9,7 +9,7 @@ import pytest
 from nanotok_ray import SpanCounts, Tokenizer, _core
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.tokenizer import open_span_table
 from nanotok_ray.tokenizer.warming import warm
 from tests.small_corpus import texts

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS, segments_of
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.segments import Composed, compose

@@ -16,7 +16,7 @@ from nanotok_ray.count_file import COUNTS_SCHEMA, NUM_RANGES, pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.count_reader import CountReader
 from nanotok_ray.counts import CountSettings, count_slice
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import SPLIT_PATTERN, split

@@ -15,7 +15,7 @@ PROGRAM = r"""
 import hashlib, random, sys
 import numpy as np
 from nanotok_ray import Tokenizer, _core
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 
 rng = random.Random(5)
 parts = ["the ", " ", "\n", "\r\n", "it's", "'LL", "\u017f", "é", "e\u0301", "中文", "🙂", "12345",

@@ -13,7 +13,7 @@ import tiktoken_ext.openai_public as openai
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import RecipeError, SourceError, TokenizerError, VerificationError
 from nanotok_ray.evaluation import (
     PUBLISHED,

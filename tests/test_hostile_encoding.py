@@ -37,7 +37,7 @@ import pytest
 import tiktoken
 
 from nanotok_ray import Tokenizer, _core, reference
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.tokenizer import Model

@@ -26,7 +26,7 @@ from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.count_file import pack_counts
 from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.patterns import SPLIT_PATTERN, split

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.dialects import MALFORMED, Dialect, message_texts, reason_of, segments_of
-from nanotok_ray.documents import Documents, to_utf8
+from nanotok_ray.documents.batch import Documents, to_utf8
 from nanotok_ray.errors import SplitError
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.rendering import BatchRenderer, core_dialect, texts_of

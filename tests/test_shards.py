@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanotok_ray import SpanCounts, _core, text_batches
+from nanotok_ray import SpanCounts, _core
 from nanotok_ray.count_columns import checked_run
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents import texts as text_batches
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
 from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.special_tokens import SPECIAL_TOKENS

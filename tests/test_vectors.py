@@ -14,7 +14,7 @@ from nanotok_ray.dialects import (
     extract_answer,
     segments_of,
 )
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SourceError
 from nanotok_ray.patterns import PATTERNS, split
 from nanotok_ray.segments import compose

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nanotok_ray.api import prepare
 from nanotok_ray.cli.main import main
 from nanotok_ray.document_images import images_of
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.manifest import from_json
 from nanotok_ray.output import settings_from

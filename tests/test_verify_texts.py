@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify.texts import TextFrame
 from tests.small_corpus import texts

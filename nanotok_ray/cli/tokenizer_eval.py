@@ -21,7 +21,7 @@ from nanotok_ray.cli.named_tokenizers import (
 from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
 from nanotok_ray.cli.tokenizer_compare import tally_values
 from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.evaluation import (
     SAMPLE_TEXTS,
     SampleRow,

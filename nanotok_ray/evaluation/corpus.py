@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.plan.model import estimated_bytes
 from nanotok_ray.plan.named_files import ReadingRules, find_named
 from nanotok_ray.rendering import texts_of

@@ -6,7 +6,7 @@ Takes named texts and counters; gives rows. Does not know what is printed.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.evaluation.corpus import Texts
 from nanotok_ray.evaluation.counter import TokenizerCounter
 from nanotok_ray.evaluation.measure import Tally, measure

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.evaluation.vocabulary import Vocabulary
 from nanotok_ray.tokenizer.id_array import Ids
 

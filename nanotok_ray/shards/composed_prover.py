@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.dialects import Dialect, segments_of
-from nanotok_ray.documents import to_utf8
+from nanotok_ray.documents.batch import to_utf8
 from nanotok_ray.segments import Segment, compose
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.proof_tables import proof_tables

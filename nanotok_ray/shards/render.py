@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.output_shapes import ROLES
 from nanotok_ray.rendering import BatchRenderer, RenderedBatch

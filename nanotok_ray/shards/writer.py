@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_images import Images, images_of
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.shards.source_map import SourceMap
 from nanotok_ray.sources import Piece

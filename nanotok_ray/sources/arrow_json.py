@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import offsets_of
+from nanotok_ray.documents.batch import offsets_of
 
 _TEXT = pa.large_string()
 _EMPTY = pa.scalar("", _TEXT)

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.documents import to_utf8
+from nanotok_ray.documents.batch import to_utf8
 from nanotok_ray.sources.long_json import LONG_LINE_BYTES, decode_string, skeleton_of
 from nanotok_ray.sources.utf8 import invalid_at
 

@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from nanotok_ray.documents import to_utf8
+from nanotok_ray.documents.batch import to_utf8
 
 LONG_LINE_BYTES = 16 << 20
 """Lines above this are read in this way."""

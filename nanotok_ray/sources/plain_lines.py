@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import Documents, offsets_of
+from nanotok_ray.documents.batch import Documents, offsets_of
 
 _LINE_FEED, _CARRIAGE_RETURN, _SPACE = b"\n\r "
 

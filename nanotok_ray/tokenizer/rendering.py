@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from nanotok_ray import chat, vision
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents import Documents, as_documents
+from nanotok_ray.documents.batch import Documents, as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.rendering import BatchRenderer, RenderedBatch
 from nanotok_ray.segments import Composed, Segment, compose

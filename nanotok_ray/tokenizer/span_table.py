@@ -9,7 +9,7 @@ import logging
 import os
 
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TokenizerError, TransientIOError
 from nanotok_ray.storage import Folder, local_copy
 from nanotok_ray.tokenizer.model import Model

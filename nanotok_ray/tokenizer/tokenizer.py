@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.arrow_texts import ArrowTexts
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents import Documents, Nulls, as_documents, to_utf8
+from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
+from nanotok_ray.documents.texts import ArrowTexts
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.patterns import SPLIT_PATTERN

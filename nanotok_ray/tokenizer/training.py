@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
+from nanotok_ray.documents.texts import text_batches
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.merges import (
     BELOW_MIN_PAIR_COUNT,
@@ -19,7 +20,6 @@ from nanotok_ray.merges import (
     learn_run,
 )
 from nanotok_ray.patterns import resolve_pattern
-from nanotok_ray.text_batches import text_batches
 from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.document_images import Images, images_of
-from nanotok_ray.documents import Documents, offsets_of
+from nanotok_ray.documents.batch import Documents, offsets_of
 from nanotok_ray.plan import Slice
 from nanotok_ray.quarantine import SKIPPED, Quarantined
 from nanotok_ray.shards import ShardSettings

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.documents import Documents, offsets_of
+from nanotok_ray.documents.batch import Documents, offsets_of
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.id_array import Ids

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.document_images import DocumentImages, Images
 from nanotok_ray.document_index import unpack_index
-from nanotok_ray.documents import Documents
+from nanotok_ray.documents.batch import Documents
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import Piece

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from nanotok_ray import _core
-from nanotok_ray.documents import as_documents
+from nanotok_ray.documents.batch import as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.model import MAX_VOCABULARY_BYTES, NUM_BYTES, Model
 
