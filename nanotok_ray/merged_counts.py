@@ -23,7 +23,7 @@ from nanotok_ray.count_ranges import BUFFER_BYTES, CountRanges
 from nanotok_ray.count_reader import origins_of
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.arrow_sink import arrow_sink
+from nanotok_ray.storage.folder import arrow_sink
 
 TARGET = 64
 """Files of a group, about."""

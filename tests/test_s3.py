@@ -17,7 +17,7 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.export import parse_layout
 from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import Folder, find_files, inputs, list_files, open_input
-from nanotok_ray.storage.remote_tree import connect
+from nanotok_ray.storage.connect import connect
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.machine_speed import scaled

@@ -8,8 +8,8 @@ import pytest
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
+from nanotok_ray.storage.remote import is_taken
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
-from nanotok_ray.storage.taken import is_taken
 from tests.faulty_proxy import Fault
 from tests.machine_speed import scaled
 from tests.s3_server import BUCKET, s3_behind_a_proxy

@@ -17,8 +17,12 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
 from nanotok_ray.locations import is_local, local_path
 from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
-from nanotok_ray.storage.transient import is_transient, transient_errors
+from nanotok_ray.storage.retries import (
+    RetryPolicy,
+    is_transient,
+    transient_errors,
+    use_retry_policy,
+)
 
 
 @pytest.fixture(params=["local", "memory", "store"])

@@ -12,15 +12,14 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
 from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.storage.remote_tree import connect
+from nanotok_ray.storage.connect import connect, extra_for, store_options
 from nanotok_ray.storage.retries import (
     RetryPolicy,
     attempt,
     current_retry_policy,
+    is_transient,
     use_retry_policy,
 )
-from nanotok_ray.storage.store_options import extra_for, store_options
-from nanotok_ray.storage.transient import is_transient
 from tests.missing_packages import uninstall_stores
 
 

@@ -16,7 +16,7 @@ from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.locations import is_local
 from nanotok_ray.storage import Folder, find_files
-from nanotok_ray.storage.store_options import extra_for
+from nanotok_ray.storage.connect import extra_for
 
 SLOW_SECONDS = 1.0
 """A step that takes longer is warned of."""

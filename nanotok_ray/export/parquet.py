@@ -32,7 +32,7 @@ from nanotok_ray.export.native import Batch
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.arrow_sink import arrow_sink
+from nanotok_ray.storage.folder import arrow_sink
 
 _IDS, _LABELS = "input_ids", "labels"
 _MASK_COLUMNS = {

@@ -1,9 +1,9 @@
-"""Storage: files that are whole or absent, and inputs, on local disks and remote stores.
+"""Files on local disks and remote stores: reading, listing, and writing that is whole or absent.
 
-Takes paths and URLs; gives bytes, sizes and file objects. Does not know what any file means.
+Input is paths, globs and URLs. Output is bytes, sizes and file objects. The package retries what a
+store refuses for a moment; it does not know what a file means.
 """
 
-from nanotok_ray.locations import is_local
 from nanotok_ray.storage.folder import Folder
 from nanotok_ray.storage.inputs import (
     FoundFiles,
@@ -17,7 +17,7 @@ from nanotok_ray.storage.inputs import (
 )
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.node_copy import local_copy
-from nanotok_ray.storage.positioned import PositionedFile
+from nanotok_ray.storage.remote_input import PositionedFile
 from nanotok_ray.storage.tree import is_below
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "WholeFile",
     "find_files",
     "is_below",
-    "is_local",
     "list_files",
     "local_copy",
     "open_input",

@@ -1,17 +1,18 @@
-"""A folder of files that are whole or absent, on a disk or a remote store.
-
-Takes the folder's path or URL and names inside it; gives bytes, sizes and hashes. Does not know
-what the files hold. Pickles as its URL.
-"""
+"""A folder of files that are whole or absent, on a disk or a remote store."""
 
 import hashlib
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from nanotok_ray.locations import local_path
 from nanotok_ray.storage.inputs import open_input
 from nanotok_ray.storage.local import LocalStore, WholeFile
 from nanotok_ray.storage.remote import RemoteStore
-from nanotok_ray.storage.urls import check_name, is_temporary
+from nanotok_ray.storage.tree import check_name, is_temporary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 _BLOCK_BYTES = 4 << 20
 
@@ -149,3 +150,27 @@ class Folder:
 
     def __reduce__(self) -> tuple[type["Folder"], tuple[str]]:
         return (Folder, (self.url,))
+
+
+def arrow_sink(file: WholeFile) -> "pa.NativeFile":
+    """Give what Arrow writes to; closing it leaves the file open, to be published by its opener."""
+    import pyarrow as pa  # noqa: PLC0415 - storage is used without it
+
+    return pa.PythonFile(_Sink(file), mode="w")
+
+
+class _Sink:
+    closed = False
+
+    def __init__(self, file: WholeFile) -> None:
+        self._file = file
+        self.write = file.write
+
+    def tell(self) -> int:
+        return self._file.size
+
+    def flush(self) -> None:
+        """What is written is there when the file is."""
+
+    def close(self) -> None:
+        """The file ends where it was opened."""

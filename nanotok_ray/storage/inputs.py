@@ -15,20 +15,21 @@ from typing import BinaryIO
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.locations import local_path
-from nanotok_ray.storage.local_tree import list_local, look_at_local
+from nanotok_ray.storage.connect import RemoteTree, connect
 from nanotok_ray.storage.remote_input import RemoteInput
-from nanotok_ray.storage.remote_tree import RemoteTree, connect
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import (
     Boundary,
     Entry,
     Lister,
     is_below,
+    is_temporary,
+    list_local,
+    look_at_local,
     match,
     static_parts,
     walk,
 )
-from nanotok_ray.storage.urls import is_temporary
 from nanotok_ray.units import printable
 
 BUFFER_BYTES = 1 << 20

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import DiskFullError
-from nanotok_ray.storage.urls import check_name, is_temporary
+from nanotok_ray.storage.tree import check_name, is_temporary
 from nanotok_ray.units import format_bytes
 
 if TYPE_CHECKING:

@@ -1,9 +1,4 @@
-"""Files on remote stores, by way of fsspec.
-
-Takes URLs and names inside one folder; gives bytes, sizes and writers. What can be done twice is
-tried again; failures that may pass are `TransientIOError` then. Does not know local disks or what
-the files hold.
-"""
+"""Files on remote stores through fsspec, and how stores report that a name is taken."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -11,16 +6,50 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import IO, TypeVar
 
-from fsspec.spec import AbstractBufferedFile
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import TransientIOError
+from nanotok_ray.storage.connect import RemoteTree, connect
 from nanotok_ray.storage.local import WholeFile
-from nanotok_ray.storage.remote_tree import RemoteTree, connect
-from nanotok_ray.storage.retries import attempt
-from nanotok_ray.storage.taken import is_taken, knows_conditions
-from nanotok_ray.storage.transient import transient_errors
-from nanotok_ray.storage.tree import walk
-from nanotok_ray.storage.urls import check_name
+from nanotok_ray.storage.retries import attempt, transient_errors
+from nanotok_ray.storage.tree import check_name, walk
+
+_CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
+_PRECONDITION_FAILED = 412
+
+
+def knows_conditions(file_system: AbstractFileSystem) -> bool:
+    """Tell whether a store takes mode `xb`: S3, GCS and Azure, by packages of 2025 and later."""
+    protocol = file_system.protocol
+    own = {protocol} if isinstance(protocol, str) else set(protocol)
+    return bool(own & _CONDITIONAL)
+
+
+def is_taken(error: BaseException | None) -> bool:
+    """Tell whether an exception of a store, or what caused it, says that a name is taken.
+
+    S3's client turns the answer into FileExistsError only if it names the condition, which AWS'
+    does and others' may not.
+
+    >>> is_taken(FileExistsError()), is_taken(FileNotFoundError()), is_taken(None)
+    (True, False, False)
+    """
+    seen: list[BaseException] = []
+    while error is not None and not any(error is each for each in seen):
+        if isinstance(error, FileExistsError) or _status(error) == _PRECONDITION_FAILED:
+            return True
+        seen.append(error)
+        error = error.__cause__
+    return False
+
+
+def _status(error: BaseException) -> object:
+    """Give the HTTP status that an exception of botocore carries."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return getattr(error, "status_code", None)
+    return response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+
 
 T = TypeVar("T")
 

@@ -1,22 +1,45 @@
-"""A remote file to read from, which goes on where it was after a failure.
+"""A remote file to read from, which continues where it was after a failure."""
 
-Takes a URL; gives bytes at a position: all that the file has there, or an error. Does not know
-formats, nor what is written.
-"""
-
+import io
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from fsspec import AbstractFileSystem
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.storage.positioned import PositionedFile
-from nanotok_ray.storage.remote_tree import VERSION_KEYS, RemoteTree, connect
+from nanotok_ray.storage.connect import VERSION_KEYS, RemoteTree, connect
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import Entry
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+
+class PositionedFile(io.RawIOBase):
+    """A file of known size with a position of its own; a subclass reads."""
+
+    def __init__(self, *, size: int) -> None:
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Give the position of the next read."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Move the position of the next read; costs nothing."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
 
 _SKIP_BYTES = 1 << 20
 

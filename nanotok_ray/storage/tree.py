@@ -1,14 +1,14 @@
-"""Walking folders and matching globs, on anything that can list a folder.
-
-Takes a function that lists one folder; gives the files below it, or those a glob matches. Failures
-to list are never skipped over: a folder left out unseen would be data lost. Does not know disks,
-stores, or which files are wanted.
-"""
+"""Listing local folders, walking any folder, matching globs, and names of files in a folder."""
 
 import glob
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
+
+from nanotok_ray.errors import CorruptOutputError, SourceError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,3 +144,63 @@ def _next_part(path: str, folder: str) -> str:
     if path == folder or not is_below(folder, path):
         return ""
     return folder[len(path.rstrip("/")) + 1 :].partition("/")[0]
+
+
+def list_local(folder: str) -> Iterator[Entry]:
+    """Give what is in a folder, nothing if there is no such folder.
+
+    Raises:
+        SourceError: a link in it leads nowhere, or a name is not UTF-8.
+        PermissionError: it may not be read.
+    """
+    names: list[str] = []
+    with suppress(FileNotFoundError, NotADirectoryError):
+        names = os.listdir(folder)  # noqa: PTH208 - names, not paths
+    for name in names:
+        path = f"{folder.rstrip('/')}/{name}"
+        entry = look_at_local(path)
+        if entry is None:
+            if Path(path).is_symlink():
+                raise SourceError(f"{path} is a link that leads nowhere; mend or remove it")
+            continue
+        if entry.is_folder and Path(folder).resolve().is_relative_to(Path(path).resolve()):
+            continue
+        yield entry
+
+
+def look_at_local(path: str) -> Entry | None:
+    """Give the entry of a file or folder, None if it is neither or not there.
+
+    Raises:
+        SourceError: its name is not UTF-8.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise SourceError(f"the file name {path!r} is not UTF-8; rename the file") from error
+    if Path(path).is_dir():
+        return Entry(path=path, is_folder=True)
+    if not Path(path).is_file():
+        return None
+    status = Path(path).stat()
+    return Entry(path=path, is_folder=False, size=status.st_size, mtime_ns=status.st_mtime_ns)
+
+
+def check_name(name: str) -> str:
+    """Give back a name that stays inside its folder.
+
+    Raises:
+        CorruptOutputError: it is absolute, empty, or climbs out.
+    """
+    if any(part in {"", ".", ".."} for part in name.split("/")):
+        raise CorruptOutputError(f"{name!r} is not the name of a file inside a folder")
+    return name
+
+
+def is_temporary(name: str) -> bool:
+    """Tell whether a name is that of a file being written, by this software or another.
+
+    >>> is_temporary("web/.a.bin.host-12-3f.tmp"), is_temporary("web/a.bin")
+    (True, False)
+    """
+    return name.endswith(".tmp")
