@@ -2,8 +2,13 @@
 
 import pytest
 
-from nanotok_ray.dialects.detect import columns_of, detect, detect_columns
-from nanotok_ray.dialects.model import CHAT_DIALECTS, VISION_DIALECTS
+from nanotok_ray.dialects.detect import (
+    CHAT_DIALECTS,
+    VISION_DIALECTS,
+    columns_of,
+    detect,
+    detect_columns,
+)
 from nanotok_ray.errors import SourceError
 
 CHAT = [

@@ -10,7 +10,7 @@ from nanotok_ray.dialects import (
     reason_of,
     segments_of,
 )
-from nanotok_ray.dialects.json_value import value_of
+from nanotok_ray.dialects.fields import value_of
 from tests.dialect_documents import (
     CUSTOMJSON,
     GSM8K,

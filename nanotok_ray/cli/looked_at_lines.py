@@ -21,7 +21,7 @@ from nanotok_ray.dialects import (
     segments_of,
 )
 from nanotok_ray.dialects.detect import detect
-from nanotok_ray.dialects.json_value import value_of
+from nanotok_ray.dialects.fields import value_of
 from nanotok_ray.document_page import Document
 from nanotok_ray.errors import RecipeError, SourceError, TransientIOError
 from nanotok_ray.segments import compose

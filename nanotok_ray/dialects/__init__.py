@@ -1,8 +1,12 @@
-"""Dialects: how the bytes of a document say who speaks, and the plain reading of each."""
+"""How chat and vision data is written: names, detection, and the fields of a document.
 
+Input is the bytes of a document or the columns of a file. Output is the name of a dialect, or the
+messages that a document holds. The package knows no tokenizer and renders nothing.
+"""
+
+from nanotok_ray.dialects.detect import CHAT_DIALECTS, DIALECTS, VISION_DIALECTS, Dialect
+from nanotok_ray.dialects.fields import MALFORMED, reason_of
 from nanotok_ray.dialects.gsm8k import extract_answer
-from nanotok_ray.dialects.malformed import MALFORMED, reason_of
-from nanotok_ray.dialects.model import CHAT_DIALECTS, DIALECTS, VISION_DIALECTS, Dialect
 from nanotok_ray.dialects.read import (
     conversation_of,
     expected_text,

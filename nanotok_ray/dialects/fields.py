@@ -1,13 +1,78 @@
-"""The fields of a document that is a JSON object.
+"""JSON documents: their values, their fields, and the reason why one is malformed."""
 
-Takes a JSON value; gives the object or a string it holds, or a SourceError. A field that is null is
-as if it were absent: rows of a table spell absent ones so. Knows no dialect.
-"""
+import json
+from typing import Any, Final
 
-from typing import Any
-
-from nanotok_ray.dialects.json_value import kind_of
 from nanotok_ray.errors import SourceError
+
+MAX_QUOTED_CHARS = 200
+"""As much of a document's own text stands in a reason."""
+
+_MAX_DIGITS = 18
+_MAX_KEYS, _MAX_KEY_CHARS = 5, 40
+
+
+def _integer(digits: str) -> int | float:
+    """Give an integer; a long one as a float, since Python refuses to read it as an int."""
+    return int(digits) if len(digits.lstrip("-")) <= _MAX_DIGITS else float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
+
+
+def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Give the value of a document.
+
+    >>> value_of(b'{"prompt": "hi", "tokens": [3]}')
+    {'prompt': 'hi', 'tokens': [3]}
+
+    Raises:
+        SourceError: It is not UTF-8, or not JSON.
+    """
+    try:
+        text = document.decode()
+    except UnicodeDecodeError as error:
+        raise SourceError(f"invalid UTF-8: at byte {error.start}") from error
+    return value_of_text(text)
+
+
+def value_of_text(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """Give the value that a text spells.
+
+    Raises:
+        SourceError: The text is not JSON.
+    """
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise SourceError(f"invalid JSON: {error.msg} (char {error.pos})") from error
+    except RecursionError as error:
+        raise SourceError("invalid JSON: nested too deeply") from error
+
+
+def kind_of(value: object) -> str:
+    """Say what a JSON value is without repeating it: it may be long, or nested deeply.
+
+    >>> kind_of([1]), kind_of({"id": 7}), kind_of(None)
+    ('an array', "an object with the keys 'id'", 'null')
+    """
+    if isinstance(value, dict):
+        keys = [repr(name[:_MAX_KEY_CHARS]) for name in list(value)[:_MAX_KEYS]]
+        return f"an object with the keys {', '.join(keys) or '(none)'}"
+    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def quoted(value: object) -> str:
+    """Give a string in quotes, cut if it is long; of any other value what it is.
+
+    >>> quoted("tool"), quoted(7)
+    ("'tool'", 'a number')
+    """
+    if not isinstance(value, str):
+        return kind_of(value)
+    cut = "..." if len(value) > MAX_QUOTED_CHARS else ""
+    return f"{value[:MAX_QUOTED_CHARS]!r}{cut}"
 
 
 def object_of(value: object) -> dict[str, Any]:
@@ -69,3 +134,35 @@ def _check_present(value: dict[str, Any], name: str) -> None:
         raise SourceError(f"field is missing: {name!r}")
     if value[name] is None:
         raise SourceError(f"field is null: {name!r}")
+
+
+MALFORMED: Final = (AssertionError, LookupError, TypeError, ValueError, RecursionError)
+"""What a malformed document raises; `reason_of` words it. The last: a value that is nested deeply
+where a string belongs cannot be quoted."""
+
+_TAIL_CHARS = 40
+
+
+def reason_of(error: BaseException) -> str:
+    r"""Word an error of a malformed document for a reader who does not see the document.
+
+    What it repeats of the document is cut where it is long; the end, which says what should have
+    been there, is kept. Line breaks, and what terminals obey or UTF-8 lacks, are escaped.
+
+    >>> reason_of(KeyError("text"))
+    "KeyError: 'text'"
+    >>> len(reason_of(AssertionError("Message 0 is from " + 1000 * "x"))) < 300
+    True
+    >>> print(reason_of(AssertionError("Message 0 is from \ud800\n but should be from user")))
+    Message 0 is from \ud800\n but should be from user
+    """
+    if isinstance(error, RecursionError):
+        return "nested too deeply: a value where a string belongs"
+    if isinstance(error, SourceError):
+        return str(error)
+    text = str(error)
+    if type(error) not in (AssertionError, ValueError):
+        text = f"{type(error).__name__}: {text}"
+    if len(text) > MAX_QUOTED_CHARS + _TAIL_CHARS:
+        text = f"{text[:MAX_QUOTED_CHARS]}...{text[-_TAIL_CHARS:]}"
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

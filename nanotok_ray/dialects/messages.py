@@ -1,12 +1,15 @@
-"""Dialect `messages`: an array of messages, or an object that holds it.
+"""Dialects of conversations whose documents are lists of messages, pairs, or turns."""
 
-Takes a JSON value; gives the messages as `chat.layout` takes them, tool calls turned into parts.
-Whether the speakers take turns and what they say is `chat`'s to check.
-"""
+from typing import Any, Final
 
-from typing import Any
-
-from nanotok_ray.dialects.json_value import kind_of
+from nanotok_ray.dialects.fields import (
+    kind_of,
+    list_of,
+    object_of,
+    optional_string_of,
+    quoted,
+    string_of,
+)
 from nanotok_ray.dialects.tools import calls_as_parts
 from nanotok_ray.errors import SourceError
 
@@ -42,3 +45,107 @@ def messages_of(value: object) -> list[dict[str, Any]]:
 def _check_has(message: dict[str, Any], number: int, key: str) -> None:
     if key not in message:
         raise SourceError(f"message {number} has no {key!r}")
+
+
+_FEWEST = 2
+
+
+def customjson_messages_of(value: object) -> list[dict[str, Any]]:
+    """Give the messages of a document.
+
+    Raises:
+        AssertionError: nanochat refuses it, in these words.
+        SourceError: A message is no object.
+    """
+    if not isinstance(value, list):
+        text = f"Expected list of messages, got {type(value)}"
+        raise AssertionError(text)  # noqa: TRY004 - nanochat's
+    if len(value) < _FEWEST:
+        raise AssertionError(f"Conversation must have at least 2 messages, got {len(value)}")
+    for number, message in enumerate(value):
+        _check(message, number)
+    return value
+
+
+def _check(message: object, number: int) -> None:
+    if not isinstance(message, dict):
+        raise SourceError(f"message {number} is {kind_of(message)}, not an object")
+    for key in ("role", "content"):
+        if key not in message:
+            raise AssertionError(f"Message {number} missing '{key}' field")
+    expected = "assistant" if number % 2 else "user"
+    if message["role"] != expected:
+        raise AssertionError(
+            f"Message {number} has role {message['role']} but should be {expected}"
+        )
+    if not isinstance(message["content"], str):
+        text = f"Message {number} content must be a string"
+        raise AssertionError(text)  # noqa: TRY004 - nanochat's
+
+
+def pairs_messages_of(value: object) -> list[dict[str, Any]]:
+    """Give the messages of a document; `completion` is read where there is no `response`.
+
+    >>> pairs_messages_of({"prompt": "hi", "completion": "hello"})
+    [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'hello'}]
+
+    Raises:
+        SourceError: It is not of that shape.
+    """
+    document = object_of(value)
+    messages = [
+        {"role": "user", "content": string_of(document, "prompt")},
+        {"role": "assistant", "content": string_of(document, "response", "completion")},
+    ]
+    system = optional_string_of(document, "system")
+    return [{"role": "system", "content": system}, *messages] if system else messages
+
+
+SPEAKERS: Final = {
+    "system": "system",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "assistant": "assistant",
+}
+"""The role of each speaker that is understood."""
+
+
+def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
+    """Give the messages of a document.
+
+    >>> sharegpt_messages_of({"conversations": [{"from": "human", "value": "hi"}], "system": "Be kind."})
+    [{'role': 'system', 'content': 'Be kind.'}, {'role': 'user', 'content': 'hi'}]
+
+    Raises:
+        SourceError: It is not of that shape, a speaker is unknown, or two things are its system
+            message.
+    """
+    document = object_of(value)
+    turns = list_of(document, "conversations")
+    if not turns:
+        raise SourceError("the conversation has no turns")
+    messages = [_message(turn, number) for number, turn in enumerate(turns)]
+    system = optional_string_of(document, "system")
+    if not system:
+        return messages
+    if any(message["role"] == "system" for message in messages):
+        raise SourceError("two system messages: the field 'system' and a turn of 'system'")
+    return [{"role": "system", "content": system}, *messages]
+
+
+def _message(turn: object, number: int) -> dict[str, Any]:
+    if not isinstance(turn, dict):
+        raise SourceError(f"turn is not an object: turn {number} is {kind_of(turn)}")
+    for key in ("from", "value"):
+        if not isinstance(turn.get(key), str):
+            raise SourceError(
+                f"turn has no string {key!r}: in turn {number} it is {kind_of(turn.get(key))}"
+            )
+    role = SPEAKERS.get(turn["from"])
+    if role is None:
+        raise SourceError(
+            f"unknown speaker: {quoted(turn['from'])} in turn {number}; known are "
+            f"{', '.join(SPEAKERS)}"
+        )
+    return {"role": role, "content": turn["value"]}

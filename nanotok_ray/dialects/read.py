@@ -9,19 +9,22 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nanotok_ray import chat
-from nanotok_ray.dialects import customjson, gsm8k, messages, pairs, sharegpt, vision_fields
-from nanotok_ray.dialects.json_value import value_of
-from nanotok_ray.dialects.model import Dialect
+from nanotok_ray.dialects import gsm8k, messages, vision_fields
+from nanotok_ray.dialects import messages as customjson
+from nanotok_ray.dialects import messages as pairs
+from nanotok_ray.dialects import messages as sharegpt
+from nanotok_ray.dialects.detect import Dialect
+from nanotok_ray.dialects.fields import value_of
 from nanotok_ray.segments import Segment
 
 Raw = bytes | bytearray
 
 _MESSAGES_OF: Final[dict[tuple[str, str], Callable[[object], list[dict[str, Any]]]]] = {
     ("chat", "messages"): messages.messages_of,
-    ("chat", "customjson"): customjson.messages_of,
-    ("chat", "sharegpt"): sharegpt.messages_of,
+    ("chat", "customjson"): customjson.customjson_messages_of,
+    ("chat", "sharegpt"): sharegpt.sharegpt_messages_of,
     ("chat", "gsm8k"): gsm8k.messages_of,
-    ("chat", "prompt-response"): pairs.messages_of,
+    ("chat", "prompt-response"): pairs.pairs_messages_of,
     ("vision", "messages"): messages.messages_of,
 }
 

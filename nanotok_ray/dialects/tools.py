@@ -7,7 +7,7 @@ calls that would need a guess are refused.
 
 from typing import Any
 
-from nanotok_ray.dialects.json_value import kind_of, quoted, value_of_text
+from nanotok_ray.dialects.fields import kind_of, quoted, value_of_text
 from nanotok_ray.errors import SourceError
 
 _ONLY = "only python, with the one argument code, maps onto <|python_start|>"

@@ -7,9 +7,9 @@ takes is `vision`'s business.
 from typing import Any
 
 from nanotok_ray import vision
+from nanotok_ray.dialects.detect import VISION_DIALECTS, Dialect
 from nanotok_ray.dialects.fields import object_of, string_of
 from nanotok_ray.dialects.messages import messages_of
-from nanotok_ray.dialects.model import VISION_DIALECTS, Dialect
 from nanotok_ray.segments import Segment
 from nanotok_ray.special_tokens import PRESETS
 

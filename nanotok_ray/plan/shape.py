@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from nanotok_ray.dialects.model import DIALECTS
+from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.shape import Check, Shape, check_shape, number, one_of, optional, text
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from nanotok_ray.dialects.model import DIALECTS
+from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.checks import DERIVED, check_choice, check_range
 from nanotok_ray.special_tokens import SPECIAL_TOKENS

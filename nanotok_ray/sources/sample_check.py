@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from nanotok_ray.dialects.detect import detect
-from nanotok_ray.dialects.json_value import kind_of
+from nanotok_ray.dialects.fields import kind_of
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument
