@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from nanotok_ray.learning import learn
     from nanotok_ray.patterns import SPLIT_PATTERN
     from nanotok_ray.reader import open_shards
+    from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.span_counts import SpanCounts
-    from nanotok_ray.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.tokenizer import (
         RustBPETokenizer,
         Tokenizer,
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "SPECIAL_TOKENS": "nanotok_ray.special_tokens",
+    "SPECIAL_TOKENS": "nanotok_ray.recipe.special_tokens",
     "SPLIT_PATTERN": "nanotok_ray.patterns",
     "RustBPETokenizer": "nanotok_ray.tokenizer",
     "SpanCounts": "nanotok_ray.span_counts",

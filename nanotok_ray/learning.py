@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merge_progress import MergeProgress, timed
 from nanotok_ray.merges import REACHED, Learned
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Model, Tokenizer

@@ -14,7 +14,7 @@ from nanotok_ray.errors import PackingError, TokenizerError
 from nanotok_ray.manifest import SPLITS
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.reader import Shards, open_shards
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.torch_loader import Staging, this_rank  # says what to do without torch
 

@@ -13,8 +13,8 @@ from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS, segm
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.segments import Composed, compose
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from tests.dialect_documents import MESSAGES, PAIR, assistant, user
 from tests.dialect_strategies import (
     EVERY,

@@ -19,8 +19,8 @@ from nanotok_ray.recipe import (
     parse,
     parse_recipe,
 )
-from nanotok_ray.recipe.checks import DERIVED
-from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe.limits import DERIVED
+from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/recipes.md").read_text("utf-8")

@@ -18,7 +18,7 @@ from nanotok_ray.errors import (
     VerificationError,
 )
 from nanotok_ray.reader import open_shards
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.executors import Replacing
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet

@@ -18,8 +18,8 @@ from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.segments import compose
-from nanotok_ray.special_tokens import GROUNDING
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output

@@ -11,7 +11,7 @@ from nanotok_ray.cluster import extension
 from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 from nanotok_ray.verify import verify_output

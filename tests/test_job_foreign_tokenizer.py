@@ -10,7 +10,7 @@ from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.reader import open_shards
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output

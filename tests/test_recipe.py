@@ -20,8 +20,8 @@ from nanotok_ray.recipe import (
     parse_recipe,
 )
 from nanotok_ray.recipe.parse import build_recipe
-from nanotok_ray.recipe.sizes import parse_size
-from nanotok_ray.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe.text import parse_size
 from nanotok_ray.vision import MAX_IMAGE_TOKENS
 
 SMALL = """

@@ -14,7 +14,7 @@ from nanotok_ray import _core
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
 from nanotok_ray.frequent_spans import most_frequent
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.small_corpus import WORDS, texts
 

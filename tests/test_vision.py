@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from nanotok_ray import chat
 from nanotok_ray.errors import SourceError, TokenizerError
+from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.segments import Composed, Segment, compose
-from nanotok_ray.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.vision import (
     MAX_IMAGE_TOKENS,

@@ -15,11 +15,11 @@ from nanotok_ray.manifest import PLAN_NAME, RECORD_FORMAT, TOKENIZER_FOLDER, to_
 from nanotok_ray.output import assemble, expected_records, read_record
 from nanotok_ray.output_shapes import ROLES
 from nanotok_ray.plan import Plan, PlannedSource, Slice, plan_to_json
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.segments import compose
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.shards.writer import Rendered, ShardWriter
 from nanotok_ray.sources import SourceFile
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import shard_settings, texts

@@ -24,8 +24,8 @@ from nanotok_ray.dialects.detect import detect
 from nanotok_ray.dialects.fields import value_of
 from nanotok_ray.document_page import Document
 from nanotok_ray.errors import RecipeError, SourceError, TransientIOError
+from nanotok_ray.recipe.special_tokens import GROUNDING, IMAGE_TOKENS, image_token_of
 from nanotok_ray.segments import compose
-from nanotok_ray.special_tokens import GROUNDING, IMAGE_TOKENS, image_token_of
 from nanotok_ray.storage import open_input
 from nanotok_ray.tokenizer import Tokenizer
 

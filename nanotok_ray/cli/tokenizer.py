@@ -8,7 +8,7 @@ from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, w
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.special_tokens import PRESETS
+from nanotok_ray.recipe.special_tokens import PRESETS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.output import WITHOUT_SPECIAL_TOKENS, file_suffix, write_new
 

@@ -9,8 +9,13 @@ from collections.abc import Collection
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe, SourceRecipe
+from nanotok_ray.recipe.special_tokens import (
+    GROUNDING,
+    IMAGE_TOKENS,
+    SPECIAL_TOKENS,
+    image_token_of,
+)
 from nanotok_ray.shards import ShardSettings
-from nanotok_ray.special_tokens import GROUNDING, IMAGE_TOKENS, SPECIAL_TOKENS, image_token_of
 from nanotok_ray.tokenizer import Tokenizer
 
 

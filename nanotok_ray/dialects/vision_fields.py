@@ -10,8 +10,8 @@ from nanotok_ray import vision
 from nanotok_ray.dialects.detect import VISION_DIALECTS, Dialect
 from nanotok_ray.dialects.fields import object_of, string_of
 from nanotok_ray.dialects.messages import messages_of
+from nanotok_ray.recipe.special_tokens import PRESETS
 from nanotok_ray.segments import Segment
-from nanotok_ray.special_tokens import PRESETS
 
 COUNTS = "image_token_counts"
 """The field that says how many tokens each image of a document takes."""

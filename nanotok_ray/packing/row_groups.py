@@ -19,8 +19,8 @@ from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
 from nanotok_ray.output_shapes import MAX_PLAN_BYTES
 from nanotok_ray.reader import Shards
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.shape import Shape, check_shape, number, text
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
 
 Numbers = npt.NDArray[np.int64]
 

@@ -1,17 +1,11 @@
-"""The recipe: the TOML file that says all of one job.
+"""The recipe: the TOML file that describes one job.
 
-Takes TOML text, overrides and environment variables; gives a checked, frozen `Recipe`. Does not
-know whether any input exists, what a tokenizer folder holds, or how the job runs.
+Input is TOML text, overrides and environment variables. Output is a validated, frozen `Recipe`.
+The package opens no input, no tokenizer and no output folder.
 """
 
-from nanotok_ray.recipe.learner import LearnerRecipe
-from nanotok_ray.recipe.limits import MAX_DOCUMENT_BYTES, LimitsRecipe
-from nanotok_ray.recipe.model import (
-    Gaps,
-    OutputRecipe,
-    Recipe,
-    TokenizerRecipe,
-)
+from nanotok_ray.recipe.limits import MAX_DOCUMENT_BYTES, LearnerRecipe, LimitsRecipe
+from nanotok_ray.recipe.model import Gaps, OutputRecipe, Recipe, TokenizerRecipe
 from nanotok_ray.recipe.parse import load_recipe, parse_recipe
 from nanotok_ray.recipe.source import SourceRecipe
 

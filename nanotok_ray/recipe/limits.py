@@ -1,14 +1,36 @@
-"""The limits of a recipe: how much goes into one slice, shard or document, and how much may fail.
-
-Takes plain values of the right types; gives a valid `LimitsRecipe` or an error. Does not know what
-is limited.
-"""
+"""Limits of slices, shards and documents, where the learner runs, and the checks of both."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.checks import check_choice, check_range
+
+DERIVED: Any = None
+"""Stands where the default depends on the other fields; `__post_init__` puts the value there."""
+
+
+def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise RecipeError(f"{key} = {value!r} is none of {', '.join(map(repr, choices))}")
+
+
+def check_range(key: str, value: int, *, least: int, most: int) -> None:
+    """Refuse a number below `least` or above `most`."""
+    if not least <= value <= most:
+        raise RecipeError(f"{key} = {value} is outside {least} to {most}")
+
+
+def check_distinct(key: str, names: tuple[str, ...]) -> None:
+    """Refuse an empty name and a name that is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise RecipeError(f"{key} holds an empty name; remove it")
+        if name in seen:
+            raise RecipeError(f"{key} holds {name!r} twice; each name may be used once")
+        seen.add(name)
+
 
 TooLong = Literal["keep", "cut", "drop"]
 Untrainable = Literal["keep", "drop"]
@@ -97,3 +119,32 @@ class LimitsRecipe:
         (1073741823, 9)
         """
         return self.max_shard_tokens or (_SHARD_BYTES - 1) // id_bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnerRecipe:
+    """Where the learner runs; nothing that is written depends on it."""
+
+    memory: int | None = None
+    """Bytes that one Ray task reserves, in which the learner runs; None: it runs in the driver."""
+    cpus: int = 1
+    """CPUs of that task."""
+    label: str | None = None
+    """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
+
+    def __post_init__(self) -> None:
+        check_range("learner.cpus", self.cpus, least=1, most=2**16)
+        if self.memory is None:
+            for name, default in (("cpus", 1), ("label", None)):
+                if getattr(self, name) != default:
+                    raise RecipeError(
+                        f"learner.{name} = {getattr(self, name)!r} is for a learner that runs as a "
+                        'task; say how much memory it needs too, as learner.memory = "32GiB"'
+                    )
+            return
+        check_range("learner.memory", self.memory, least=2**20, most=2**50)
+        if self.label is not None and not all(self.label.partition("=")[::2]):
+            raise RecipeError(
+                f"learner.label = {self.label!r} is not KEY=VALUE, as "
+                "'ray.io/market-type=on-demand'"
+            )

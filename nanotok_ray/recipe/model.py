@@ -8,12 +8,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.checks import DERIVED, check_choice, check_distinct, check_range
-from nanotok_ray.recipe.learner import LearnerRecipe
-from nanotok_ray.recipe.limits import LimitsRecipe
-from nanotok_ray.recipe.presets import expand_presets
+from nanotok_ray.recipe.limits import (
+    DERIVED,
+    LearnerRecipe,
+    LimitsRecipe,
+    check_choice,
+    check_distinct,
+    check_range,
+)
 from nanotok_ray.recipe.source import SourceRecipe
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS, expand_presets
 
 Gaps = Literal["spans", "error"]
 GAPS_RULES: Final = get_args(Gaps)

@@ -11,18 +11,22 @@ from dataclasses import replace
 from typing import Any
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.expand import absolute_path, expand_variables
-from nanotok_ray.recipe.learner import LearnerRecipe
-from nanotok_ray.recipe.limits import LimitsRecipe
+from nanotok_ray.recipe.limits import LearnerRecipe, LimitsRecipe
 from nanotok_ray.recipe.model import (
     OutputRecipe,
     Recipe,
     TokenizerRecipe,
 )
-from nanotok_ray.recipe.override import apply_override
-from nanotok_ray.recipe.sizes import parse_size
 from nanotok_ray.recipe.source import SourceRecipe
-from nanotok_ray.recipe.text import decoded, read_recipe, tables_of
+from nanotok_ray.recipe.text import (
+    absolute_path,
+    apply_override,
+    decoded,
+    expand_variables,
+    parse_size,
+    read_recipe,
+    tables_of,
+)
 
 _Reader = Callable[[Any, str], Any]
 """Takes a value of the recipe and the name of its key; gives the value with its type, or raises."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.checks import DERIVED, check_choice, check_range
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.limits import DERIVED, check_choice, check_range
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 
 KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")

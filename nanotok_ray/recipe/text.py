@@ -1,10 +1,12 @@
-"""A recipe's file: its bytes, its text, and the TOML tables of that, unchecked.
+"""The file of a recipe: TOML tables, overrides, variables, paths and sizes, not yet validated."""
 
-Does not know which keys a recipe has.
-"""
-
+import difflib
 import json
+import os
+import re
 import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,160 @@ def _is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+_VARIABLE = re.compile(r"\$?\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
+
+
+def expand_variables(value: object, *, key: str, environment: Mapping[str, str]) -> object:
+    """Replace `${NAME}` and `${NAME:-default}` in every string of `value`, however deep.
+
+    `$${NAME}` stands for the literal text `${NAME}`.
+
+    Raises:
+        RecipeError: a variable is not set and has no default.
+
+    >>> expand_variables(["${DATA:-/data}/web", 3], key="paths", environment={})
+    ['/data/web', 3]
+    """
+    if isinstance(value, str):
+        return _expand_string(value, key=key, environment=environment)
+    if isinstance(value, list):
+        return [expand_variables(item, key=key, environment=environment) for item in value]
+    if isinstance(value, dict):
+        return {
+            name: expand_variables(
+                item, key=f"{key}.{name}" if key else name, environment=environment
+            )
+            for name, item in value.items()
+        }
+    return value
+
+
+def _expand_string(text: str, *, key: str, environment: Mapping[str, str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        if match[0].startswith("$$"):
+            return match[0][1:]
+        name, default = match["name"], match["default"]
+        if name in environment:
+            return environment[name]
+        if default is None:
+            raise RecipeError(
+                f"{key} = {text!r} needs the environment variable {name}, which is not set; "
+                f"set it, or give a default with ${{{name}:-...}}"
+            )
+        return default[2:]
+
+    return _VARIABLE.sub(replacement, text)
+
+
+def absolute_path(path: str) -> str:
+    """Make a local path absolute and expand a leading `~`; a URL stays as it is.
+
+    Raises:
+        RecipeError: `~name` stands for no user of this machine.
+
+    >>> absolute_path("s3://bucket/web/*.parquet")
+    's3://bucket/web/*.parquet'
+    """
+    if not path or _URL.match(path):
+        return path
+    try:
+        expanded = Path(path).expanduser()
+    except RuntimeError as error:
+        raise RecipeError(
+            f"{path} begins with ~, and no such user has a home folder here; write the whole path"
+        ) from error
+    return os.path.abspath(expanded)  # noqa: PTH100 - Path.absolute keeps ".."
+
+
+def apply_override(tables: dict[str, Any], override: str) -> None:
+    """Set one key of `tables` to a TOML value, or to a bare string where it is not TOML.
+
+    Raises:
+        RecipeError: the override has no `=` or no table, or names a source that is not there.
+
+    >>> tables = {"limits": {}}
+    >>> apply_override(tables, "limits.slice_bytes=256MiB")
+    >>> tables
+    {'limits': {'slice_bytes': '256MiB'}}
+    """
+    path, equals, text = override.partition("=")
+    table, dot, key = path.strip().rpartition(".")
+    if not (equals and dot and table and key):
+        raise RecipeError(
+            f"override {override!r} is not of the form TABLE.KEY=VALUE; "
+            "write for instance output.path=/data/out or source.NAME.split=train"
+        )
+    _table(tables, table, override=override)[key] = _value(text.strip())
+
+
+def _table(tables: dict[str, Any], path: str, *, override: str) -> dict[str, Any]:
+    first, _, name = path.partition(".")
+    if first != "source":
+        table = tables.setdefault(path, {})
+        if not isinstance(table, dict):
+            raise RecipeError(f"override {override!r}: {path} is not a table of the recipe")
+        return table
+    sources = tables.get("source")
+    named = {
+        source["name"]: source
+        for source in (sources if isinstance(sources, list) else [])
+        if isinstance(source, dict) and isinstance(source.get("name"), str)
+    }
+    if name not in named:
+        near = difflib.get_close_matches(name, named, n=1)
+        known = f"did you mean {near[0]!r}" if near else f"the sources are {sorted(named)}"
+        raise RecipeError(f"override {override!r} names no source of the recipe; {known}")
+    return named[name]
+
+
+def _value(text: str) -> object:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    # A line break in the text could smuggle in further keys; such a text is a plain string.
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][0-9]{1,2})?)\s*([A-Za-z]*)")
+
+
+def parse_size(value: object, *, key: str) -> int:
+    """Read a whole number with an optional unit (KB, MB, GB, TB or KiB, MiB, GiB, TiB).
+
+    Raises:
+        RecipeError: the value is not a whole number.
+
+    >>> parse_size("256MiB", key="limits.slice_bytes")
+    268435456
+    >>> parse_size(2e9, key="limits.max_chars")
+    2000000000
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value.strip())):
+        unit = _UNITS.get(match[2].lower())
+        if unit is not None:
+            number = Decimal(match[1]) * unit
+            if number == number.to_integral_value():
+                return int(number)
+    raise RecipeError(
+        f'{key} = {value!r} is not a whole number; write one like 268435456, "256MiB" or "10_000"'
+    )

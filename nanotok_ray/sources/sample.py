@@ -14,6 +14,7 @@ from typing import Final
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.rendering import texts_of
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.files import SourceFile
@@ -25,7 +26,6 @@ from nanotok_ray.sources.parquet_start import first_rows
 from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.utf8 import invalid_at
 from nanotok_ray.sources.value_shape import Shape, shape_of
-from nanotok_ray.special_tokens import GROUNDING
 from nanotok_ray.storage import read_start, unreadable
 from nanotok_ray.vision import PLACEHOLDER
 

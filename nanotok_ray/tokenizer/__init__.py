@@ -1,14 +1,11 @@
-"""The tokenizer: pattern, merges and special tokens; encodes, decodes, renders; a folder on disk.
+"""The tokenizer: encodes, decodes, renders; learned from counts; read and written as files.
 
-model: the value. rendering: conversations and documents with images. readable: its own file, which
-names it. nanochat_files, tiktoken_file, huggingface_file: the files of others. foreign: reads them.
-training: from texts. folder: all files together. agreement: whether they say the same. opened: any
-of them, by its path. expected: as a worker loads it. span_table: ids of frequent spans, worked out
-once for all who load it. frequent_spans: which those are.
+Input is counts of spans, or a tokenizer's files in the formats of this project, nanochat, tiktoken
+or Hugging Face. Output is a `Tokenizer`, ids, and the same files. The package knows neither slices
+nor shards.
 """
 
-from nanotok_ray.patterns import SPLIT_PATTERN
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
 from nanotok_ray.tokenizer.expected import expected_tokenizer, written_tokenizer
 from nanotok_ray.tokenizer.folder import (
@@ -33,7 +30,6 @@ __all__ = [
     "READABLE_NAME",
     "SPAN_TABLE_NAME",
     "SPECIAL_TOKENS",
-    "SPLIT_PATTERN",
     "Model",
     "RustBPETokenizer",
     "Tokenizer",

@@ -9,7 +9,7 @@ docs/formats.md says where text cannot carry what ids can.
 
 from typing import Final
 
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.model import Model
 
 CHAT_TEMPLATE: Final = r"""

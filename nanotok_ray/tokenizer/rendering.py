@@ -12,9 +12,9 @@ from nanotok_ray import chat, vision
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents, as_documents
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.recipe.special_tokens import IMAGE_TOKENS, image_token_of
 from nanotok_ray.rendering import BatchRenderer, RenderedBatch
 from nanotok_ray.segments import Composed, Segment, compose
-from nanotok_ray.special_tokens import IMAGE_TOKENS, image_token_of
 
 MAX_TOKENS = 2048
 """Where nanochat cuts a conversation unless told otherwise."""

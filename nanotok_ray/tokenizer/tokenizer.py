@@ -21,8 +21,8 @@ from nanotok_ray.documents.texts import ArrowTexts
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.patterns import SPLIT_PATTERN
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.rendering import BatchRenderer
-from nanotok_ray.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required

@@ -4,7 +4,7 @@ document: prompt and response, one text, or a conversation, as segments. image_s
 tokens from pixels. The special tokens that images need are presets of `special_tokens`.
 """
 
-from nanotok_ray.special_tokens import GROUNDING, PRESETS, Preset
+from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, Preset
 from nanotok_ray.vision.document import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,

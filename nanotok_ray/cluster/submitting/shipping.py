@@ -16,10 +16,15 @@ from typing import Any
 from nanotok_ray.cluster.submitting.model import Submission
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.recipe.expand import absolute_path, expand_variables
-from nanotok_ray.recipe.override import apply_override
 from nanotok_ray.recipe.parse import build_recipe
-from nanotok_ray.recipe.text import decoded, read_recipe, tables_of
+from nanotok_ray.recipe.text import (
+    absolute_path,
+    apply_override,
+    decoded,
+    expand_variables,
+    read_recipe,
+    tables_of,
+)
 from nanotok_ray.units import is_secret
 
 MODULES = {

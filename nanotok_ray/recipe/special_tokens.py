@@ -1,8 +1,10 @@
-"""The special tokens of nanochat, in the order of their ids, and sets of others to add to them."""
+"""The special tokens of nanochat, and presets of others to add to them."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from nanotok_ray.errors import RecipeError
 
 SPECIAL_TOKENS: Final = (
     "<|bos|>",
@@ -52,3 +54,28 @@ def image_token_of(special_tokens: Container[str]) -> str | None:
     '<|image|>'
     """
     return next((name for name in IMAGE_TOKENS if name in special_tokens), None)
+
+
+_PREFIX = "preset:"
+
+
+def expand_presets(key: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Give the names with the tokens of each preset in its place.
+
+    >>> expand_presets("tokenizer.extend", ["<|pad|>", "preset:nano-deepseek-ocr"])
+    ('<|pad|>', '<|image|>')
+
+    Raises:
+        RecipeError: There is no preset of that name.
+    """
+    expanded: list[str] = []
+    for name in names:
+        if not name.startswith(_PREFIX):
+            expanded.append(name)
+            continue
+        preset = PRESETS.get(name.removeprefix(_PREFIX))
+        if preset is None:
+            known = ", ".join(f"{_PREFIX}{each}" for each in PRESETS)
+            raise RecipeError(f"{key} holds {name!r}; the presets are {known}")
+        expanded += preset.special_tokens
+    return tuple(expanded)
