@@ -21,8 +21,8 @@ from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import Training, training_of
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import load_recipe
+from nanotok_ray.sources import make_plan
 
 ALONE = 4 << 30
 """Bytes of a task that is grouped with no other."""

@@ -20,8 +20,8 @@ from nanotok_ray.cluster.stages import TokenizeWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
 from nanotok_ray.manifest import to_json
 from nanotok_ray.output import finished_record
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import Recipe, load_recipe
+from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from time_inside import TimeInside

@@ -15,10 +15,9 @@ from queue import SimpleQueue
 from typing import Final
 
 from nanotok_ray.errors import SplitError
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import QuarantineEntry
-from nanotok_ray.slices import SliceReading
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.quarantine import QuarantineEntry
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.threads import default_threads
 

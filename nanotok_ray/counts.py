@@ -20,12 +20,11 @@ from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import COUNTED_SUFFIX, write_quarantine
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.rendering import texts_of
-from nanotok_ray.slices import SliceReading
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.quarantine import COUNTED_SUFFIX, write_quarantine
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.vision import PLACEHOLDER
 

@@ -22,8 +22,8 @@ from nanotok_ray.manifest import (
     digest_of,
 )
 from nanotok_ray.output import Record, expected_records, finished_slices, settings_from
-from nanotok_ray.plan import plan_from_json
-from nanotok_ray.quarantine import QUARANTINE
+from nanotok_ray.sources import plan_from_json
+from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify.inputs import read_manifest
 

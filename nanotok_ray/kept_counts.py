@@ -12,7 +12,7 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.manifest import RECORD_FORMAT, from_json
-from nanotok_ray.quarantine import COUNTED_SUFFIX
+from nanotok_ray.sources.quarantine import COUNTED_SUFFIX
 from nanotok_ray.storage import Folder
 
 COUNTS_FOLDER = "counts"

@@ -25,9 +25,9 @@ from nanotok_ray.manifest import (
 )
 from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.output_totals import totals_of
-from nanotok_ray.plan import Plan, Slice, plan_to_json
-from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.sources import Plan, Slice, plan_to_json
+from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.sources.arrow_json import json_of, objects_of, unfit
+from nanotok_ray.sources.parquet_rows import json_of, objects_of, unfit
 
 TEXTS = st.text(
     st.sampled_from('ab"\\\n\r\t\b\f\x00\x1f\x7fé🙂,:[]{}') | st.characters(codec="utf-8")

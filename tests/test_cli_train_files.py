@@ -19,9 +19,9 @@ from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
 from nanotok_ray.corpus_counts import count_corpus
 from nanotok_ray.patterns import PATTERNS
-from nanotok_ray.plan.named_files import ReadingRules, find_named
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.sources.named_files import ReadingRules, find_named
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
 from tests.learned import rustbpes_tokens

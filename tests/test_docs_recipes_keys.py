@@ -6,9 +6,9 @@ import pytest
 
 from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.training import training_of
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.doc_folder import make_folder
 from tests.test_docs_recipes import CELLS, rows

@@ -15,7 +15,7 @@ import pytest
 from nanotok_ray.cli.main import EXIT_CODES
 from nanotok_ray.cluster.outcome import Cause
 from nanotok_ray.cluster.patience import Patience
-from nanotok_ray.quarantine import DROPPED, SKIPPED, TAIL
+from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/running.md").read_text("utf-8")

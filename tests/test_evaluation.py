@@ -32,7 +32,7 @@ from nanotok_ray.evaluation import (
     token_bytes_of,
 )
 from nanotok_ray.evaluation.measure import MAX_LABELS, characters_of
-from nanotok_ray.plan.named_files import ReadingRules
+from nanotok_ray.sources.named_files import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.training_report import token_text
 from tests.missing_packages import uninstall

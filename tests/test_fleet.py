@@ -3,8 +3,8 @@
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import load_recipe
+from nanotok_ray.sources import make_plan
 from tests.disturbed_output import differing, named_temporaries
 from tests.fleet import Driver, fleet, kill_a_worker
 from tests.gated_driver import num_done

@@ -29,8 +29,8 @@ from nanotok_ray.errors import (
 from nanotok_ray.export.folder import read_export
 from nanotok_ray.manifest import from_json, pack_shards_index, unpack_shards_index
 from nanotok_ray.packing import Loader
-from nanotok_ray.plan import plan_from_json
 from nanotok_ray.reader import open_shards
+from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.finished_output import copy_of, finished_output

@@ -15,11 +15,11 @@ from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.dialects import Dialect, message_texts, segments_of
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
-from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.segments import compose
+from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output

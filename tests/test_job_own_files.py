@@ -10,8 +10,8 @@ from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import SourceError
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify import verify_output
 from tests.small_corpus import recipe, write_corpus

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.output import read_record
 from nanotok_ray.output_shapes import check_record_shape
-from nanotok_ray.plan import plan_from_json
+from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output

@@ -225,7 +225,7 @@ def test_the_seed_of_pythons_hash_changes_no_byte(tmp_path):
     code = (
         "import sys, pytest\n"
         "from nanotok_ray.storage import Folder\n"
-        "from nanotok_ray.plan import make_plan\n"
+        "from nanotok_ray.sources import make_plan\n"
         "from nanotok_ray.recipe import load_recipe\n"
         "from nanotok_ray.shards import ShardSettings, tokenize_slice\n"
         "from nanotok_ray.tokenizer import Tokenizer\n"

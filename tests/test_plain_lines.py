@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.sources.plain_lines import split_plain
-from nanotok_ray.sources.utf8 import invalid_at
+from nanotok_ray.sources.lines import split_plain
+from nanotok_ray.sources.stored import invalid_at
 
 PARTS = [
     b"",

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PlanError
-from nanotok_ray.plan import make_plan, plan_from_json, plan_to_json
-from nanotok_ray.plan.cut import cut_file, group_files
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources import RowGroup, SourceFile
+from nanotok_ray.sources import RowGroup, SourceFile, make_plan, plan_from_json, plan_to_json
+from nanotok_ray.sources.plan_build import cut_file, group_files
 from tests.small_corpus import recipe, texts, write_corpus, write_parquet
 
 FILES = st.dictionaries(

@@ -10,8 +10,8 @@ from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.existing import frozen_plan
 from nanotok_ray.cluster.outlook import outlook
-from nanotok_ray.plan import changes, make_plan, slice_changes
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.sources import changes, make_plan, slice_changes
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import (

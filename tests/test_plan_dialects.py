@@ -12,11 +12,10 @@ import pytest
 
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.plan import changes, make_plan, overview, plan_from_json, plan_to_json
-from nanotok_ray.plan.model import file_key
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.slices import SliceReading
-from nanotok_ray.sources import resolve
+from nanotok_ray.sources import changes, make_plan, overview, plan_from_json, plan_to_json, resolve
+from nanotok_ray.sources.plan import file_key
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from tests.small_corpus import recipe, write_corpus
 

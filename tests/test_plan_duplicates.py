@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.plan import make_plan
-from nanotok_ray.plan.duplicates import MOST_LOOKED_AT, duplicate_notes
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.sources import make_plan
+from nanotok_ray.sources.plan_build import MOST_LOOKED_AT, duplicate_notes
 from nanotok_ray.storage import Folder
 
 SOURCE = '[[source]]\nname = "{name}"\nkind = "text"\npaths = {paths}\nsplit = "{split}"\n'

@@ -10,10 +10,9 @@ import pytest
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.events import Note
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import resolve
-from nanotok_ray.sources.first_bytes import is_compressed
+from nanotok_ray.sources import make_plan, resolve
+from nanotok_ray.sources.stored import is_compressed
 from nanotok_ray.storage import Folder, read_start
 from tests.small_corpus import recipe, texts, write_corpus, write_parquet
 

@@ -3,8 +3,8 @@
 import pytest
 
 from nanotok_ray.errors import PlanError, RecipeError
-from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
+from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
 
 NAMES = ("a.jsonl", "b.jsonl", "held/a.jsonl", "held/more/c.jsonl")
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.errors import ProofError
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.shards import render, tokenize_slice
@@ -19,6 +18,7 @@ from nanotok_ray.shards.composed_prover import LONG_CONVERSATION, LONGEST_CONVER
 from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sample import WINDOW_BYTES, Sample
 from nanotok_ray.shards.text_prover import LONG_SPAN, LOOKS_FURTHER
+from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
 from tests.small_corpus import conversations, recipe, shard_settings, texts, write_corpus

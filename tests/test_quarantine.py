@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.quarantine import (
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.sources.quarantine import (
     Quarantined,
     QuarantineEntry,
+    check_limits,
     entry_of,
     write_quarantine,
 )
-from nanotok_ray.quarantine_limits import check_limits
-from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.storage import Folder
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from nanotok_ray.output import expected_records, read_record, settings_from
 from nanotok_ray.output_totals import COUNTED, totals_of
-from nanotok_ray.plan import plan_from_json
 from nanotok_ray.reader import open_shards
 from nanotok_ray.segments import ROLES
+from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TransientIOError
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import render, tokenize_slice
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.shards.writer import Rendered, ShardWriter
-from nanotok_ray.sources import Piece
+from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import conversations, recipe, shard_settings, texts, write_corpus

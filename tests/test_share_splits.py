@@ -21,10 +21,10 @@ from nanotok_ray.errors import SliceError, SourceError, TransientIOError
 from nanotok_ray.journal import read_journal
 from nanotok_ray.manifest import to_json
 from nanotok_ray.output import Expected
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.shards import tokenize_slice
-from nanotok_ray.slices import SliceReading, read_slices
+from nanotok_ray.sources import make_plan
+from nanotok_ray.sources.slices import SliceReading, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output
@@ -105,10 +105,10 @@ def corpus(tmp_path, in_process):
 @pytest.fixture
 def opened(monkeypatch):
     """Count how often each input is opened to read documents."""
-    from nanotok_ray.sources import chunk_file, stored  # noqa: PLC0415 - patched
+    from nanotok_ray.sources import parquet_pages, stored  # noqa: PLC0415 - patched
 
     counted = Counter()
-    for module in (chunk_file, stored):
+    for module in (parquet_pages, stored):
 
         def count(url, *arguments, right=module.open_input, **options):
             counted[url.rpartition("/")[2]] += 1

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.plan import make_plan
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.sources import make_plan
+from nanotok_ray.sources.slices import SliceReading
 
 
 def slices_of(folder, **source):

@@ -6,8 +6,8 @@ import numpy as np
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.plan import make_plan
 from nanotok_ray.reader import open_shards
+from nanotok_ray.sources import make_plan
 from tests.executors import InProcess, shuffled
 from tests.small_corpus import contents, recipe, write_corpus
 

@@ -10,10 +10,10 @@ import pytest
 
 from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import RecipeError, SourceError
-from nanotok_ray.plan import Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
+from nanotok_ray.sources.slices import SliceReading
 
 
 def plan_of(folder, **source) -> Plan:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import Piece, line_blocks, read_piece
+from nanotok_ray.sources import Piece, read_piece
+from nanotok_ray.sources import lines as line_blocks
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import Piece, chunk_file, read_piece
+from nanotok_ray.sources import Piece, parquet_pages, read_piece
 from nanotok_ray.sources.parquet_column import read_footer
 from nanotok_ray.sources.parquet_pages import PageHeaders
 from nanotok_ray.storage import Folder
@@ -94,8 +94,8 @@ def test_the_hash_is_of_the_stored_bytes_of_the_column(tmp_path, compression, di
 def test_the_hash_is_the_same_for_chunks_too_large_to_keep(tmp_path, monkeypatch):
     write(tmp_path / "a", ["text" * n for n in range(30)])
     kept = Result(tmp_path / "a", 0, 3)
-    monkeypatch.setattr(chunk_file, "_MAX_WINDOW_BYTES", 10)
-    monkeypatch.setattr(chunk_file, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(parquet_pages, "_MAX_WINDOW_BYTES", 10)
+    monkeypatch.setattr(parquet_pages, "_BLOCK_BYTES", 7)
     read_twice = Result(tmp_path / "a", 0, 3)
     assert read_twice.documents == kept.documents
     assert (read_twice.sha256, read_twice.num_bytes) == (kept.sha256, kept.num_bytes)
@@ -395,8 +395,8 @@ def test_a_store_that_fails_for_a_moment_is_no_damage(tmp_path, monkeypatch):
     result = read_piece(piece_of(tmp_path / "a", 0, 3), kind="text", column="text")
     batches = iter(result)
     next(batches)
-    monkeypatch.setattr(chunk_file.ChunkFile, "load", lambda *_, **__: PageHeaders())
-    monkeypatch.setattr(chunk_file.ChunkFile, "read", fail)
+    monkeypatch.setattr(parquet_pages.ChunkFile, "load", lambda *_, **__: PageHeaders())
+    monkeypatch.setattr(parquet_pages.ChunkFile, "read", fail)
     with pytest.raises(TransientIOError, match="try again"):
         next(batches)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.sources import Piece, chunk_file, read_piece
+from nanotok_ray.sources import Piece, parquet_pages, read_piece
 from nanotok_ray.sources.parquet_rows import read_rows_footer
 
 MESSAGE = pa.struct({"content": pa.string(), "role": pa.string()})
@@ -136,18 +136,18 @@ def test_conversations_of_every_row_group_are_read_and_accounted_for(tmp_path, g
 def test_chunks_are_fetched_once_if_they_fit_and_are_the_same_if_they_do_not(tmp_path, monkeypatch):
     path = write(tmp_path / "a", [talk(number) for number in range(30)])
     fetched = []
-    read = chunk_file.ChunkFile.read
+    read = parquet_pages.ChunkFile.read
 
     def counted(self, size=-1):
         fetched.append(self._from_kept(size) is None)
         return read(self, size)
 
-    monkeypatch.setattr(chunk_file.ChunkFile, "read", counted)
+    monkeypatch.setattr(parquet_pages.ChunkFile, "read", counted)
     kept = Result(path, id_column="id")
     in_footer = 2  # the length of the footer, and the footer
     assert sum(fetched) <= in_footer
-    monkeypatch.setattr(chunk_file, "_MAX_WINDOW_BYTES", 300)
-    monkeypatch.setattr(chunk_file, "_BLOCK_BYTES", 7)
+    monkeypatch.setattr(parquet_pages, "_MAX_WINDOW_BYTES", 300)
+    monkeypatch.setattr(parquet_pages, "_BLOCK_BYTES", 7)
     fetched.clear()
     again = Result(path, id_column="id")
     assert sum(fetched) > in_footer

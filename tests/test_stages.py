@@ -7,9 +7,9 @@ import pytest
 
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import ProofError, TransientIOError
-from nanotok_ray.plan import make_plan
 from nanotok_ray.shards.writer import ShardWriter
-from nanotok_ray.slices import SliceReading
+from nanotok_ray.sources import make_plan
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import local
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import recipe, shard_settings, texts, write_corpus

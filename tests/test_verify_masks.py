@@ -15,8 +15,8 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.manifest import from_json
 from nanotok_ray.output import settings_from
-from nanotok_ray.plan import plan_from_json
-from nanotok_ray.quarantine import SKIPPED
+from nanotok_ray.sources import plan_from_json
+from nanotok_ray.sources.quarantine import SKIPPED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import verify_output

@@ -14,11 +14,9 @@ from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.corpus_counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import SourceError
-from nanotok_ray.plan.named_files import NamedFiles, find_named, suffix_format
-from nanotok_ray.quarantine import TAIL
-from nanotok_ray.quarantine_limits import FirstBad, check_limits
 from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.sources.places import places_of, reason_of
+from nanotok_ray.sources.named_files import NamedFiles, find_named, suffix_format
+from nanotok_ray.sources.quarantine import TAIL, FirstBad, check_limits, places_of, reason_of
 from nanotok_ray.tokenizer.output import file_suffix
 from nanotok_ray.units import printable
 

@@ -8,8 +8,8 @@ import argparse
 import re
 
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.plan.named_files import ReadingRules
 from nanotok_ray.recipe.source import FORMATS
+from nanotok_ray.sources.named_files import ReadingRules
 
 _AS_FLAGS = {
     "set id_column in the recipe to": "set --by to",

@@ -20,8 +20,8 @@ from nanotok_ray.corpus_counts import CorpusCounts
 from nanotok_ray.errors import RecipeError, TokenizerError
 from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.plan.named_files import suffix_format
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.sources.named_files import suffix_format
 from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.tokenizer.output import (
     OR_FORCE,

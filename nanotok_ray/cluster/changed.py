@@ -8,16 +8,9 @@ from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, PlanError
 from nanotok_ray.manifest import MANIFEST_FORMAT, MANIFEST_NAME, from_json
-from nanotok_ray.plan import (
-    Plan,
-    SourceLoss,
-    changes,
-    losses,
-    reading_changes,
-    slice_changes,
-)
 from nanotok_ray.recipe import OutputRecipe
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.sources import Plan, SourceLoss, changes, losses, reading_changes, slice_changes
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import few
 

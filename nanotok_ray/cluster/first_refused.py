@@ -7,16 +7,17 @@ which limits there are.
 from collections.abc import Iterable, Iterator
 
 from nanotok_ray.output import Record
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import (
+from nanotok_ray.sources import Slice
+from nanotok_ray.sources.quarantine import (
     BY_CHOICE,
     TAIL,
+    FirstBad,
     QuarantineEntry,
     entry_of,
     is_quarantine_file,
+    places_of,
+    reason_of,
 )
-from nanotok_ray.quarantine_limits import FirstBad
-from nanotok_ray.sources.places import places_of, reason_of
 from nanotok_ray.storage import Folder, open_input
 
 

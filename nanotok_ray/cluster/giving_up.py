@@ -13,10 +13,9 @@ from nanotok_ray.cluster.first_refused import first_listed
 from nanotok_ray.cluster.stages import AllBad
 from nanotok_ray.cluster.task import Ended
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.plan import Slice, estimated_bytes
-from nanotok_ray.quarantine_limits import told_first
 from nanotok_ray.recipe import LimitsRecipe
-from nanotok_ray.sources import Piece, SourceFile
+from nanotok_ray.sources import Piece, Slice, SourceFile, estimated_bytes
+from nanotok_ray.sources.quarantine import told_first
 from nanotok_ray.storage import Folder
 
 LEAST_BAD: Final = 10_000

@@ -39,11 +39,10 @@ from nanotok_ray.manifest import (
     to_json,
 )
 from nanotok_ray.output import Output, Record
-from nanotok_ray.plan import plan_to_json
-from nanotok_ray.quarantine import QUARANTINE
-from nanotok_ray.quarantine_limits import check_limits
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
+from nanotok_ray.sources import plan_to_json
+from nanotok_ray.sources.quarantine import QUARANTINE, check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify import Verification, verify_output

@@ -28,9 +28,9 @@ from nanotok_ray.output import (
     is_skipped,
     manifest_facts,
 )
-from nanotok_ray.plan import Plan, Slice
 from nanotok_ray.recipe import LimitsRecipe, Recipe
 from nanotok_ray.shards import ShardSettings, skip_slice
+from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

@@ -12,9 +12,9 @@ from nanotok_ray.counts import CountSettings
 from nanotok_ray.errors import PlanError
 from nanotok_ray.manifest import key_of
 from nanotok_ray.patterns import resolve_pattern
-from nanotok_ray.plan import Plan, Slice
 from nanotok_ray.recipe import Recipe, SourceRecipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.sources import Plan, Slice
 
 LEARN_FORMAT = "nanotok-learn 3"
 

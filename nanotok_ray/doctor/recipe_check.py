@@ -33,8 +33,11 @@ def check_inputs(recipe: Recipe) -> Iterator[Finding]:
 
 def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -> Finding:
     """Check one source, and add its bytes of text to `sizes`."""
-    from nanotok_ray.plan import decoded_bytes  # noqa: PLC0415 - slow to import
-    from nanotok_ray.sources import check_sample, resolve  # noqa: PLC0415 - as above
+    from nanotok_ray.sources import (  # noqa: PLC0415 - as above
+        check_sample,
+        decoded_bytes,  # noqa: PLC0415 - slow to import
+        resolve,
+    )
 
     name = f"source {source.name}"
     try:

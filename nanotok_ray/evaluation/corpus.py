@@ -12,10 +12,10 @@ import numpy as np
 
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.plan.model import estimated_bytes
-from nanotok_ray.plan.named_files import ReadingRules, find_named
 from nanotok_ray.rendering import texts_of
 from nanotok_ray.sources import Batch, Piece, SourceFile, read_piece
+from nanotok_ray.sources.named_files import ReadingRules, find_named
+from nanotok_ray.sources.plan import estimated_bytes
 
 KINDS: Final = ("text", "chat")
 

@@ -13,11 +13,11 @@ from nanotok_ray.manifest import (
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
 )
-from nanotok_ray.quarantine import QUARANTINE
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.head import began_at
 from nanotok_ray.report_page.markup import code, heading, note, pairs, shown, table
+from nanotok_ray.sources.quarantine import QUARANTINE
 
 _MOST_NOTES: Final = 200
 _MOST_ATTEMPTS: Final = 50

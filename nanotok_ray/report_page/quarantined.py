@@ -12,18 +12,18 @@ from typing import Final
 
 from nanotok_ray.journal import RunJournal
 from nanotok_ray.manifest import PLAN_NAME, RECORDS
-from nanotok_ray.plan import plan_from_json
-from nanotok_ray.quarantine import (
+from nanotok_ray.report_page.facts import UNREADABLE, Facts
+from nanotok_ray.report_page.markup import code, note, shown, table
+from nanotok_ray.shard_rows import record_name
+from nanotok_ray.sources import plan_from_json
+from nanotok_ray.sources.quarantine import (
     COUNTED_SUFFIX,
     QUARANTINE,
     QuarantineEntry,
     entry_of,
     is_quarantine_file,
+    reason_of,
 )
-from nanotok_ray.report_page.facts import UNREADABLE, Facts
-from nanotok_ray.report_page.markup import code, note, shown, table
-from nanotok_ray.shard_rows import record_name
-from nanotok_ray.sources.places import reason_of
 from nanotok_ray.storage import Folder
 
 _MOST_FILES: Final = 200

@@ -5,13 +5,12 @@ compared.
 """
 
 from nanotok_ray.errors import ProofError
-from nanotok_ray.plan import Slice
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sample import Sample
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.writer import Rendered
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.tokenizer import Tokenizer
 
 

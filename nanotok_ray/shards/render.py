@@ -20,8 +20,8 @@ from nanotok_ray.shards.keeping import Keeping
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, Ids
 from nanotok_ray.shards.writer import Rendered
-from nanotok_ray.slices import SliceReading
 from nanotok_ray.sources import Batch
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.tokenizer import Tokenizer
 
 COUNTED_AT_ONCE = 1 << 20

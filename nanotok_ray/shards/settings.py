@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.manifest import key_of
-from nanotok_ray.plan import Slice
 from nanotok_ray.recipe import Gaps
+from nanotok_ray.sources import Slice
 
 SHARD_FORMAT = "nanotok-shard 3"
 

@@ -12,16 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 from nanotok_ray.manifest import RECORD_FORMAT
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import QUARANTINE, write_quarantine
 from nanotok_ray.shards.proof import Proof
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.render import Account, Renderer
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
-from nanotok_ray.slices import SliceReading, read_slices
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.quarantine import QUARANTINE, write_quarantine
+from nanotok_ray.sources.slices import SliceReading, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

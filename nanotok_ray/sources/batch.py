@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray import _core
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.quarantine import TAIL
+from nanotok_ray.sources.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20
 """A batch is given out once it holds this much, so that memory is bounded for long documents."""

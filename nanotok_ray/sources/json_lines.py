@@ -1,15 +1,113 @@
-"""One line of a JSON lines file: its text, its conversation, or why it has none.
-
-Takes the bytes of a line; gives the bytes of a document, or a `Rejected`. Does not know files.
-"""
+"""One line of JSON: its text, its conversation, or why it has none."""
 
 import json
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from nanotok_ray.documents.batch import to_utf8
-from nanotok_ray.sources.long_json import LONG_LINE_BYTES, decode_string, skeleton_of
-from nanotok_ray.sources.utf8 import invalid_at
+from nanotok_ray.sources.stored import invalid_at
+
+LONG_LINE_BYTES = 16 << 20
+"""Lines above this are read in this way."""
+
+_MAX_LONG_STRINGS = 64
+_ESCAPE = rb"\\(?:u[0-9a-fA-F]{4}|.)"  # begins with a byte that is found fast
+_ESCAPES = re.compile(_ESCAPE + b"(?:" + _ESCAPE + b"){0,4095}", re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_SIMPLE = {
+    rb"\n": b"\n",
+    rb"\"": b'"',
+    rb"\\": b"\\",
+    rb"\t": b"\t",
+    rb"\r\n": b"\r\n",
+}  # for speed
+_BACKSLASH = ord("\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """A line in which each long string is replaced by one of its own length of `x`."""
+
+    text: str
+    strings: tuple[tuple[int, int], ...]
+    """Where the bytes between the quotes of each long string begin and end in the line."""
+    shortest: int
+    """Long string n is `shortest + n` characters in `text`; no other string has so many."""
+
+    def place_of(self, value: str) -> tuple[int, int] | None:
+        """Give where a long string is in the line, None if the value is no long string."""
+        return self.strings[len(value) - self.shortest] if len(value) >= self.shortest else None
+
+
+def skeleton_of(line: bytes | bytearray, *, shortest: int | None = None) -> Skeleton:
+    """Take the long strings out of a line that is UTF-8.
+
+    >>> skeleton_of(b'{"text": "hello"}', shortest=5).text
+    '{"text": "xxxxx"}'
+    """
+    least = max(len(line) // _MAX_LONG_STRINGS, 1) if shortest is None else shortest
+    strings: list[tuple[int, int]] = []
+    kept, copied, opening = bytearray(), 0, line.find(b'"')
+    while opening >= 0:
+        end = _closing_quote(line, opening + 1)
+        if end - opening - 1 >= least:
+            kept += line[copied : opening + 1] + b"x" * (least + len(strings))
+            strings.append((opening + 1, end))
+            copied = end
+        opening = line.find(b'"', end + 1) if end < len(line) else -1
+    kept += line[copied:]
+    return Skeleton(text=kept.decode(), strings=tuple(strings), shortest=least)
+
+
+def decode_string(line: bytes | bytearray, start: int, end: int) -> bytearray:
+    r"""Give the UTF-8 of the bytes between the quotes of a JSON string, as `to_utf8` does.
+
+    Raises:
+        json.JSONDecodeError: it holds an escape that is none, or a control character.
+
+    >>> decode_string(rb'"a\u00e9"', 1, 8).decode()
+    'aé'
+    """
+    if control := _CONTROL.search(line, start, end):
+        raise json.JSONDecodeError("Invalid control character at", "", control.start())
+    text, position, half = bytearray(), start, ""
+    for run in _ESCAPES.finditer(line, start, end):
+        if run.start() > position:
+            text += to_utf8(half) + line[position : run.start()]
+            half = ""
+        position = run.end()
+        if not half and (simple := _SIMPLE.get(run[0])):
+            text += simple
+            continue
+        decoded = half + _decode_escapes(run)
+        half = decoded[-1] if "\ud800" <= decoded[-1] < "\udc00" else ""
+        text += to_utf8(decoded[: len(decoded) - len(half)])
+    text += to_utf8(half)
+    with memoryview(line) as view:
+        text += view[position:end]
+    return text
+
+
+def _decode_escapes(run: "re.Match[bytes]") -> str:
+    try:
+        return str(json.loads(f'"{run[0].decode()}"'))
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise json.JSONDecodeError("Invalid escape", "", run.start()) from None
+
+
+def _closing_quote(line: bytes | bytearray, start: int) -> int:
+    """Give the place of the quote that ends a string, the length of the line if there is none."""
+    end = line.find(b'"', start)
+    while end >= 0:
+        backslashes = end
+        while backslashes > start and line[backslashes - 1] == _BACKSLASH:
+            backslashes -= 1
+        if (end - backslashes) % 2 == 0:
+            return end
+        end = line.find(b'"', end + 1)
+    return len(line)
+
 
 Raw = bytes | bytearray
 """A line or document; one that was put together from many blocks is not copied once more."""
@@ -191,3 +289,58 @@ def _parse_text(text: str, *, with_id: bool, tell_place: bool = True) -> Any:  #
 
 def _name(value: object) -> str:
     return "null" if value is None else _NAMES[type(value)]
+
+
+Shape = Literal["array", "spread"]
+"""`array`: the file is one JSON array of documents. `spread`: its first value takes several lines,
+as pretty-printed JSON does."""
+
+BOM: Final = b"\xef\xbb\xbf"
+_LITERAL_CHARS = 10
+"""Where the text ends inside a literal or an escape, the error is a few characters before it."""
+
+
+def shape_of(start: bytes, *, is_whole: bool) -> Shape | None:
+    r"""Return how the first value of a file lies in its lines; None if nothing is odd about it.
+
+    >>> shape_of(b'[{"text": "a"},\n {"text": "b"}]\n', is_whole=True)
+    'array'
+    >>> shape_of(b'{\n  "text": "a"\n}\n{\n', is_whole=False)
+    'spread'
+    >>> shape_of(b'{"text": "a"}\n{"text": "b"}\n', is_whole=True) is None
+    True
+    """
+    text = start.removeprefix(BOM).decode(errors="replace").lstrip()
+    if text[:1] not in {"{", "["}:
+        return None
+    try:
+        end = _end_of_first(text, is_whole=is_whole)
+        if end is None:
+            return None
+        if not text[end:].strip() and _holds_documents(text):
+            return "array"
+    except RecursionError:
+        return None
+    return "spread" if "\n" in text[:end] else None
+
+
+def _end_of_first(text: str, *, is_whole: bool) -> int | None:
+    """Return where the first value ends, at least the end of a text that is cut; None: no JSON."""
+    try:
+        return _DECODER.raw_decode(text)[1]
+    except json.JSONDecodeError as error:
+        is_cut = error.pos >= len(text.rstrip()) - _LITERAL_CHARS
+        is_cut |= error.msg.startswith("Unterminated string")
+        return len(text) if is_cut and not is_whole else None
+
+
+def _holds_documents(text: str) -> bool:
+    """Tell whether a text is an array whose first element is no message of a conversation."""
+    inside = text[1:].lstrip()
+    if text[0] != "[" or inside[:1] == "]":
+        return False
+    try:
+        first, _ = _DECODER.raw_decode(inside)
+    except json.JSONDecodeError:
+        return False
+    return not (isinstance(first, dict) and "role" in first)

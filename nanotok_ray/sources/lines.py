@@ -1,15 +1,15 @@
-r"""Pieces of line files: JSON lines and plain lines, whole when compressed, else byte ranges.
-
-Takes a piece; gives batches. Lines of conversations are documents as they are, and parsed only for
-their ids. A line ends at \n and belongs to the piece in which its first byte
-lies, so that neighbouring pieces give every line once wherever they are cut. Does not know what a
-field or a conversation means.
-"""
+"""Documents of line files: JSON lines and plain lines, in blocks of whole lines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from nanotok_ray.documents.batch import Documents, offsets_of
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import (
@@ -20,8 +20,6 @@ from nanotok_ray.sources.json_lines import (
     text_and_id,
     too_large,
 )
-from nanotok_ray.sources.line_blocks import BLOCK_BYTES, LineBlocks, LongLine
-from nanotok_ray.sources.plain_lines import PlainLines, split_plain
 from nanotok_ray.sources.stored import (
     DecodedStream,
     ReadAccount,
@@ -31,6 +29,150 @@ from nanotok_ray.sources.stored import (
     open_piece,
 )
 from nanotok_ray.storage import version_of
+
+BLOCK_BYTES = 1 << 18
+_LINE_BREAK = b"\r\n"
+_AROUND_BYTES = 5
+"""What a line may have besides its document: a byte order mark and a line break."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongLine:
+    """A line above the limit, of which nothing was kept."""
+
+    num_bytes: int
+    """Without the line break."""
+
+
+class LineBlocks:
+    r"""Iterate once: (position of the first line, whole lines) of a stream.
+
+    A line that no block held to its end comes alone, as a bytearray; one that is more than
+    `max_line_bytes` is a `LongLine`. Only the last line may lack its line break, and if the stream
+    is broken it is left out.
+
+    >>> parts = iter([b"a\nb", b"b\nlong", b" line\nc", b""])
+    >>> list(LineBlocks(lambda size: next(parts), start=0, max_line_bytes=2))
+    [(0, b'a\n'), (2, bytearray(b'bb\n')), (5, LongLine(num_bytes=9)), (15, bytearray(b'c'))]
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int], bytes],
+        *,
+        start: int,
+        max_line_bytes: int,
+        is_broken: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._read = read
+        self._most = max_line_bytes + _AROUND_BYTES
+        self._is_broken = is_broken
+        self.position = start
+        """Where the next line begins; at the end of a broken stream, the line that was lost."""
+        self._open: bytearray = bytearray()
+        self._dropped = 0  # bytes of the open line, if it is above the limit
+        self._last = b""
+
+    def __iter__(self) -> Iterator[tuple[int, bytes | bytearray | LongLine]]:
+        while data := self._read(BLOCK_BYTES):
+            if self._open or self._dropped:
+                end = data.find(b"\n") + 1
+                self._extend(data[:end] if end else data)
+                if not end:
+                    continue
+                yield self._close()
+                data = data[end:]
+            end = data.rfind(b"\n") + 1
+            if end:
+                yield self._next(end), data[:end]
+            self._extend(data[end:])
+        if (self._open or self._dropped) and not self._is_broken():
+            yield self._close()
+
+    def _extend(self, data: bytes) -> None:
+        if self._dropped:
+            self._dropped += len(data)
+        else:
+            self._open += data
+        if len(self._open) > self._most:
+            self._dropped, self._open = len(self._open), bytearray()
+        self._last = (self._last + data[-2:])[-2:]
+
+    def _close(self) -> tuple[int, bytearray | LongLine]:
+        """Give the open line, and keep no hold of it."""
+        line, self._open = self._open, bytearray()
+        size, self._dropped = self._dropped, 0
+        last, self._last = self._last, b""
+        if not size:
+            return self._next(len(line)), line
+        broken_off = len(last) - len(last.rstrip(_LINE_BREAK)) if last.endswith(b"\n") else 0
+        return self._next(size), LongLine(size - broken_off)
+
+    def _next(self, size: int) -> int:
+        self.position += size
+        return self.position - size
+
+
+_LINE_FEED, _CARRIAGE_RETURN, _SPACE = b"\n\r "
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PlainLines:
+    """The lines of a block that are not blank."""
+
+    documents: Documents
+    places: NDArray[np.int64]
+    """Where each begins in the block."""
+    blank: int
+    """How many others there are."""
+
+
+def split_plain(block: bytes, *, most: int, is_json: bool = False) -> PlainLines | None:
+    r"""Give the lines of a block that ends with a line break.
+
+    Blank is what is empty; of JSON also what holds nothing but white space. None: a line has more
+    than `most` bytes or is not UTF-8.
+
+    >>> lines = split_plain(b"one\r\n\n2\n", most=3)
+    >>> list(lines.documents), lines.places.tolist(), lines.blank
+    ([b'one', b'2'], [0, 6], 1)
+    """
+    data = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(data == _LINE_FEED)
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])
+    has_return = (ends > starts) & (data[ends - 1] == _CARRIAGE_RETURN)
+    lengths = ends - starts - has_return
+    if lengths.max() > most:
+        return None
+    is_text = np.ones(len(data), dtype=bool)
+    is_text[ends] = False
+    is_text[ends[has_return] - 1] = False
+    filled = lengths > 0
+    if is_json:
+        for number in _white(block, data, starts, filled):
+            filled[number] = False
+            is_text[starts[number] : ends[number]] = False
+    lengths = lengths[filled]
+    documents = Documents(data=data[is_text], offsets=offsets_of(lengths))
+    try:
+        documents.to_arrow().validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    blank = len(filled) - len(lengths)
+    return PlainLines(documents=documents, places=starts[filled], blank=blank)
+
+
+def _white(
+    block: bytes, data: NDArray[np.uint8], starts: NDArray[np.int64], filled: NDArray[np.bool_]
+) -> list[int]:
+    """Give the numbers of filled lines of white space alone; few begin with it."""
+    may_be = np.flatnonzero(filled & (data[starts] <= _SPACE))
+    return [number for number in may_be.tolist() if _is_white(block, int(starts[number]))]
+
+
+def _is_white(block: bytes, start: int) -> bool:
+    return block[start : block.index(b"\n", start)].isspace()
+
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -1,24 +1,78 @@
-"""A look into one file before anything is planned: can it be read, and how is it to be?
+"""Whether a file can be read and how, from its first bytes and its first document."""
 
-Takes a file and its source of the recipe. Of parquet the footer is read, of others the first bytes;
-of conversations the first document, unless the recipe says their dialect. Does not know other
-files, splits or slices.
-"""
-
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from nanotok_ray.dialects.detect import detect
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.files import SourceFile
-from nanotok_ray.sources.first_bytes import FIRST_BYTES, is_compressed
-from nanotok_ray.sources.first_document import FirstDocument, first_document
+from nanotok_ray.sources.json_lines import BOM, Shape, shape_of
 from nanotok_ray.sources.parquet_column import read_footer
 from nanotok_ray.sources.parquet_rows import read_rows_footer
-from nanotok_ray.sources.value_shape import Shape
+from nanotok_ray.sources.stored import FIRST_BYTES, is_compressed, is_damage
 from nanotok_ray.storage import read_start, unreadable
+
+_STEP_BYTES = 1 << 14
+_DECODER = json.JSONDecoder(parse_int=float)  # as floats, numbers parse whatever their length
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstDocument:
+    """What was found: a parsed line, or that there is none."""
+
+    value: Any = None
+    is_there: bool = False
+    is_blank: bool = False
+    """Whether there is nothing but blank lines."""
+    shape: Shape | None = None
+    """What is odd about how the values of the file lie in its lines."""
+
+
+def first_document(
+    stored: bytes, *, compression: str | None, most: int, is_whole: bool
+) -> FirstDocument:
+    r"""Give the first line that is JSON, of the first `most` decoded bytes.
+
+    >>> first_document(b'\n{"a": 1}\n{"b', compression=None, most=99, is_whole=False).value
+    {'a': 1.0}
+    """
+    start, has_ended = decoded_start(stored, compression, most=most)
+    is_whole = is_whole and has_ended
+    shape = shape_of(start, is_whole=is_whole)
+    lines = start.removeprefix(BOM).split(b"\n")
+    for line in lines if is_whole else lines[:-1]:
+        try:
+            value = _DECODER.decode(line.decode())
+        except (ValueError, RecursionError):
+            continue
+        return FirstDocument(value=value, is_there=True, shape=shape)
+    is_blank = is_whole and not any(line.strip() for line in lines)
+    return FirstDocument(is_blank=is_blank, shape=shape)
+
+
+def decoded_start(stored: bytes, compression: str | None, *, most: int) -> tuple[bytes, bool]:
+    """Return up to `most` decoded bytes of stored ones, and whether that is all they hold.
+
+    A compressed start is decoded in steps: one that fails gives nothing.
+    """
+    if compression is None:
+        return stored[:most], len(stored) < most
+    decoded, has_ended = bytearray(), False
+    with pa.CompressedInputStream(pa.BufferReader(stored), compression) as stream:
+        try:
+            while len(decoded) < most and (part := stream.read(_STEP_BYTES)):
+                decoded += part
+            has_ended = len(decoded) < most
+        except (OSError, pa.ArrowInvalid) as error:
+            if not is_damage(error):
+                raise
+    return bytes(decoded[:most]), has_ended
+
 
 FALLBACK_DIALECT: Final = "messages"
 """Of a file whose first document cannot be seen."""

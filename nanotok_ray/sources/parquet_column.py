@@ -1,21 +1,45 @@
-"""The footer of a parquet file, and the one string column of it that is read.
-
-Takes a file and the exact path of a column; gives row groups, hashes and byte ranges. Does not read
-a single page.
-"""
+"""The footer of a parquet file, and the one string column of it that is read."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.sources.chunk_file import ChunkFile
 from nanotok_ray.sources.files import RowGroup
-from nanotok_ray.sources.parquet_texts import plain_texts
+from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.stored import is_damage
+
+
+def plain_texts(array: pa.Array) -> pa.Array:
+    """Give texts as an array of strings, nulls kept, whatever their bytes are."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array
+    return array.cast(pa.large_string())
+
+
+def id_texts(array: pa.Array) -> pa.Array:
+    """Give ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
+    texts = pc.fill_null(plain_texts(array), "")
+    if is_utf8(texts):
+        return texts
+    raw = texts.cast(pa.large_binary()).to_pylist()
+    return pa.array([each.decode(errors="replace") for each in raw], pa.large_string())
+
+
+def is_utf8(array: pa.Array) -> bool:
+    """Tell whether all strings of an array are what Arrow says they are."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
 
 _PAGE_BUFFER_BYTES = 1 << 20
 _TURNS = {"messages", "conversations"}

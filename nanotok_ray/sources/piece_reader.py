@@ -1,7 +1,4 @@
-"""Reading one piece: its documents batch by batch, and afterwards what was read.
-
-Takes a piece; gives a `PieceReader`. Does not know how each format is read.
-"""
+"""Reading one piece of a file, batch by batch, and an account of what was read."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,15 +6,66 @@ import pyarrow.parquet as pq
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
-from nanotok_ray.sources.batch import Batch
-from nanotok_ray.sources.document import read_document
+from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.json_lines import Rejected, check_text, too_large
 from nanotok_ray.sources.lines import read_lines
 from nanotok_ray.sources.parquet import read_row_groups
 from nanotok_ray.sources.parquet_column import Selection, text_selection
 from nanotok_ray.sources.parquet_rows import row_selection
-from nanotok_ray.sources.stored import ReadAccount
+from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile
 from nanotok_ray.storage import unreadable
+
+_BLOCK_BYTES = 1 << 20
+
+
+def read_document(
+    piece: Piece, *, account: ReadAccount, max_document_bytes: int
+) -> Iterator[Batch]:
+    """Give the one document of a file; an empty file is an empty document.
+
+    Of one above the limit no more is decoded than shows that it is.
+
+    Raises:
+        SourceError: the file is not as it was when the plan was made.
+    """
+    builder = BatchBuilder(batch_documents=1)
+    size, content, failure = f"{piece.stop} bytes", bytearray(), None
+    with StoredFile(piece, account=account) as stored:
+        if piece.compression is not None:
+            size = f"over {max_document_bytes} bytes"
+            stream = DecodedStream(stored, url=piece.url, compression=piece.compression)
+            content = _read_up_to(stream.read, max_document_bytes + 1)
+            failure = stream.failure
+        elif piece.stop <= max_document_bytes:
+            content = _read_up_to(stored.read, piece.stop)
+        lost_from = stored.block_start
+        stored.finish(piece)
+    is_too_large = max_document_bytes < (len(content) if piece.compression else piece.stop)
+    if is_too_large:
+        reason = too_large(size, limit=max_document_bytes)
+        builder.set_aside_unread(piece.stop, position=0, reason=reason)
+    elif failure is not None:
+        builder.end_early(
+            f"{piece.compression} stream is broken ({failure}); "
+            f"stored bytes {lost_from} to {piece.stop} are lost in part or whole",
+            position=0,
+            num_bytes=piece.stop,
+        )
+    elif isinstance(document := check_text(content), Rejected):
+        builder.set_aside(content, position=0, reason=document.reason)
+    else:
+        builder.add(document, position=0)
+    content, document = bytearray(), b""  # only the batch holds on to what is large
+    yield builder.take()
+
+
+def _read_up_to(read: Callable[[int], bytes], most: int) -> bytearray:
+    """Read to the end, or so much."""
+    content = bytearray()
+    while len(content) < most and (data := read(min(_BLOCK_BYTES, most - len(content)))):
+        content += data
+    return content
 
 
 class PieceReader:

@@ -1,31 +1,28 @@
-"""The first documents of a source, read as the job reads them, before anything is started.
-
-Takes a source of the recipe and its files; gives what was found in a few of them. Does not know
-what is made of it.
-"""
+"""The first documents of a source, and what they say of its description in the recipe."""
 
 import io
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from nanotok_ray.dialects import Dialect
+from nanotok_ray.dialects.detect import detect
+from nanotok_ray.dialects.fields import kind_of
 from nanotok_ray.errors import SourceError
-from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.rendering import texts_of
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.files import SourceFile
-from nanotok_ray.sources.first_document import decoded_start
-from nanotok_ray.sources.json_lines import invalid_utf8, too_large
-from nanotok_ray.sources.line_blocks import LineBlocks
-from nanotok_ray.sources.lines import lines_to_batches
-from nanotok_ray.sources.parquet_start import first_rows
+from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large
+from nanotok_ray.sources.lines import LineBlocks, lines_to_batches
+from nanotok_ray.sources.look import decoded_start
+from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.piece_reader import selecting
-from nanotok_ray.sources.utf8 import invalid_at
-from nanotok_ray.sources.value_shape import Shape, shape_of
+from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import read_start, unreadable
 from nanotok_ray.vision import PLACEHOLDER
 
@@ -200,3 +197,197 @@ def _looked_at(file: SourceFile, batch: Batch, *, source: SourceRecipe) -> Sampl
         documents=len(batch.documents) + len(batch.bad),
         bad=tuple(sorted(bad, key=lambda each: each.number)),
     )
+
+
+_SHOWN_FIELDS: Final = 10
+_SHOWN_CHARS: Final = 40
+_DECODER = json.JSONDecoder(parse_int=float)
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+_NOTHING: Final = object()
+"""Stands for a line that is not JSON."""
+
+_WITH_TURNS = ("messages", "sharegpt")
+"""Dialects whose documents are conversations without doubt."""
+
+
+def check_sample(
+    source: SourceRecipe,
+    files: Sequence[SourceFile],
+    *,
+    limits: LimitsRecipe,
+    is_accepted: bool = False,
+) -> tuple[str, ...]:
+    """Read the first documents of a source and return notes on those that cannot be used.
+
+    Args:
+        source: as in the recipe.
+        files: its files, as `resolve` gives them.
+        limits: if they allow that every document is bad, no source is refused for that.
+        is_accepted: whether an output was made of this source before; then it is not refused.
+
+    Raises:
+        SourceError: none of the documents that were read can be used; or a file cannot be read.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    sampled = sample(source, files, max_document_bytes=limits.max_document_bytes)
+    total = sum(each.documents for each in sampled)
+    bad = [(each, one) for each in sampled for one in each.bad]
+    if total == len(bad) or _are_arrays(sampled):
+        odd = next((each for each in sampled if each.bad or each.shape is not None), None)
+        if odd is None:
+            return () if any(each.size for each in files) else (f"source {source.name!r} is empty",)
+        told = _refusal(source, odd, sampled)
+        if is_accepted or (limits.max_quarantined_share >= 1 and limits.max_quarantined is None):
+            return (told,)
+        raise SourceError(told)
+    if not bad:
+        return ()
+    file, first = bad[0]
+    told = (
+        f"source {source.name!r}: {len(bad):,} of the first {_of_files(sampled)} cannot be used; "
+        f"the first is {_place(file, first)}: {first.reason}"
+    )
+    return (told,)
+
+
+def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
+    """Tell whether every file is one JSON array; the last line of such a file may be a document."""
+    filled = [each for each in sampled if each.documents or each.shape is not None]
+    return bool(filled) and all(each.shape == "array" for each in filled)
+
+
+def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFile]) -> str:
+    """Say what the first bad document of a source lacks, and what to change."""
+    found, advice = _told_shape(odd) if odd.shape is not None else _told_document(source, odd)
+    count = f"Read {_of_files(sampled)}: none can be used"
+    return f"source {source.name!r}: {found}. {advice}. {count}"
+
+
+def _of_files(sampled: Sequence[SampledFile]) -> str:
+    documents = sum(each.documents for each in sampled)
+    files = sum(bool(each.documents or each.shape is not None) for each in sampled)
+    word = "document" if documents == 1 else "documents"
+    return f"{documents:,} {word} of {files} {'file' if files == 1 else 'files'}"
+
+
+def _told_shape(odd: SampledFile) -> tuple[str, str]:
+    path = odd.file.path
+    if odd.shape == "array":
+        return (
+            f"{path} is one JSON array, not JSON lines",
+            "Write each element on one line, for example with `jq -c '.[]'`",
+        )
+    found = (
+        f"{path}, line {_first_line(odd.start)} begins a JSON value that continues on the next "
+        "lines (pretty-printed JSON)"
+    )
+    return found, "Write each document on one line, for example with `jq -c .`"
+
+
+def _told_document(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]:
+    first = odd.bad[0]
+    value = _value_at(odd, first)
+    if source.kind == "text":
+        return _told_text(source, odd, first, value)
+    read_as = f", read as {odd.file.dialect}" if odd.file.dialect else ""
+    return f"{_place(odd, first)}{read_as}: {first.reason}", _advice_on_dialect(source, odd, value)
+
+
+def _advice_on_dialect(source: SourceRecipe, odd: SampledFile, value: object) -> str:
+    found = None if value is _NOTHING else detect(value, kind=source.kind)
+    if found is not None and found != odd.file.dialect:
+        return f'The document looks like {found!r}: set dialect = "{found}", or leave dialect out'
+    if found is None and _has_text(value):
+        return 'Set kind = "text" if the documents are texts'
+    return "Correct the documents, or kind and dialect of the source"
+
+
+def _told_text(
+    source: SourceRecipe, odd: SampledFile, first: BadDocument, value: object
+) -> tuple[str, str]:
+    place, column = _place(odd, first), source.column
+    if isinstance(value, dict) and odd.file.format == "jsonl":
+        fields = ", ".join(_shown_fields(value)) or "no fields"
+        if column not in value:
+            return f"{place} has no field {column!r}; it has {fields}", _advice_on_fields(value)
+        if not isinstance(value[column], str):
+            what = f"{place}: field {column!r} is {kind_of(value[column])}, not a string"
+            return f"{what}; the document has {fields}", _advice_on_fields(value)
+    if isinstance(value, list) and detect(value, kind="chat") is not None:
+        return f"{place} is an array, not an object", 'Set kind = "chat" if it holds messages'
+    encoding = _encoding(odd.start)
+    if encoding is not None:
+        return f"{place}: {first.reason}", encoding
+    if first.reason.startswith("invalid JSON") and _is_plain(odd, first):
+        advice = 'Set format = "lines" if each line is one text'
+        return f"{place}: {first.reason}", advice
+    return f"{place}: {first.reason}", "Correct the documents, or format and column of the source"
+
+
+def _encoding(start: bytes) -> str | None:
+    """Return what to do about a file that is no UTF-8 text at all, by its first bytes."""
+    for compression, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
+        if is_compressed(start[:FIRST_BYTES], compression):
+            return f"The file is {compression}: end its name in {suffix}"
+    if start.startswith(_UTF16_MARKS):
+        return "The file is UTF-16: convert it, for example with `iconv -f UTF-16 -t UTF-8`"
+    return None
+
+
+def _shown_fields(value: dict[str, Any]) -> Iterator[str]:
+    for name in list(value)[:_SHOWN_FIELDS]:
+        yield repr(name[:_SHOWN_CHARS])
+    if len(value) > _SHOWN_FIELDS:
+        yield f"and {len(value) - _SHOWN_FIELDS:,} more"
+
+
+def _advice_on_fields(value: dict[str, Any]) -> str:
+    dialect = detect(value, kind="chat")
+    if dialect in _WITH_TURNS:
+        return 'Set kind = "chat" for conversations, or set column to the field of the text'
+    texts = [name for name, each in value.items() if isinstance(each, str)]
+    likely = "text" if "text" in texts else texts[0] if len(texts) == 1 else None
+    to = "the field of the text" if likely is None else repr(likely[:_SHOWN_CHARS])
+    also = ', or kind = "chat" for conversations' if dialect is not None else ""
+    return f"Set column to {to}{also}"
+
+
+def _has_text(value: object) -> bool:
+    return isinstance(value, dict) and any(isinstance(each, str) for each in value.values())
+
+
+def _place(odd: SampledFile, bad: BadDocument) -> str:
+    """Name a document as people count: rows and lines from 1 on.
+
+    A file that is one document is its whole place.
+    """
+    if odd.file.format == "parquet":
+        return f"{odd.file.path}, row {bad.position + 1:,}"
+    if odd.file.format == "document":
+        return odd.file.path
+    line = odd.start.count(b"\n", 0, bad.position) + 1
+    return f"{odd.file.path}, line {line:,}"
+
+
+def _first_line(start: bytes) -> int:
+    """Return the number of the first line that is not blank."""
+    text = start.removeprefix(BOM)
+    return text.count(b"\n", 0, len(text) - len(text.lstrip())) + 1
+
+
+def _line_at(odd: SampledFile, bad: BadDocument) -> bytes:
+    return odd.start[bad.position :].split(b"\n", 1)[0].removeprefix(BOM)
+
+
+def _value_at(odd: SampledFile, bad: BadDocument) -> object:
+    if odd.file.format == "parquet":
+        return _NOTHING
+    try:
+        return _DECODER.decode(_line_at(odd, bad).decode())
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _is_plain(odd: SampledFile, bad: BadDocument) -> bool:
+    """Tell whether a line does not even begin as JSON documents do."""
+    return _line_at(odd, bad).lstrip()[:1] not in {b"{", b"["}

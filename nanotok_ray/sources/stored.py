@@ -1,9 +1,6 @@
-"""The stored bytes of a file on their way in: hashed, and decompressed where they are compressed.
+"""The stored bytes of a file: hashed, decompressed, and checked for UTF-8."""
 
-Takes paths and URLs; gives byte streams and an account of what was read. A broken stream ends, and
-says so, instead of raising. Does not know lines or documents.
-"""
-
+import codecs
 import hashlib
 import io
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -16,6 +13,7 @@ from nanotok_ray.storage import InputFile, open_input, version_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
 
 BLOCK_BYTES = 1 << 18
 _DRAIN_BYTES = 1 << 20
@@ -188,3 +186,45 @@ def changed(piece: Piece, what: str) -> SourceError:
     return SourceError(
         f"{piece.url} changed since the plan was made: it has {what}; run again to plan anew"
     )
+
+
+FIRST_BYTES = 4
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = (0xFD2FB528, 0xFFFFFFFF)
+_ZSTD_SKIPPABLE = (0x184D2A50, 0xFFFFFFF0)
+
+
+def is_compressed(first: bytes, compression: str) -> bool:
+    r"""Tell whether a file that begins so can be of a compression, gzip or zstd.
+
+    >>> is_compressed(b"\x1f\x8b\x08\x00", "gzip"), is_compressed(b'{"te', "zstd")
+    (True, False)
+    """
+    if compression == "gzip":
+        return first.startswith(_GZIP)
+    start = int.from_bytes(first, "little")
+    return any(start & mask == magic for magic, mask in (_ZSTD, _ZSTD_SKIPPABLE))
+
+
+_BLOCK_BYTES = 1 << 18
+
+
+def invalid_at(data: bytes | bytearray) -> int | None:
+    r"""Give the place of the first byte that is not UTF-8, None if all is.
+
+    Python's text takes up to four bytes a character, so no more than a block of it is made.
+
+    >>> invalid_at(b"ab\xff"), invalid_at(b"ab")
+    (2, None)
+    """
+    with memoryview(data) as view:
+        position = 0
+        while position < len(view):
+            block = view[position : position + _BLOCK_BYTES]
+            is_last = position + len(block) == len(view)
+            try:
+                position += codecs.utf_8_decode(block, "strict", is_last)[1]
+            except UnicodeDecodeError as error:
+                return position + error.start
+    return None

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.plan import Slice
-from nanotok_ray.slices import SliceReading
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify.compared import Compared
 from nanotok_ray.verify.written import Run, WrittenDocuments, place_of

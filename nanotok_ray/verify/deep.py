@@ -16,13 +16,12 @@ import numpy.typing as npt
 
 from nanotok_ray.document_images import Images, images_of
 from nanotok_ray.documents.batch import Documents, offsets_of
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED, Quarantined
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.writer import Rendered
-from nanotok_ray.slices import SliceReading
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.quarantine import SKIPPED, Quarantined
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify.again import account_problems, places_in, read_again

@@ -31,8 +31,8 @@ from nanotok_ray.output_shapes import (
     no_manifest,
     parse_manifest,
 )
-from nanotok_ray.plan import Plan, plan_from_json
 from nanotok_ray.shards import ShardSettings
+from nanotok_ray.sources import Plan, plan_from_json
 from nanotok_ray.storage import Folder, is_below
 from nanotok_ray.tokenizer import (
     READABLE_NAME,

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import SKIPPED
 from nanotok_ray.shards import ShardSettings
-from nanotok_ray.slices import SliceReading
-from nanotok_ray.sources import Batch
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.quarantine import SKIPPED
+from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.verify.again import account_problems, places_in, read_again

@@ -22,7 +22,7 @@ from nanotok_ray.output import (
     read_record,
 )
 from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
-from nanotok_ray.quarantine import QUARANTINE
+from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.threads import default_threads
 from nanotok_ray.verify.inputs import (

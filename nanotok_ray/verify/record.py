@@ -9,11 +9,11 @@ from typing import Any
 
 from nanotok_ray.document_images import images_bytes
 from nanotok_ray.document_index import index_bytes
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.shard_paths import is_inner_name
 from nanotok_ray.shard_rows import MOST
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
+from nanotok_ray.sources import Slice
+from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
 
 
 def record_problems(values: Mapping[str, Any], *, item_bytes: int, each: Slice) -> Iterator[str]:

@@ -15,12 +15,11 @@ import numpy.typing as npt
 from nanotok_ray.document_images import DocumentImages
 from nanotok_ray.document_index import unpack_index
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.source_map import mapped_rows
-from nanotok_ray.sources import read_piece
+from nanotok_ray.sources import Slice, read_piece
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.id_array import Ids

@@ -15,9 +15,9 @@ from nanotok_ray.errors import CorruptOutputError, NanotokError
 from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json
 from nanotok_ray.output import Expected
 from nanotok_ray.output_shapes import check_record_shape
-from nanotok_ray.plan import Slice
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.sink import MASKED
+from nanotok_ray.sources import Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import expected_tokenizer
 from nanotok_ray.verify.deep import compare_all

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nanotok_ray.plan.model import Plan, PlannedSource, file_key
-from nanotok_ray.sources import SourceFile
+from nanotok_ray.sources.files import SourceFile
+from nanotok_ray.sources.plan import Plan, PlannedSource, file_key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,17 +1,19 @@
-"""Quarantine: what could not be used, one JSON line each.
-
-Takes entries; gives the bytes of a quarantine file, and back. Entries of a slice are held packed,
-since all its documents may be bad. Does not know how documents are read.
-"""
+"""Documents that could not be used: their entries, where they are, and the limits of how many."""
 
 import json
 import re
 import zlib
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as _quoted
+from typing import BinaryIO, Final
 
+from nanotok_ray.errors import NanotokError, QuarantineLimitError
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, open_piece
 from nanotok_ray.storage import Folder
 
 QUARANTINE = "quarantine/"
@@ -210,3 +212,156 @@ def write_quarantine(folder: Folder, entries: Quarantined, *, name: str) -> tupl
         for block in entries.blocks():
             file.write(block)
     return file.size, file.sha256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstBad:
+    """The first document that was quarantined against the user's will, or the first tail."""
+
+    place: str
+    """Its source, file, and line or row, for people."""
+    reason: str
+    listed: str
+    """The quarantine file that lists it."""
+
+
+def check_limits(
+    *,
+    documents: int,
+    quarantined: Mapping[str, int],
+    limits: LimitsRecipe,
+    where: str,
+    first: Callable[[bool], FirstBad | None] = lambda _: None,
+) -> None:
+    """Refuse a result from which too much is missing.
+
+    Args:
+        documents: how many came in, quarantined ones included.
+        quarantined: how many for each kind of reason.
+        limits: what the recipe allows.
+        where: folder of the quarantine files, for a message without a first entry.
+        first: called if a limit is passed: with True for the first tail, else for the first entry;
+            None: it is not known.
+
+    Raises:
+        QuarantineLimitError: more tails, more documents, or a larger share of them, than is
+            allowed.
+    """
+    counted = sum(number for kind, number in quarantined.items() if kind not in BY_CHOICE)
+    reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
+    tails = quarantined.get(TAIL, 0)
+    if tails > limits.max_tails:
+        raise QuarantineLimitError(_told_tails(tails, limits.max_tails, first(True), where=where))
+    told = f"{counted:,} of {documents:,}"
+    if limits.max_quarantined is not None and counted > limits.max_quarantined:
+        raise QuarantineLimitError(
+            f"{told} documents were quarantined, limits.max_quarantined = "
+            f"{limits.max_quarantined}: {reasons}; "
+            f"{told_first(first(False), where=where)}"
+        )
+    if counted > limits.max_quarantined_share * documents:
+        raise QuarantineLimitError(
+            f"{told} documents were quarantined, more than limits.max_quarantined_share = "
+            f"{limits.max_quarantined_share}: {reasons}; {told_first(first(False), where=where)}"
+        )
+
+
+def _told_tails(tails: int, most: int, first: FirstBad | None, *, where: str) -> str:
+    of = "1 file is" if tails == 1 else f"{tails:,} files are"
+    more = f" and {tails - 1:,} more" if tails > 1 else ""
+    place = "" if first is None else f" {first.place}{more}."
+    return (
+        f"{of} truncated or damaged (limits.max_tails allows {most:,}):{place} Replace "
+        f"{'it' if tails == 1 else 'them'}, or raise the limit; listed in "
+        f"{where if first is None else first.listed}"
+    )
+
+
+def told_first(first: FirstBad | None, *, where: str) -> str:
+    """Say which document was the first, where all are listed, and what to do."""
+    if first is None:
+        return f"see {where}, correct the input or raise the limit"
+    return (
+        f"the first is {first.place}: {first.reason}; see {first.listed}, correct the input or "
+        "raise the limit"
+    )
+
+
+MOST_COUNTED_BYTES: Final = 256 << 20
+"""Decoded bytes of a file that are read to count lines; further on the byte is named."""
+
+_BLOCK_BYTES = 1 << 18
+_LINES = {"jsonl", "lines"}
+_ROWS = re.compile(rf"^({TAIL}: rows )(\d+)(?= to )")
+
+
+def places_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) -> list[str]:
+    """Return the place of each entry: its file, and the line or row; of a tail, what it follows."""
+    by_file = {piece.path: piece for piece in pieces}
+    positions: dict[str, set[int]] = defaultdict(set)
+    for entry in entries:
+        positions[entry.file].add(entry.position)
+    lines = {
+        file: _line_numbers(by_file[file], sorted(own))
+        for file, own in positions.items()
+        if file in by_file and by_file[file].format in _LINES
+    }
+    return [_told(each, by_file.get(each.file), lines.get(each.file, {})) for each in entries]
+
+
+def reason_of(entry: QuarantineEntry) -> str:
+    """Return the reason of an entry with rows as people count them.
+
+    >>> entry = QuarantineEntry(
+    ...     source="web", file="a", row=6, position=6, hash64=None, bytes=7,
+    ...     reason="tail: rows 6 to 9 cannot be read (corrupt)",
+    ... )
+    >>> reason_of(entry)
+    'tail: rows 7 to 9 cannot be read (corrupt)'
+    """
+    return _ROWS.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", entry.reason)
+
+
+def _told(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, int]) -> str:
+    if piece is None or piece.format == "document":
+        return entry.file
+    is_tail = entry.kind == TAIL
+    if piece.format == "parquet":
+        return f"{entry.file}{' from' if is_tail else ','} row {entry.position + 1:,}"
+    line = lines.get(entry.position)
+    if line is None:
+        return f"{entry.file}{' from' if is_tail else ','} byte {entry.position:,}"
+    if not is_tail:
+        return f"{entry.file}, line {line:,}"
+    return f"{entry.file} after line {line - 1:,}" if line > 1 else f"{entry.file} from line 1"
+
+
+def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
+    """Return the number of the line that begins at each position, as far as they are counted."""
+    wanted = [position for position in positions if position <= MOST_COUNTED_BYTES]
+    numbers: dict[int, int] = {}
+    line, done = 1, 0
+    try:
+        with _decoded(replace(piece, start=0)) as file:
+            for position in wanted:
+                while done < position and (data := file.read(min(_BLOCK_BYTES, position - done))):
+                    line += data.count(b"\n")
+                    done += len(data)
+                if done == position:
+                    numbers[position] = line
+    except (NanotokError, OSError):  # the place is told without the line
+        return numbers
+    return numbers
+
+
+@contextmanager
+def _decoded(piece: Piece) -> Iterator[BinaryIO | DecodedStream]:
+    if piece.compression is None:
+        with open_piece(piece) as file:
+            yield file
+        return
+    with (
+        StoredFile(piece, account=ReadAccount()) as stored,
+        closing(DecodedStream(stored, url=piece.url, compression=piece.compression)) as stream,
+    ):
+        yield stream

@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import Final
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.plan.cut import group_files
-from nanotok_ray.plan.model import Slice
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.recipe.source import FORMATS
-from nanotok_ray.sources import SourceFile, resolve
+from nanotok_ray.sources.files import SourceFile
+from nanotok_ray.sources.plan import Slice
+from nanotok_ray.sources.plan_build import group_files
+from nanotok_ray.sources.resolve import resolve
 from nanotok_ray.storage import find_files
 
 NAME: Final = "corpus"

@@ -14,16 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.plan import Slice
-from nanotok_ray.quarantine import (
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
+from nanotok_ray.sources.batch import BadDocument, Batch
+from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.piece_reader import PieceReader, read_piece
+from nanotok_ray.sources.plan import Slice
+from nanotok_ray.sources.quarantine import (
     BY_CHOICE,
     MAX_ID_CHARS,
     SKIPPED,
     Quarantined,
     QuarantineEntry,
 )
-from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
-from nanotok_ray.sources import BadDocument, Batch, Piece, PieceReader, read_piece
 
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """A line that asks for images may become a million tokens."""

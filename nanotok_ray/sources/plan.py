@@ -1,0 +1,384 @@
+"""The plan as values, as numbers, and as plan.json."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from nanotok_ray.dialects.detect import DIALECTS
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.manifest import PLAN_FORMAT, PLAN_NAME, from_json, key_of, to_json
+from nanotok_ray.shape import Check, Shape, check_shape, number, one_of, optional, text
+from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
+
+STEM_LENGTH = 40
+"""Longest part of a source file's name that a shard's name takes over."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slice:
+    """One task's share of a source: a range of one file, or a group of small files."""
+
+    source: str
+    kind: str
+    """text, chat or vision."""
+    column: str
+    split: str
+    """train or val."""
+    share: str | None
+    """Share of the documents that go to val by their hash, as written in the recipe."""
+    number: int
+    """Position among the slices of its first file."""
+    stem: str
+    """Cleaned, shortened stem of its first file."""
+    pieces: tuple[Piece, ...]
+    files: tuple[SourceFile, ...]
+    """The file of each piece."""
+    id_column: str | None = None
+    """What is carried along beside each document; it is not in the key, since it does not say which
+    documents these are."""
+
+    @property
+    def reads(self) -> tuple[str, tuple[Piece, ...]]:
+        """Source and pieces; equal for the train and the val slice that share documents by hash."""
+        return self.source, self.pieces
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes to read, as estimated when the plan was made."""
+        return sum(
+            estimated_bytes(file, piece)
+            for file, piece in zip(self.files, self.pieces, strict=True)
+        )
+
+    @property
+    def key(self) -> str:
+        """The sha256 of everything that says which documents these are."""
+        return key_of(
+            {
+                "source": self.source,
+                "kind": self.kind,
+                "column": self.column,
+                "split": self.split,
+                "share": self.share,
+                "pieces": [
+                    [file_key(file), piece.start, piece.stop]
+                    for file, piece in zip(self.files, self.pieces, strict=True)
+                ],
+            }
+        )
+
+    def name_for(self, key: str) -> str:
+        """Give the name of this slice's results under a key: stem, number, 16 hex of the key."""
+        return f"{self.stem}-{self.number:05d}-{key[:16]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedSource:
+    """One source of the plan: its files, the split of each, and its slices in order."""
+
+    name: str
+    kind: str
+    format: str
+    column: str
+    root: str
+    """The folder to which file paths are relative."""
+    rule: str
+    """The split rule of the recipe: last-file, train, val, files or share:X."""
+    files: tuple[SourceFile, ...]
+    splits: tuple[str, ...]
+    """The split of each file; `share` where its documents are split by hash."""
+    slices: tuple[Slice, ...]
+    id_column: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """All sources in recipe order."""
+
+    sources: tuple[PlannedSource, ...]
+    slice_bytes: int
+    notes: tuple[str, ...] = ()
+    """What a person should know, e.g. that a source of one file has no val split; not on disk."""
+
+    def slices(self, *, split: str | None = None) -> Iterator[Slice]:
+        """Give the slices in order: sources as in the recipe, train before val."""
+        for source in self.sources:
+            for each in source.slices:
+                if split is None or each.split == split:
+                    yield each
+
+    @property
+    def num_bytes(self) -> int:
+        """Estimated bytes of all slices."""
+        return sum(each.num_bytes for each in self.slices())
+
+
+def estimated_bytes(file: SourceFile, piece: Piece) -> int:
+    """Estimate the decoded bytes of a piece: exact for ranges, four times a compressed size."""
+    if file.format == "parquet":
+        return sum(group.num_bytes for group in file.layout[piece.start : piece.stop])
+    if file.compression is not None:
+        return file.size * 4
+    return piece.stop - piece.start
+
+
+def file_key(file: SourceFile) -> list[Any]:
+    """Give what identifies the content of a file without reading it, and how that is understood."""
+    version = file.etag if file.etag is not None else file.mtime_ns
+    own = [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
+    return own if file.dialect is None else [*own, file.dialect]
+
+
+def clean_stem(path: str) -> str:
+    """Give the part of a file's name that its shards carry.
+
+    >>> clean_stem("a/b/héllo world.jsonl.gz")
+    'h-llo-world'
+    """
+    name = path.rsplit("/", 1)[-1].split(".", 1)[0]
+    cleaned = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")
+    return cleaned[:STEM_LENGTH] or "file"
+
+
+SHOWN_FILES = 5
+
+
+def overview(plan: Plan) -> list[dict[str, Any]]:
+    """Give the numbers of each source, JSON-able, in the order of the recipe."""
+    return [_source(source) for source in plan.sources]
+
+
+def _source(source: PlannedSource) -> dict[str, Any]:
+    splits = {"train": 0, "val": 0}
+    for each in source.slices:
+        splits[each.split] += 1
+    groups = [each for each in source.slices if len(each.files) > 1]
+    val = [file.path for file, own in zip(source.files, source.splits, strict=True) if own == "val"]
+    return {
+        "name": source.name,
+        "kind": source.kind,
+        "root": source.root,
+        "format": source.format,
+        "dialects": _dialects(source),
+        "split": source.rule,
+        "files": len(source.files),
+        "stored_bytes": sum(file.size for file in source.files),
+        "bytes": decoded_bytes(source.files),
+        "documents": _documents(source),
+        "slices": splits,
+        "largest_slice": max((each.num_bytes for each in source.slices), default=0),
+        "groups": {
+            "groups": len(groups),
+            "files": len({file.path for each in groups for file in each.files}),
+        },
+        "val": {"files": len(val), "first": val[:SHOWN_FILES]},
+    }
+
+
+def _dialects(source: PlannedSource) -> dict[str, int]:
+    """Count the files of each dialect, sorted by name; text has none."""
+    found = Counter(file.dialect for file in source.files if file.dialect is not None)
+    return dict(sorted(found.items()))
+
+
+def decoded_bytes(files: Sequence[SourceFile]) -> int:
+    """Estimate the decoded bytes of files, each once even if both splits read it."""
+    whole = (
+        file.piece(0, len(file.layout) if file.format == "parquet" else file.size) for file in files
+    )
+    return sum(estimated_bytes(file, piece) for file, piece in zip(files, whole, strict=True))
+
+
+def _documents(source: PlannedSource) -> int | None:
+    """Count the documents, bad ones included, where the format says without reading them."""
+    if source.format == "parquet":
+        return sum(group.rows for file in source.files for group in file.layout)
+    return len(source.files) if source.format == "document" else None
+
+
+_FILE: Shape = {
+    "path": text,
+    "url": text,
+    "size": number,
+    "etag": optional(text),
+    "mtime_ns": optional(number),
+    "footer_sha256": optional(text),
+    "format": one_of("parquet", "jsonl", "lines", "document"),
+    "compression": one_of(None, "gzip", "zstd"),
+    "split": text,
+    "layout": [[number]],
+}
+
+_SLICE: Shape = {
+    "split": one_of("train", "val"),
+    "share": optional(text),
+    "number": number,
+    "stem": text,
+    "pieces": [[number]],
+}
+
+_PLAN: Shape = {
+    "slice_bytes": number,
+    "sources": [
+        {
+            "name": text,
+            "kind": one_of("text", "chat", "vision"),
+            "format": text,
+            "column": text,
+            "root": text,
+            "rule": text,
+            "files": [_FILE],
+            "slices": [_SLICE],
+        }
+    ],
+}
+
+
+def check_plan(values: Mapping[str, Any], *, name: str) -> None:
+    """Refuse what no plan could be built from.
+
+    Raises:
+        CorruptOutputError: naming the file and what is wrong in it.
+    """
+    check_shape(values, _PLAN, name=name)
+    names = [source["name"] for source in values["sources"]]
+    if len(set(names)) != len(names):
+        raise CorruptOutputError(f"{name} names a source twice")
+    for source in values["sources"]:
+        _check_source(source, name=f"{name}, source {source['name']!r}")
+
+
+def _check_source(source: Mapping[str, Any], *, name: str) -> None:
+    files = source["files"]
+    if not optional(text)(source.get("id_column")):
+        raise CorruptOutputError(f"{name} has an id_column that is no text")
+    dialects = one_of(None, *DIALECTS.get(source["kind"], ()))
+    for file in files:
+        _check_file(file, dialects=dialects, name=name)
+    for each in source["slices"]:
+        told = f"{name}, slice {each['stem']!r} {each['number']}"
+        if not each["pieces"] or "/" in each["stem"] or "\0" in each["stem"]:
+            raise CorruptOutputError(f"{told} has no piece, or a name that no slice has")
+        for piece in each["pieces"]:
+            if len(piece) != 3 or piece[0] >= len(files) or piece[1] > piece[2]:  # noqa: PLR2004
+                raise CorruptOutputError(f"{told}: {piece[:3]} is no range of one of its files")
+        _check_share(each["share"], name=told)
+
+
+def _check_file(file: Mapping[str, Any], *, dialects: Check, name: str) -> None:
+    if not dialects(file.get("dialect")):
+        raise CorruptOutputError(f"{name}: {file['path']!r} has a dialect that its kind has not")
+    if any(len(group) != 2 for group in file["layout"]):  # noqa: PLR2004 - rows and bytes
+        raise CorruptOutputError(f"{name}: a row group of {file['path']!r} is no pair")
+
+
+def _check_share(share: str | None, *, name: str) -> None:
+    try:
+        is_share = share is None or 0 <= Decimal(share) <= 1
+    except InvalidOperation:  # no number at all, or one that cannot be compared
+        is_share = False
+    if not is_share:
+        raise CorruptOutputError(f"{name} has a share of {share!r:.40}, not from 0 to 1")
+
+
+_FILE_FIELDS = ("path", "url", "size", "etag", "mtime_ns", "footer_sha256", "format", "compression")
+
+
+def plan_to_json(plan: Plan) -> bytes:
+    """Write a plan as the bytes of plan.json."""
+    return to_json(
+        {
+            "format": PLAN_FORMAT,
+            "slice_bytes": plan.slice_bytes,
+            "sources": [_source_to_dict(source) for source in plan.sources],
+        }
+    )
+
+
+def plan_from_json(data: bytes) -> Plan:
+    """Read plan.json.
+
+    Raises:
+        CorruptOutputError: it is not a plan of this version.
+    """
+    values = from_json(data, name=PLAN_NAME, expected_format=PLAN_FORMAT)
+    check_plan(values, name=PLAN_NAME)
+    return Plan(
+        sources=tuple(_source_from_dict(source) for source in values["sources"]),
+        slice_bytes=values["slice_bytes"],
+    )
+
+
+def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
+    place = {file.path: number for number, file in enumerate(source.files)}
+    return {
+        "name": source.name,
+        "kind": source.kind,
+        "format": source.format,
+        "column": source.column,
+        **({} if source.id_column is None else {"id_column": source.id_column}),
+        "root": source.root,
+        "rule": source.rule,
+        "files": [
+            {field: getattr(file, field) for field in _FILE_FIELDS}
+            | ({} if file.dialect is None else {"dialect": file.dialect})
+            | {"layout": [[group.rows, group.num_bytes] for group in file.layout], "split": split}
+            for file, split in zip(source.files, source.splits, strict=True)
+        ],
+        "slices": [
+            {
+                "split": each.split,
+                "share": each.share,
+                "number": each.number,
+                "stem": each.stem,
+                "pieces": [
+                    [place[file.path], piece.start, piece.stop]
+                    for file, piece in zip(each.files, each.pieces, strict=True)
+                ],
+            }
+            for each in source.slices
+        ],
+    }
+
+
+def _source_from_dict(values: dict[str, Any]) -> PlannedSource:
+    files = tuple(_file_from_dict(file) for file in values["files"])
+    return PlannedSource(
+        name=values["name"],
+        kind=values["kind"],
+        format=values["format"],
+        column=values["column"],
+        id_column=values.get("id_column"),
+        root=values["root"],
+        rule=values["rule"],
+        files=files,
+        splits=tuple(file["split"] for file in values["files"]),
+        slices=tuple(_slice_from_dict(each, values, files) for each in values["slices"]),
+    )
+
+
+def _file_from_dict(values: dict[str, Any]) -> SourceFile:
+    layout = tuple(RowGroup(rows=rows, num_bytes=size) for rows, size in values["layout"])
+    own = {field: values[field] for field in _FILE_FIELDS}
+    return SourceFile(**own, layout=layout, dialect=values.get("dialect"))
+
+
+def _slice_from_dict(
+    values: dict[str, Any], source: dict[str, Any], files: tuple[SourceFile, ...]
+) -> Slice:
+    members = [(files[place], start, stop) for place, start, stop in values["pieces"]]
+    return Slice(
+        source=source["name"],
+        kind=source["kind"],
+        column=source["column"],
+        id_column=source.get("id_column"),
+        split=values["split"],
+        share=values["share"],
+        number=values["number"],
+        stem=values["stem"],
+        pieces=tuple(file.piece(start, stop) for file, start, stop in members),
+        files=tuple(file for file, _, _ in members),
+    )

@@ -1,0 +1,430 @@
+"""From a recipe, and the plan made before if there is one, to a plan."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from nanotok_ray import _core
+from nanotok_ray.errors import PlanError, SourceError
+from nanotok_ray.locations import local_path
+from nanotok_ray.manifest import RESERVED_NAMES
+from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
+from nanotok_ray.sources.files import Piece, ResolvedSource, SourceFile
+from nanotok_ray.sources.plan import Plan, PlannedSource, Slice, clean_stem, estimated_bytes
+from nanotok_ray.sources.resolve import resolve
+from nanotok_ray.sources.sample import check_sample
+
+FILE_COST_BYTES = 64 * 1024
+"""What opening a file weighs when small files are grouped."""
+
+GROUP_LIMIT = 2
+"""A group weighs at most so many times `slice_bytes`; most end by a name, at half of it."""
+
+_HASH_RANGE = 1 << 64
+
+
+def cut_file(file: SourceFile, *, slice_bytes: int) -> list[Piece]:
+    """Cut one file into pieces of about `slice_bytes` decoded bytes."""
+    if file.format == "parquet":
+        return [file.piece(start, stop) for start, stop in _cut_row_groups(file, slice_bytes)]
+    if file.compression is not None or file.format == "document":
+        return [file.piece(0, file.size)]
+    starts = range(0, max(file.size, 1), slice_bytes)
+    return [file.piece(start, min(start + slice_bytes, file.size)) for start in starts]
+
+
+def _cut_row_groups(file: SourceFile, slice_bytes: int) -> Iterator[tuple[int, int]]:
+    start = size = 0
+    for number, group in enumerate(file.layout):
+        if number > start and size + group.num_bytes > slice_bytes:
+            yield start, number
+            start, size = number, 0
+        size += group.num_bytes
+    yield start, len(file.layout)
+
+
+Grouped = tuple[str, int, list[tuple[SourceFile, Piece]]]
+"""Stem of a slice, its number in its first file, and its pieces with their files."""
+
+
+def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Grouped]:
+    """Give the slices of the files of one split, in order.
+
+    A file over a quarter of `slice_bytes` is cut into slices of its own; smaller ones are grouped,
+    and no group weighs more than twice `slice_bytes`.
+    """
+    group: list[tuple[SourceFile, Piece]] = []
+    weight = 0
+    for file in files:
+        pieces = cut_file(file, slice_bytes=slice_bytes)
+        own = _weight(file, pieces)
+        is_large = own * 4 > slice_bytes
+        if group and (is_large or weight + own > GROUP_LIMIT * slice_bytes):
+            yield _slice(0, group)
+            group, weight = [], 0
+        if is_large:
+            yield from (_slice(number, [(file, piece)]) for number, piece in enumerate(pieces))
+            continue
+        group += [(file, piece) for piece in pieces]
+        weight += own
+        if _ends_group(file, own, slice_bytes):
+            yield _slice(0, group)
+            group, weight = [], 0
+    if group:
+        yield _slice(0, group)
+
+
+def _slice(number: int, members: list[tuple[SourceFile, Piece]]) -> Grouped:
+    return clean_stem(members[0][0].path), number, members
+
+
+def _weight(file: SourceFile, pieces: list[Piece]) -> int:
+    return max(FILE_COST_BYTES, sum(estimated_bytes(file, piece) for piece in pieces))
+
+
+def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
+    """Tell whether a group ends after this file: by its name, once per half a slice on average."""
+    return _core.hash64(file.path.encode()) < min(1, 2 * weight / slice_bytes) * _HASH_RANGE
+
+
+SHARED = "share"
+"""The split of a file whose documents are split by their hash."""
+
+_SHOWN_FILES = 5
+
+
+def assign_splits(
+    source: SourceRecipe,
+    files: Sequence[SourceFile],
+    frozen: PlannedSource | None,
+    notes: list[str],
+) -> tuple[str, ...]:
+    """Give the split of each file; one that is frozen keeps its own. Adds to `notes`.
+
+    Raises:
+        PlanError: the recipe contradicts the frozen split, or names a val file that is not there.
+    """
+    if frozen is not None and frozen.rule != source.split:
+        raise PlanError(
+            f"source {source.name!r}: the first plan froze split = {frozen.rule!r}, the recipe "
+            f"now says {source.split!r}; restore it, or pass --resplit to assign all splits anew"
+        )
+    if source.split.startswith(SHARED):
+        return (SHARED,) * len(files)
+    if source.split in ("train", "val"):
+        return (source.split,) * len(files)
+    if source.split == "files":
+        return _by_name(source, files, frozen)
+    return _last_file(source, files, frozen, notes)
+
+
+def _last_file(
+    source: SourceRecipe,
+    files: Sequence[SourceFile],
+    frozen: PlannedSource | None,
+    notes: list[str],
+) -> tuple[str, ...]:
+    if frozen is not None:
+        known = _known(frozen)
+        splits = tuple(known.get(file.path, "train") for file in files)
+        _note_lost_val(frozen, splits, notes)
+        return splits
+    if len(files) == 1:
+        notes.append(f"source {source.name!r} has one file, so it has no val split")
+        return ("train",)
+    return ("train",) * (len(files) - 1) + ("val",)
+
+
+def _known(frozen: PlannedSource) -> dict[str, str]:
+    return {file.path: split for file, split in zip(frozen.files, frozen.splits, strict=True)}
+
+
+def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str]) -> None:
+    if "val" in frozen.splits and "val" not in splits:
+        lost = frozen.files[frozen.splits.index("val")].path
+        notes.append(
+            f"source {frozen.name!r} has no val split any more: {lost} is gone; pass --resplit "
+            "once it is back, or now to choose another file"
+        )
+
+
+def _by_name(
+    source: SourceRecipe, files: Sequence[SourceFile], frozen: PlannedSource | None
+) -> tuple[str, ...]:
+    """Give val to the files that `val_files` names."""
+    paths = [file.path for file in files]
+    val: set[str] = set()
+    for pattern in source.val_files:
+        named = {path for path in paths if matches(path, pattern)}
+        if not named:
+            raise PlanError(
+                f"source.{source.name}.val_files has {pattern!r}, which is none of its "
+                f"{len(paths):,} files; write paths as plan.json has them, as {paths[0]!r}"
+            )
+        val |= named
+    known = {} if frozen is None else _known(frozen)
+    for split, verb in (("train", "now names"), ("val", "no longer names")):
+        moved = [p for p in paths if known.get(p) == split and (p in val) != (split == "val")]
+        if moved:
+            more = f" and {len(moved) - _SHOWN_FILES:,} more" if len(moved) > _SHOWN_FILES else ""
+            raise PlanError(
+                f"source {source.name!r}: val_files {verb} what the first plan froze as "
+                f"{split}: {', '.join(moved[:_SHOWN_FILES])}{more}; restore it, or pass --resplit "
+                "to assign all splits anew"
+            )
+    return tuple("val" if path in val else "train" for path in paths)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Tell whether a path is the one named, or matches a glob, whose `**` is any folders.
+
+    >>> matches("held/a.jsonl", "held/*.jsonl"), matches("held/b/a.jsonl", "*.jsonl")
+    (True, False)
+    >>> matches("held/b/a.jsonl", "**/a.*")
+    True
+    """
+    return path == pattern or _match_parts(path.split("/"), pattern.split("/"))
+
+
+def _match_parts(path: list[str], pattern: list[str]) -> bool:
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        return any(_match_parts(path[start:], pattern[1:]) for start in range(len(path) + 1))
+    if not path or not fnmatchcase(path[0], pattern[0]):
+        return False
+    return _match_parts(path[1:], pattern[1:])
+
+
+MOST_LOOKED_AT: Final = 10_000
+"""Local files whose inode is asked for, so that a plan of very many files stays quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A file as one source reads it."""
+
+    source: PlannedSource
+    file: SourceFile
+    split: str
+
+    @property
+    def told(self) -> str:
+        """The file with its source and split."""
+        split = "train and val" if self.split == SHARED else self.split
+        return f"{self.file.path} of source {self.source.name!r} ({split})"
+
+
+def duplicate_notes(sources: Sequence[PlannedSource]) -> Iterator[str]:
+    """Yield a note on files that are train and val, and one on others that are read repeatedly."""
+    groups = list(_groups(sources))
+    leaks = [group for group in groups if _is_in_both(group)]
+    if leaks:
+        first = _told(leaks[0])
+        yield (
+            f"{first}{_more(leaks)}: documents that the model is validated with are in its "
+            "training data too"
+        )
+    others = [group for group in groups if not _is_in_both(group)]
+    if others:
+        yield f"{_told(others[0])}{_more(others)}: its documents are in the output more than once"
+
+
+def _groups(sources: Sequence[PlannedSource]) -> Iterator[list[_Read]]:
+    """Yield the files that are read more than once, in the order of the plan."""
+    alike: dict[tuple[object, ...], list[_Read]] = defaultdict(list)
+    for source in sources:
+        for file, split in zip(source.files, source.splits, strict=True):
+            if file.size:
+                alike[_likeness(file)].append(_Read(source, file, split))
+    left = MOST_LOOKED_AT
+    for members in alike.values():
+        if len(members) == 1:
+            continue
+        same: dict[object, list[_Read]] = defaultdict(list)
+        for each in members[:left]:
+            same[_identity(each.file)].append(each)
+        left = max(0, left - len(members))
+        yield from (group for group in same.values() if len(group) > 1)
+
+
+def _likeness(file: SourceFile) -> tuple[object, ...]:
+    """Return what files that are the same have in common, without a look at storage."""
+    return (file.size, file.etag if file.etag is not None else file.mtime_ns)
+
+
+def _identity(file: SourceFile) -> object:
+    path = local_path(file.url)
+    if path is None:
+        return file.url if file.etag is None else (file.size, file.etag)
+    try:
+        status = Path(path).stat()
+    except OSError:  # gone since: the job will say so
+        return file.url
+    return (status.st_dev, status.st_ino)
+
+
+def _is_in_both(group: Sequence[_Read]) -> bool:
+    """Tell whether a file is train and val; a share puts equal documents into the same split."""
+    rules = {each.source.rule if each.split == SHARED else each.split for each in group}
+    return len(rules) > 1
+
+
+def _told(group: Sequence[_Read]) -> str:
+    first = group[0]
+    other = next((each for each in group if each.split != first.split), group[1])
+    is_local = local_path(first.file.url) is not None or first.file.etag is None
+    what = "are the same file" if is_local else "have the same size and etag"
+    return f"{first.told} and {other.told} {what}"
+
+
+def _more(groups: Sequence[Sequence[_Read]]) -> str:
+    number = len(groups) - 1
+    return f", and so are {number:,} more" if number else ""
+
+
+def make_plan(
+    recipe: Recipe,
+    *,
+    previous: Plan | None = None,
+    resplit: bool = False,
+    is_finished: bool = False,
+    with_sample: bool = True,
+) -> Plan:
+    """Resolve the inputs of a recipe and cut them into slices.
+
+    Args:
+        recipe: the recipe.
+        previous: the plan that froze the splits.
+        resplit: assign the splits anew.
+        is_finished: whether an output was finished by the previous plan; a source that is read as
+            it was is not refused for its first documents.
+        with_sample: whether the first documents of each source are read, to see that some can be
+            used.
+
+    Raises:
+        SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
+        PlanError: the recipe contradicts the frozen split, or two slices would share a name.
+    """
+    notes: list[str] = []
+    frozen = {} if previous is None or resplit else {each.name: each for each in previous.sources}
+    slice_bytes = recipe.limits.slice_bytes
+    sources: list[PlannedSource] = []
+    errors: list[SourceError] = []
+    unreadable = 0
+    finished = {each.name: each for each in previous.sources} if previous and is_finished else {}
+    for source in recipe.sources:
+        known = frozen.get(source.name)
+        try:
+            resolved = resolve(source, written=recipe.output.folders)
+            sources.append(
+                _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
+            )
+            if with_sample:
+                unreadable += resolved.num_unreadable
+                former = finished.get(source.name)
+                notes += _sample_notes(source, sources[-1], former, limits=recipe.limits)
+        except SourceError as error:  # the others may be wrong too, and one run tells it all
+            errors.append(error)
+    errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
+    if errors:
+        raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
+    notes += duplicate_notes(sources)
+    plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
+    _check_names(plan)
+    return plan
+
+
+def _sample_notes(
+    source: SourceRecipe,
+    planned: PlannedSource,
+    former: PlannedSource | None,
+    *,
+    limits: LimitsRecipe,
+) -> tuple[str, ...]:
+    """Read the first documents of a source, and return what a person should know of them."""
+    is_accepted = former is not None and _reads_alike(former, planned)
+    return check_sample(source, planned.files, limits=limits, is_accepted=is_accepted)
+
+
+def _reads_alike(former: PlannedSource, now: PlannedSource) -> bool:
+    return (former.kind, former.format, former.column) == (now.kind, now.format, now.column)
+
+
+def _unreadable_errors(
+    number: int, notes: Sequence[str], *, limits: LimitsRecipe
+) -> Iterator[SourceError]:
+    """Yield an error if more files cannot be decoded than the limits allow."""
+    if number > limits.max_tails:
+        files = "1 file is" if number == 1 else f"{number:,} files are"
+        yield SourceError(
+            f"{files} not what the name says, and limits.max_tails = {limits.max_tails} allows "
+            f"fewer: {'; '.join(notes)}"
+        )
+
+
+def _plan_source(
+    source: SourceRecipe,
+    resolved: ResolvedSource,
+    frozen: PlannedSource | None,
+    *,
+    slice_bytes: int,
+    notes: list[str],
+) -> PlannedSource:
+    if source.name in RESERVED_NAMES:
+        raise PlanError(
+            f"a source cannot be named {source.name!r}: the output folder uses that name"
+        )
+    notes += resolved.notes
+    splits = assign_splits(source, resolved.files, frozen, notes)
+    return PlannedSource(
+        name=source.name,
+        kind=source.kind,
+        format=resolved.files[0].format,
+        column=source.column,
+        id_column=source.id_column,
+        root=resolved.root,
+        rule=source.split,
+        files=resolved.files,
+        splits=splits,
+        slices=_cut_source(source, resolved.files, splits, slice_bytes),
+    )
+
+
+def _cut_source(
+    source: SourceRecipe, files: Sequence[SourceFile], splits: Sequence[str], slice_bytes: int
+) -> tuple[Slice, ...]:
+    slices: list[Slice] = []
+    for split in ("train", "val"):
+        chosen = [f for f, own in zip(files, splits, strict=True) if own in (split, SHARED)]
+        for stem, number, members in group_files(chosen, slice_bytes=slice_bytes):
+            slices.append(
+                Slice(
+                    source=source.name,
+                    kind=source.kind,
+                    column=source.column,
+                    id_column=source.id_column,
+                    split=split,
+                    share=source.share,
+                    number=number,
+                    stem=stem,
+                    pieces=tuple(piece for _, piece in members),
+                    files=tuple(file for file, _ in members),
+                )
+            )
+    return tuple(slices)
+
+
+def _check_names(plan: Plan) -> None:
+    seen: dict[tuple[str, str, str], Slice] = {}
+    for each in plan.slices():
+        name = (each.source, each.split, each.name_for(each.key))
+        if name in seen:
+            raise PlanError(
+                f"source {each.source!r}: {seen[name].files[0].path} and {each.files[0].path} "
+                f"give the same shard name {name[2]}; is one file listed twice?"
+            )
+        seen[name] = each
