@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from nanotok_ray import _core
+from nanotok_ray.chat import PLACEHOLDER
+from nanotok_ray.chat.batches import texts_of
 from nanotok_ray.count_file import COUNTS_FORMAT, pack_counts
 from nanotok_ray.count_origin import CountOrigin
 from nanotok_ray.dialects import Dialect
@@ -21,12 +23,10 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
-from nanotok_ray.rendering import texts_of
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import COUNTED_SUFFIX, write_quarantine
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
-from nanotok_ray.vision import PLACEHOLDER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

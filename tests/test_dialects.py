@@ -2,14 +2,13 @@ import json
 
 import pytest
 
-from nanotok_ray.dialects import (
-    CHAT_DIALECTS,
+from nanotok_ray.chat.reference import (
     expected_text,
     expected_trained_text,
     message_texts,
-    reason_of,
     segments_of,
 )
+from nanotok_ray.dialects import CHAT_DIALECTS, reason_of
 from nanotok_ray.dialects.fields import value_of
 from tests.dialect_documents import (
     CUSTOMJSON,

@@ -2,15 +2,8 @@ import sys
 
 import pytest
 
-from nanotok_ray.dialects import (
-    CHAT_DIALECTS,
-    MALFORMED,
-    VISION_DIALECTS,
-    Dialect,
-    conversation_of,
-    reason_of,
-    segments_of,
-)
+from nanotok_ray.chat.reference import conversation_of, segments_of
+from nanotok_ray.dialects import CHAT_DIALECTS, MALFORMED, VISION_DIALECTS, Dialect, reason_of
 from nanotok_ray.errors import SourceError
 from tests.dialect_documents import (
     CUSTOMJSON,

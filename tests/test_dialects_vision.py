@@ -2,17 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import vision
-from nanotok_ray.dialects import (
-    MALFORMED,
-    VISION_DIALECTS,
-    Dialect,
+from nanotok_ray import chat
+from nanotok_ray.chat.reference import (
     expected_text,
     expected_trained_text,
     message_texts,
-    reason_of,
     segments_of,
 )
+from nanotok_ray.dialects import MALFORMED, VISION_DIALECTS, Dialect, reason_of
 from tests.dialect_documents import (
     PAIR,
     answered,
@@ -215,7 +212,7 @@ def test_fields_are_handed_over_as_they_are(prompt, response, train_prompt, has_
         counts = data.draw(st.lists(st.integers(1, 3), min_size=number, max_size=number))
     value = {"prompt": prompt, "response": response, COUNTS: counts}
     segments = segments_of(document_of(value), dialect)
-    assert segments == vision.prompt_segments(
+    assert segments == chat.prompt_segments(
         prompt,
         response,
         counts=counts,

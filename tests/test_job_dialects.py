@@ -9,16 +9,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.chat.reference import message_texts, segments_of
+from nanotok_ray.chat.segments import compose
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.cluster.shard_settings import check_special_tokens
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
-from nanotok_ray.dialects import Dialect, message_texts, segments_of
+from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
-from nanotok_ray.segments import compose
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

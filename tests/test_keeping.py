@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from nanotok_ray.rendering import RenderedBatch
+from nanotok_ray.chat.batches import RenderedBatch
 from nanotok_ray.shards import keeping as module
 from nanotok_ray.shards.keeping import Keeping
 from nanotok_ray.shards.settings import ShardSettings

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.chat import MAX_IMAGE_TOKENS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import (
     LearnerRecipe,
@@ -22,7 +23,6 @@ from nanotok_ray.recipe import (
 from nanotok_ray.recipe.parse import build_recipe
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.recipe.text import parse_size
-from nanotok_ray.vision import MAX_IMAGE_TOKENS
 
 SMALL = """
 [[source]]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from nanotok_ray.output import expected_records, read_record, settings_from
+from nanotok_ray.output_shapes import ROLES
 from nanotok_ray.output_totals import COUNTED, totals_of
 from nanotok_ray.reader import open_shards
-from nanotok_ray.segments import ROLES
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

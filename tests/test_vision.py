@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import chat
-from nanotok_ray.errors import SourceError, TokenizerError
-from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
-from nanotok_ray.segments import Composed, Segment, compose
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.vision import (
+from nanotok_ray.chat import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
     base_image_tokens,
@@ -26,6 +21,11 @@ from nanotok_ray.vision import (
     tiled_image_tokens,
     tiles_of,
 )
+from nanotok_ray.chat import conversation as chat
+from nanotok_ray.chat.segments import Composed, Segment, compose
+from nanotok_ray.errors import SourceError, TokenizerError
+from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer
 
 
 def read(name):

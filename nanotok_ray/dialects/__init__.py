@@ -7,13 +7,6 @@ messages that a document holds. The package knows no tokenizer and renders nothi
 from nanotok_ray.dialects.detect import CHAT_DIALECTS, DIALECTS, VISION_DIALECTS, Dialect
 from nanotok_ray.dialects.fields import MALFORMED, reason_of
 from nanotok_ray.dialects.gsm8k import extract_answer
-from nanotok_ray.dialects.read import (
-    conversation_of,
-    expected_text,
-    expected_trained_text,
-    message_texts,
-    segments_of,
-)
 
 __all__ = [
     "CHAT_DIALECTS",
@@ -21,11 +14,6 @@ __all__ = [
     "MALFORMED",
     "VISION_DIALECTS",
     "Dialect",
-    "conversation_of",
-    "expected_text",
-    "expected_trained_text",
     "extract_answer",
-    "message_texts",
     "reason_of",
-    "segments_of",
 ]

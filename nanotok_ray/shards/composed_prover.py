@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.dialects import Dialect, segments_of
+from nanotok_ray.chat.reference import segments_of
+from nanotok_ray.chat.segments import Segment, compose
+from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import to_utf8
-from nanotok_ray.segments import Segment, compose
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.proof_tables import proof_tables
 from nanotok_ray.shards.second_opinion import Silence, disagreement

@@ -8,13 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from nanotok_ray import chat, vision
+from nanotok_ray import chat as vision
+from nanotok_ray.chat import conversation as chat
+from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch
+from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents, as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import IMAGE_TOKENS, image_token_of
-from nanotok_ray.rendering import BatchRenderer, RenderedBatch
-from nanotok_ray.segments import Composed, Segment, compose
 
 MAX_TOKENS = 2048
 """Where nanochat cuts a conversation unless told otherwise."""
@@ -208,7 +209,7 @@ class Rendering(ABC):
             missing = f"no {lacking[0]}" if lacking else f"neither {' nor '.join(IMAGE_TOKENS)}"
             raise TokenizerError(
                 f"the tokenizer has {missing}: give it those of a preset, as "
-                'tokenizer.extended(nanotok_ray.vision.PRESETS["seed"].special_tokens) or '
+                'tokenizer.extended(nanotok_ray.chat.PRESETS["seed"].special_tokens) or '
                 "`nanotok tokenizer extend` does"
             )
         return _VisionSettings(

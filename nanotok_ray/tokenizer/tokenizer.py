@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
+from nanotok_ray.chat.batches import BatchRenderer
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.documents.texts import ArrowTexts
@@ -22,7 +23,6 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.rendering import BatchRenderer
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
@@ -206,7 +206,7 @@ class Tokenizer(Rendering):
         """Give the tokenizer with more special tokens; no id moves, and texts keep their ids.
 
         Names that it lacks get the ids after the last, in their order; those that it has stay as
-        they are. `nanotok_ray.vision.PRESETS` has names for images. As this is another tokenizer, a
+        they are. `nanotok_ray.chat.PRESETS` has names for images. As this is another tokenizer, a
         span table is not carried along.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)

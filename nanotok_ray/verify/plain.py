@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.dialects import MALFORMED, Dialect, reason_of, segments_of
+from nanotok_ray.chat.reference import segments_of
+from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ no tokenizer; never changes its input.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nanotok_ray.segments import Segment, compose
+from nanotok_ray.chat.segments import Segment, compose
 
 _PARTS: dict[str, tuple[str, str, int] | None] = {
     "text": None,

@@ -1,21 +1,80 @@
-"""Documents to segments, in plain Python: what the compiled core is held against.
-
-Takes the bytes of a document and its dialect; gives what it is made of, or raises what says why it
-cannot be used (`malformed.MALFORMED`). Only here are errors worded: the core hands over whatever
-it does not understand. Knows no tokenizer.
-"""
+"""Documents to segments in plain Python: the reference that the compiled core is compared with."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
 from nanotok_ray import chat
-from nanotok_ray.dialects import gsm8k, messages, vision_fields
+from nanotok_ray.chat import conversation
+from nanotok_ray.chat.segments import Segment
+from nanotok_ray.dialects import gsm8k, messages
 from nanotok_ray.dialects import messages as customjson
 from nanotok_ray.dialects import messages as pairs
 from nanotok_ray.dialects import messages as sharegpt
-from nanotok_ray.dialects.detect import Dialect
-from nanotok_ray.dialects.fields import value_of
-from nanotok_ray.segments import Segment
+from nanotok_ray.dialects.detect import VISION_DIALECTS, Dialect
+from nanotok_ray.dialects.fields import object_of, string_of, value_of
+from nanotok_ray.dialects.messages import messages_of
+from nanotok_ray.recipe.special_tokens import PRESETS
+
+COUNTS = "image_token_counts"
+"""The field that says how many tokens each image of a document takes."""
+
+
+def vision_segments_of(value: object, dialect: Dialect) -> list[Segment]:
+    """Give the segments of a document with images.
+
+    Raises:
+        SourceError: The document is not of its dialect's shape.
+        AssertionError, LookupError, TypeError, ValueError, RecursionError: It is malformed, or the
+            dialect is, and how.
+    """
+    image_token = _image_token_of(dialect)
+    tokens, grounding = dialect.image_tokens, dialect.grounding
+    if dialect.name == "messages":
+        return chat.message_segments(
+            {"messages": messages_of(value)},
+            counts=value.get(COUNTS) if isinstance(value, dict) else None,
+            image_token=image_token,
+            image_tokens=tokens,
+            grounding=grounding,
+        )
+    document = object_of(value)
+    if dialect.name == "text":
+        return chat.text_segments(
+            string_of(document, "text"),
+            counts=document.get(COUNTS),
+            image_token=image_token,
+            image_tokens=tokens,
+            grounding=grounding,
+        )
+    return _pair(document, dialect, image_token)
+
+
+def _pair(document: dict[str, Any], dialect: Dialect, image_token: str) -> list[Segment]:
+    return chat.prompt_segments(
+        string_of(document, "prompt", "text"),
+        string_of(document, "response"),
+        counts=document.get(COUNTS),
+        image_token=image_token,
+        image_tokens=dialect.image_tokens,
+        grounding=dialect.grounding,
+        train_prompt=dialect.train_prompt,
+    )
+
+
+def _image_token_of(dialect: Dialect) -> str:
+    if dialect.name not in VISION_DIALECTS:
+        known = ", ".join(VISION_DIALECTS)
+        raise ValueError(f"unknown dialect of kind 'vision': {dialect.name!r}; known are {known}")
+    if dialect.image_token is None:
+        tokens = " or ".join(
+            f"{preset.image_token!r} (preset {name})" for name, preset in PRESETS.items()
+        )
+        raise ValueError(
+            f"no image token: dialect {dialect.name!r} of kind 'vision' needs the special token "
+            f"that stands for an image, {tokens}, or another of the tokenizer's"
+        )
+    return dialect.image_token
+
 
 Raw = bytes | bytearray
 
@@ -43,11 +102,11 @@ def segments_of(document: Raw, dialect: Dialect) -> list[Segment]:
             how.
     """
     if dialect.kind == "vision":
-        return vision_fields.segments_of(value_of(document), dialect)
-    return list(chat.layout(conversation_of(document, dialect)))
+        return vision_segments_of(value_of(document), dialect)
+    return list(conversation.layout(conversation_of(document, dialect)))
 
 
-def conversation_of(document: Raw, dialect: Dialect) -> chat.Conversation:
+def conversation_of(document: Raw, dialect: Dialect) -> conversation.Conversation:
     """Give the conversation of a document, whose dialect must be of conversations.
 
     Raises:

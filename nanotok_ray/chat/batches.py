@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.dialects import MALFORMED, Dialect, message_texts, reason_of, segments_of
+from nanotok_ray.chat.reference import message_texts, segments_of
+from nanotok_ray.chat.segments import Segment
+from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError
-from nanotok_ray.segments import Segment
 
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
