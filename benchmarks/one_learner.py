@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from corpus import load_array
 from nanotok_ray import _core
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.training import count_spans
 from ranks import NUM_BYTES, sha256_of, spell

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import resident
-from nanotok_ray.reduce import CountPart, reduce_counts, reduce_memory
+from nanotok_ray.counts.reduce import CountPart, reduce_counts, reduce_memory
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ so that a reader of shards needs numpy alone.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nanotok_ray.counts.patterns import SPLIT_PATTERN
+    from nanotok_ray.counts.span_counts import SpanCounts
     from nanotok_ray.learning import learn
-    from nanotok_ray.patterns import SPLIT_PATTERN
     from nanotok_ray.reader import open_shards
     from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-    from nanotok_ray.span_counts import SpanCounts
     from nanotok_ray.tokenizer import (
         RustBPETokenizer,
         Tokenizer,
@@ -38,9 +38,9 @@ __all__ = [
 
 _HOMES = {
     "SPECIAL_TOKENS": "nanotok_ray.recipe.special_tokens",
-    "SPLIT_PATTERN": "nanotok_ray.patterns",
+    "SPLIT_PATTERN": "nanotok_ray.counts.patterns",
     "RustBPETokenizer": "nanotok_ray.tokenizer",
-    "SpanCounts": "nanotok_ray.span_counts",
+    "SpanCounts": "nanotok_ray.counts.span_counts",
     "Tokenizer": "nanotok_ray.tokenizer",
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merge_progress import MergeProgress, timed
 from nanotok_ray.merges import REACHED, Learned
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
-from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Model, Tokenizer
 from nanotok_ray.tokenizer.training import learn_model_of
 from nanotok_ray.training_report import (
@@ -25,7 +25,7 @@ from nanotok_ray.training_report import (
 )
 
 if TYPE_CHECKING:
-    from nanotok_ray.span_counts import SpanCounts
+    from nanotok_ray.counts.span_counts import SpanCounts
 
 
 class _Limits(TypedDict):
@@ -105,7 +105,7 @@ def learn(
             not depend on it.
         on_progress: called about every 1%; what it raises ends the call.
 
-    >>> from nanotok_ray.span_counts import SpanCounts
+    >>> from nanotok_ray.counts.span_counts import SpanCounts
     >>> counts = SpanCounts()
     >>> counts.update(["hello hello"])
     >>> found = learn(counts, 267)

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
+from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.span_totals import SpanTotals
 
 if TYPE_CHECKING:
-    from nanotok_ray.count_file import Run
-    from nanotok_ray.reduce import Reduced
+    from nanotok_ray.counts.count_file import Run
+    from nanotok_ray.counts.reduce import Reduced
 
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, how often the pair occurred."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.export import LAYOUTS, parse_layout
 from nanotok_ray.shards.sink import NativeSink
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.span_table import write_span_table

@@ -4,10 +4,10 @@ import numpy as np
 import rustbpe
 
 from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.merges import learn_reduced
-from nanotok_ray.patterns import SPLIT_PATTERN
-from nanotok_ray.reduce import CountPart, reduce_counts
 
 
 def learn_all(counts, num_merges):

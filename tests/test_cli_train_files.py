@@ -17,8 +17,8 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
-from nanotok_ray.corpus_counts import count_corpus
-from nanotok_ray.patterns import PATTERNS
+from nanotok_ray.counts.corpus import count_corpus
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.sources.named_files import ReadingRules, find_named
 from nanotok_ray.sources.slices import SliceReading

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import COUNTS_SCHEMA, NUM_RANGES, pack_counts
-from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.count_reader import CountReader
-from nanotok_ray.counts import CountSettings, count_slice
+from nanotok_ray.counts.count_file import COUNTS_SCHEMA, NUM_RANGES, CountOrigin, pack_counts
+from nanotok_ray.counts.count_slice import CountSettings, count_slice
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
+from nanotok_ray.counts.reader import CountReader
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
-from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.reference import learn_merges as learn_plainly
 from nanotok_ray.sources import make_plan

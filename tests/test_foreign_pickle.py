@@ -10,8 +10,8 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import from_pickle, pickle_reader
 from nanotok_ray.tokenizer.nanochat_files import to_pickle

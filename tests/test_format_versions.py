@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.count_file import COUNTS_FORMAT
-from nanotok_ray.count_reader import CountReader
+from nanotok_ray.counts.count_file import COUNTS_FORMAT
+from nanotok_ray.counts.reader import CountReader
 from nanotok_ray.document_ids import DocumentIds, ids_parts
 from nanotok_ray.document_images import DocumentImages, images_parts
 from nanotok_ray.document_index import index_parts, unpack_index

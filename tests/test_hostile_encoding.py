@@ -37,9 +37,9 @@ import pytest
 import tiktoken
 
 from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.tokenizer import Model
 from nanotok_ray.tokenizer.training import make_model
 

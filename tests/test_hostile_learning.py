@@ -24,12 +24,11 @@ import pytest
 from nanotok_ray import Tokenizer, _core, reference
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.count_file import pack_counts
-from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.counts.count_file import CountOrigin, pack_counts
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
-from nanotok_ray.patterns import SPLIT_PATTERN, split
 from nanotok_ray.storage import Folder
 from tests.executors import Twice
 from tests.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled

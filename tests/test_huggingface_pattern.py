@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
-from nanotok_ray.patterns import PATTERNS, split
+from nanotok_ray.counts.patterns import PATTERNS, split
 from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 
 # tiktoken's o200k_base, which tells cases apart.

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from nanotok_ray.api import train_tokenizer
-from nanotok_ray.kept_counts import kept_counts, remove_counts
+from nanotok_ray.counts.cache import kept_counts, remove_counts
 from nanotok_ray.storage import Folder
 from tests.small_corpus import recipe, write_corpus
 

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from nanotok_ray import reference
+from nanotok_ray.counts.patterns import split
 from nanotok_ray.errors import CountOverflowError
-from nanotok_ray.patterns import split
 from tests.learned import learn
 from tests.small_corpus import texts
 

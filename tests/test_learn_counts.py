@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, Tokenizer, _core, learn, reference
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.counts.stored import find_counts, load_counts
 from nanotok_ray.errors import (
     CorruptOutputError,
     CountOverflowError,
@@ -23,8 +25,6 @@ from nanotok_ray.errors import (
 )
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
-from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
-from nanotok_ray.stored_counts import find_counts, load_counts
 from tests.small_corpus import texts
 
 DOCUMENTS = texts(150, seed=7)

@@ -10,14 +10,18 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import count_file
-from nanotok_ray.count_file import BATCH_ROWS, COUNTS_FORMAT, pack_counts
-from nanotok_ray.count_origin import CountOrigin
-from nanotok_ray.count_reader import origins_of
+from nanotok_ray.counts import count_file
+from nanotok_ray.counts.count_file import BATCH_ROWS, COUNTS_FORMAT, CountOrigin, pack_counts
+from nanotok_ray.counts.reader import origins_of
+from nanotok_ray.counts.reduce import (
+    CountPart,
+    merge_count_files,
+    merge_groups,
+    merged_key,
+    reduce_counts,
+)
 from nanotok_ray.errors import CorruptOutputError, CountsError
 from nanotok_ray.manifest import RECORD_FORMAT, key_of
-from nanotok_ray.merged_counts import merge_count_files, merge_groups, merged_key
-from nanotok_ray.reduce import CountPart, reduce_counts
 from nanotok_ray.storage import Folder
 
 COUNTERS = st.lists(

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, resolve_pattern, split
 from nanotok_ray.errors import PatternError
-from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN, resolve_pattern, split
 
 
 def test_the_default_is_nanochats():

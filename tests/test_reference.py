@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core, reference
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.training import make_model

@@ -13,10 +13,10 @@ from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer, core_dialect, texts_of
 from nanotok_ray.chat.reference import message_texts, segments_of
 from nanotok_ray.chat.segments import compose
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, to_utf8
 from nanotok_ray.errors import SplitError
-from nanotok_ray.patterns import SPLIT_PATTERN
 from tests.dialect_documents import MESSAGES, assistant, user
 from tests.dialect_strategies import EVERY, NAMES, ORDINARY, broken_objects, lines, with_images
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.counts import CountSettings
+from nanotok_ray.counts.count_slice import CountSettings
 from nanotok_ray.errors import RecipeError, SourceError
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
 from nanotok_ray.shards.settings import ShardSettings

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray import SpanCounts, _core
-from nanotok_ray.count_columns import checked_run
+from nanotok_ray.counts.columns import checked_run
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.counts.span_counts import SummedRuns
 from nanotok_ray.documents import texts as text_batches
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import (
@@ -23,9 +25,7 @@ from nanotok_ray.errors import (
     SplitError,
     TokenizerError,
 )
-from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.storage import Folder
-from nanotok_ray.summed_runs import SummedRuns
 
 TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=30), max_size=8)
 RAW = st.lists(st.binary(max_size=20), max_size=8)

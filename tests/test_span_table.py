@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
+from nanotok_ray.counts.totals import most_frequent
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.frequent_spans import most_frequent
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.small_corpus import WORDS, texts

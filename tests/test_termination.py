@@ -11,8 +11,8 @@ import pytest
 
 from nanotok_ray import termination
 from nanotok_ray.cli import main
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.learning import learn
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.termination import Terminated, interruptible, terminable
 from tests.small_corpus import texts
 

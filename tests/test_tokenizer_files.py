@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
 
 from nanotok_ray import _core
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.patterns import SPLIT_PATTERN
 from nanotok_ray.tokenizer import (
     Model,
     Tokenizer,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core, size_curve
+from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.manifest import to_json
 from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.span_totals import SpanTotals
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from nanotok_ray.tokenizer.training import count_spans
 from nanotok_ray.training_report import (

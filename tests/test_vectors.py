@@ -9,10 +9,10 @@ import pytest
 from nanotok_ray import _core
 from nanotok_ray.chat.reference import conversation_of, expected_text, segments_of
 from nanotok_ray.chat.segments import compose
+from nanotok_ray.counts.patterns import PATTERNS, split
 from nanotok_ray.dialects import Dialect, extract_answer
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SourceError
-from nanotok_ray.patterns import PATTERNS, split
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
 from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file

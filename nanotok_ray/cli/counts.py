@@ -9,14 +9,14 @@ from typing import Any
 
 from nanotok_ray.cli.arguments import add_overrides
 from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.errors import SourceError
-from nanotok_ray.kept_counts import (
+from nanotok_ray.counts.cache import (
     COUNTS_FOLDER,
     KeptCounts,
     WorkFolder,
     kept_counts,
     remove_counts,
 )
+from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 

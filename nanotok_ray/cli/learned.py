@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.learning import LearnedTokenizer
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.training_report import short_report, why_stopped
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from nanotok_ray.cli.merge_line import shown_token
 from nanotok_ray.cli.text_table import ratio, table_lines
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.evaluation import TokenView, Usage, Vocabulary
-from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.training_report import token_text
 

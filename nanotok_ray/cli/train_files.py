@@ -16,13 +16,13 @@ from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_cor
 from nanotok_ray.cli.goal import Goal, add_limits, check, goal_of, sizes
 from nanotok_ray.cli.learned import summary, values, with_smaller
 from nanotok_ray.cli.merge_progress import shown_merges
-from nanotok_ray.corpus_counts import CorpusCounts
+from nanotok_ray.counts.corpus import CorpusCounts
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.errors import RecipeError, TokenizerError
 from nanotok_ray.learning import LearnedTokenizer, learn
-from nanotok_ray.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.sources.named_files import suffix_format
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.tokenizer.output import (
     OR_FORCE,
     WITHOUT_SPECIAL_TOKENS,

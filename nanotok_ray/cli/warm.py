@@ -12,11 +12,11 @@ from typing import Any
 from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
+from nanotok_ray.counts.span_counts import SpanCounts
+from nanotok_ray.counts.stored import find_counts, load_counts
 from nanotok_ray.errors import CountsError, TokenizerError
 from nanotok_ray.evaluation import PUBLISHED
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.storage import find_files
-from nanotok_ray.stored_counts import find_counts, load_counts
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.opened import is_file
 from nanotok_ray.tokenizer.output import check_free, file_suffix, write_new

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
-from nanotok_ray.threads import default_threads
+from nanotok_ray.counts.patterns import default_threads
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -14,8 +14,8 @@ from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.cluster.probes import work_folder
 from nanotok_ray.cluster.stages import MergeWork, merge_work
+from nanotok_ray.counts.reduce import merge_groups
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.merged_counts import merge_groups
 from nanotok_ray.output import Record, finished_records
 from nanotok_ray.storage import Folder
 

@@ -14,9 +14,9 @@ from nanotok_ray.cluster.grouping import num_calls
 from nanotok_ray.cluster.journaling import stages_of_last_run
 from nanotok_ray.cluster.layouts import layouts_of
 from nanotok_ray.cluster.outlook import Outlook, outlook
+from nanotok_ray.counts.patterns import resolve_pattern
 from nanotok_ray.doctor.disk import space_for
 from nanotok_ray.manifest import PLAN_NAME
-from nanotok_ray.patterns import resolve_pattern
 from nanotok_ray.rates import STAGES, Rate, given_rates, measured_rates, rates_of_run
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice

@@ -7,7 +7,7 @@ fan-out starts, never after. Does not know how spans were counted.
 import time
 
 from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted
-from nanotok_ray.frequent_spans import most_frequent
+from nanotok_ray.counts.totals import most_frequent
 from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.merges import Learned
 from nanotok_ray.storage import Folder

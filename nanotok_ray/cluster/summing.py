@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from nanotok_ray.cluster.counting import CountedSlices
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted
 from nanotok_ray.cluster.training import Training, counted_sources
+from nanotok_ray.counts.reduce import CountPart, Reduced, reduce_counts
+from nanotok_ray.counts.totals import Weights
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.reduce import CountPart, Reduced, reduce_counts
 from nanotok_ray.storage import Folder
-from nanotok_ray.weights import Weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,11 +13,11 @@ from nanotok_ray.cluster.learn_record import finished_learning, kept_training
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.merging import merge_first
 from nanotok_ray.cluster.training import Training
+from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.errors import SourceError
 from nanotok_ray.manifest import TOKENIZER_FOLDER
 from nanotok_ray.sources.quarantine import check_limits
 from nanotok_ray.storage import Folder
-from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 

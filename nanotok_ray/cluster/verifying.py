@@ -12,8 +12,8 @@ from nanotok_ray.cluster.engine import Ended, Task
 from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
+from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.storage import Folder
-from nanotok_ray.threads import default_threads
 from nanotok_ray.verify import (
     Result,
     Runner,

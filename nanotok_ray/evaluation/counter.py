@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.evaluation.vocabulary import Vocabulary
-from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.id_array import Ids
 

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import MAX_FILE_BYTES, from_rank_file
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nanotok_ray.counts.patterns import PATTERNS, resolve_pattern
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.patterns import PATTERNS, resolve_pattern
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.folder import checked_bytes
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
@@ -36,7 +36,7 @@ def open_tokenizer(
         spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
             is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken, the latter also
             with its pattern, as ranks.tiktoken:gpt4.
-        pattern: of a .tiktoken file: a name of `nanotok_ray.patterns.PATTERNS`, or an expression.
+        pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an expression.
         special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
         span_table: map the span table of a folder, if it has one.
 

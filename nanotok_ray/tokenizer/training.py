@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
+from nanotok_ray.counts.patterns import default_threads, resolve_pattern
 from nanotok_ray.documents.texts import text_batches
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.merges import (
@@ -19,12 +20,10 @@ from nanotok_ray.merges import (
     check_limits,
     learn_run,
 )
-from nanotok_ray.patterns import resolve_pattern
-from nanotok_ray.threads import default_threads
 from nanotok_ray.tokenizer.model import MAX_ID, NUM_BYTES, Model, number_special_tokens
 
 if TYPE_CHECKING:
-    from nanotok_ray.count_file import Run
+    from nanotok_ray.counts.count_file import Run
 
 _log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import Run
+from nanotok_ray.counts.count_file import Run
+from nanotok_ray.counts.totals import most_frequent_rows
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.frequent_spans import most_frequent_rows
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.span_table import write_span_table
 

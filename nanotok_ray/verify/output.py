@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
 from nanotok_ray.output import (
@@ -24,7 +25,6 @@ from nanotok_ray.output import (
 from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
 from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
-from nanotok_ray.threads import default_threads
 from nanotok_ray.verify.inputs import (
     Inputs,
     fingerprint_problems,

@@ -27,8 +27,8 @@ from tiktoken.load import load_tiktoken_bpe
 from tokenizers import Regex, pre_tokenizers
 
 from nanotok_ray.chat.reference import conversation_of
+from nanotok_ray.counts.patterns import resolve_pattern, split
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.patterns import resolve_pattern, split
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 from tests.peers.native_output import tell

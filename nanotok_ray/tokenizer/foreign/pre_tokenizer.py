@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.patterns import PATTERNS
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
 from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
 

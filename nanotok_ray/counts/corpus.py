@@ -14,12 +14,12 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Final
 
+from nanotok_ray.counts.patterns import default_threads
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.errors import SplitError
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import QuarantineEntry
 from nanotok_ray.sources.slices import SliceReading
-from nanotok_ray.span_counts import SpanCounts
-from nanotok_ray.threads import default_threads
 
 SHOWN_ENTRIES: Final = 20
 """So many of the documents that could not be used are named one by one."""

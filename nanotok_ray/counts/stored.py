@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.count_parquet import read_parquet
+from nanotok_ray.counts.columns import read_parquet
+from nanotok_ray.counts.patterns import PATTERNS, resolve_pattern
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.errors import CountsError, SourceError
-from nanotok_ray.patterns import PATTERNS, resolve_pattern
-from nanotok_ray.span_counts import SpanCounts
 from nanotok_ray.storage import FoundFiles, find_files, open_input
 
 _ARROW, _PARQUET = b"ARROW1", b"PAR1"

@@ -1,22 +1,21 @@
-"""Spans and counts that another tool made, checked and sorted as a count file has them.
-
-Takes two columns, or pairs; refuses what cannot be a span or a count, by row and value. Does not
-know where the columns lie.
-"""
+"""Spans and counts that another tool made, checked and sorted as a count file has them."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from nanotok_ray import _core
-from nanotok_ray.count_file import Run
+from nanotok_ray.counts.count_file import Run
 from nanotok_ray.documents.batch import Documents, to_utf8
-from nanotok_ray.errors import CountsError
+from nanotok_ray.errors import CountsError, SourceError
+from nanotok_ray.sources.stored import is_damage
+from nanotok_ray.storage import open_input
 
 MAX_COUNT = 2**64 - 1
 
@@ -161,3 +160,47 @@ def _first(flags: npt.NDArray[np.bool_]) -> int | None:
     """Give the place of the first True."""
     place = int(np.argmax(flags)) if len(flags) else 0
     return place if len(flags) and flags[place] else None
+
+
+BATCH_ROWS = 1 << 18
+"""Rows of a part; no part has rows of two row groups."""
+
+Part = tuple[int, pa.Array, pa.Array]
+"""Number of the first row in the file, spans, counts."""
+
+
+def read_parquet(url: str, *, span_column: str, count_column: str) -> Iterator[Part]:
+    """Give the spans and counts of a file, row group by row group.
+
+    Raises:
+        SourceError: it is no readable parquet file, or has not these two columns.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    row = 0
+    with open_input(url) as file:
+        try:
+            parquet = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+            _check_columns(parquet, span_column, count_column, url=url)
+            for group in range(parquet.num_row_groups):
+                for batch in parquet.iter_batches(
+                    BATCH_ROWS, row_groups=[group], columns=[span_column, count_column]
+                ):
+                    yield row, batch[span_column], batch[count_column]
+                    row += batch.num_rows
+        except (OSError, pa.ArrowException) as error:
+            if not is_damage(error):
+                raise
+            raise SourceError(
+                f"{url} is not a readable parquet file: {str(error).rstrip('.')}; "
+                "write it anew, or leave it out of the paths"
+            ) from error
+
+
+def _check_columns(parquet: pq.ParquetFile, *wanted: str, url: str) -> None:
+    names = parquet.schema_arrow.names
+    for name, option in zip(wanted, ("--span-column", "--count-column"), strict=True):
+        if names.count(name) != 1:
+            raise SourceError(
+                f"{url} has {names.count(name) or 'no'} column {name!r}; its columns are "
+                f"{', '.join(map(repr, names)) or 'none'}; name the right one ({option})"
+            )

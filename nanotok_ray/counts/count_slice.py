@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from nanotok_ray import _core
 from nanotok_ray.chat import PLACEHOLDER
 from nanotok_ray.chat.batches import texts_of
-from nanotok_ray.count_file import COUNTS_FORMAT, pack_counts
-from nanotok_ray.count_origin import CountOrigin
+from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountOrigin, pack_counts
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError

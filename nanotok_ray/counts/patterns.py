@@ -1,10 +1,8 @@
-"""Split patterns by name, and cutting a text with one.
+"""Split patterns by name, cutting a text with one, and the default number of threads."""
 
-Takes a name or a regular expression and gives the regular expression; does not compile it. A
-pattern is what the core's regex engine reads: Unicode classes, look-ahead, possessive quantifiers.
-"""
-
+import os
 import re
+import sys
 from functools import lru_cache
 
 from nanotok_ray import _core
@@ -77,3 +75,13 @@ def split(text: str, *, pattern: str = SPLIT_PATTERN) -> list[str]:
 @lru_cache(maxsize=8)
 def _splitter(pattern: str) -> _core.Splitter:
     return _core.Splitter(pattern)
+
+
+def default_threads() -> int:
+    """Give the cores this process may use; one inside a Ray worker, as Ray gave out the others."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        worker = getattr(ray.get_runtime_context(), "worker", None)
+        if getattr(worker, "mode", None) == ray.WORKER_MODE:
+            return 1
+    return len(os.sched_getaffinity(0))

@@ -1,31 +1,143 @@
-"""Counts of spans that can be added to and merged: all that learning needs.
-
-Takes texts, count files, and spans with counts that another tool made. Carries what it was made
-from, and is never added to counts that were cut in another way. Pickles. Knows neither how merges
-are learned nor what a tokenizer is.
-"""
+"""`SpanCounts`: counts of spans that can be added to, merged, saved and learned from."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from nanotok_ray import _core
-from nanotok_ray.count_columns import Column, checked_run, columns_of
-from nanotok_ray.count_file import Run
-from nanotok_ray.count_origin import CountOrigin, check_same_spans
-from nanotok_ray.count_reader import origins_of
-from nanotok_ray.counted_spans import CountedSpans
-from nanotok_ray.documents.batch import Nulls
+from nanotok_ray.counts.columns import Column, checked_run, columns_of
+from nanotok_ray.counts.count_file import CountOrigin, Run, check_same_spans, pack_counts
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, default_threads, resolve_pattern
+from nanotok_ray.counts.reader import origins_of
+from nanotok_ray.counts.reduce import sum_run
+from nanotok_ray.counts.totals import most_frequent_rows
+from nanotok_ray.documents.batch import Documents, Nulls
 from nanotok_ray.documents.texts import batches_of
 from nanotok_ray.errors import CountsError, SplitError
-from nanotok_ray.patterns import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.recipe import Gaps
-from nanotok_ray.reduce import sum_run
-from nanotok_ray.summed_runs import SummedRuns
-from nanotok_ray.threads import default_threads
+from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
     from nanotok_ray.documents.texts import Texts
+
+
+class CountedSpans(ABC):
+    """What can be asked of counts."""
+
+    @abstractmethod
+    def run(self) -> Run:
+        """Give all spans and their counts, sorted by (hash64, span), none of which comes twice."""
+
+    @property
+    @abstractmethod
+    def origin(self) -> CountOrigin:
+        """What the counts were made from."""
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write a count file, to a path or URL, whole or not at all.
+
+        >>> import tempfile
+        >>> from nanotok_ray import SpanCounts
+        >>> counts = SpanCounts.from_counts({"a": 3}, pattern="gpt4")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     counts.save(f"{folder}/a.arrow")
+        ...     SpanCounts.load(f"{folder}/a.arrow").most_common()
+        [(b'a', 3)]
+
+        Raises:
+            OSError: It cannot be written.
+            CountOverflowError: A sum would pass 2**64 - 1.
+        """
+        folder, slash, name = os.fspath(file).rpartition("/")
+        with Folder(folder or slash or ".").create(name) as target:
+            target.write(pack_counts(self.run(), self.origin))
+
+    def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
+        """Give the `n` most frequent spans (None: all) and their counts, the highest first.
+
+        Among equals the smallest bytes come first.
+        """
+        _, data, offsets, counts = self.run()
+        spans = Documents(data=data, offsets=offsets)
+        rows = most_frequent_rows(spans, counts, max_spans=len(counts) if n is None else n)
+        chosen = spans.to_arrow(as_bytes=True).take(rows).to_pylist()
+        return list(zip(chosen, counts[rows].tolist(), strict=True))
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that cuts texts into spans."""
+        return self.origin.pattern
+
+    @property
+    def gaps(self) -> int | None:
+        """How many spans the pattern did not match; None: unknown, as some are from elsewhere."""
+        return self.origin.num_gaps
+
+    @property
+    def texts(self) -> int | None:
+        """How many texts were counted; None: unknown, as some are from elsewhere."""
+        return self.origin.texts
+
+    @property
+    def text_bytes(self) -> int:
+        """The bytes of all texts; of counts from elsewhere, those of their spans."""
+        return self.origin.text_bytes
+
+    @property
+    def total(self) -> int:
+        """How many spans were counted."""
+        return self.origin.spans
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different spans there are."""
+        return len(self.run()[3])
+
+    def __repr__(self) -> str:
+        size = f"{self.text_bytes:,} bytes of text"
+        return f"<SpanCounts: {self.total:,} spans, {self.num_distinct:,} distinct, {size}>"
+
+
+class SummedRuns:
+    """The sum of runs.
+
+    >>> from nanotok_ray.counts.columns import checked_run, columns_of
+    >>> run, _ = checked_run(*columns_of([("a", 1), ("b", 2)]), name="here", first_row=0)
+    >>> sums = SummedRuns()
+    >>> sums.add(run), sums.add(run), sorted(sums.run()[3].tolist())
+    (None, None, [2, 4])
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        """Each has more than twice the rows of the next."""
+
+    def __len__(self) -> int:
+        """Give how many runs are kept; 0 if none was ever added."""
+        return len(self._runs)
+
+    def add(self, run: "Run") -> None:
+        """Add a run; nothing is changed by one that cannot be added.
+
+        Raises:
+            CountOverflowError: a sum would pass 2**64 - 1.
+        """
+        runs = [*self._runs, run]
+        while len(runs) > 1 and len(runs[-2][3]) <= 2 * len(runs[-1][3]):
+            last = runs.pop()
+            runs[-1] = _core.merge_runs([runs[-1], last])
+        self._runs = runs
+
+    def run(self, *more: "Run") -> "Run":
+        """Make one run of all, and of more that are added with them, and give it.
+
+        Raises:
+            CountOverflowError: a sum would pass 2**64 - 1; nothing is added then.
+        """
+        if more or len(self._runs) != 1:
+            self._runs = [_core.merge_runs([*self._runs, *more])]
+        return self._runs[0]
 
 
 class SpanCounts(CountedSpans):
