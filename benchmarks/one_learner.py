@@ -25,7 +25,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.training import count_spans
+from nanotok_ray.tokenizer.train import count_spans
 from ranks import NUM_BYTES, sha256_of, spell
 
 Figures = dict[str, Any]

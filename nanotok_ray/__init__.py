@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nanotok_ray.counts.patterns import SPLIT_PATTERN
     from nanotok_ray.counts.span_counts import SpanCounts
-    from nanotok_ray.learning import learn
     from nanotok_ray.reader import open_shards
     from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.tokenizer import (
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
         get_tokenizer,
         open_tokenizer,
     )
+    from nanotok_ray.tokenizer.learn import learn
 
 __version__ = "0.1.0"
 
@@ -44,7 +44,7 @@ _HOMES = {
     "Tokenizer": "nanotok_ray.tokenizer",
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",
-    "learn": "nanotok_ray.learning",
+    "learn": "nanotok_ray.tokenizer.learn",
     "open_shards": "nanotok_ray.reader",
     "open_tokenizer": "nanotok_ray.tokenizer",
 }

@@ -13,10 +13,10 @@ from typing import Any
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.merges import learn_run
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.tokenizer import Tokenizer, make_model
+from nanotok_ray.tokenizer.merges import learn_run
 
 STAGES = ("count", "tokenize")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nanotok_ray.output import Record
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.training_report import why_stopped
+from nanotok_ray.tokenizer.report import why_stopped
 from nanotok_ray.verify import Verification
 
 DONE = "done"

@@ -7,7 +7,7 @@ from nanotok_ray import Tokenizer, _core, reference
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.merges import learn_reduced
+from nanotok_ray.tokenizer.merges import learn_reduced
 
 
 def learn_all(counts, num_merges):

@@ -11,7 +11,7 @@ from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cli.merge_progress import shown_merges
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.merge_progress import MergeProgress
+from nanotok_ray.tokenizer.merges import MergeProgress
 from tests.small_corpus import RECIPE, texts, write_corpus
 
 DOCUMENTS = texts(150, seed=7)

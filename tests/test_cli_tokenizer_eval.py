@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.evaluation import SAMPLE_TEXTS
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS
 from tests.finished_output import finished_output
 from tests.missing_packages import uninstall
 from tests.published_ranks import fake_package

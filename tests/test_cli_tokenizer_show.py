@@ -8,9 +8,9 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
-from nanotok_ray.evaluation import Vocabulary
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.training_report import token_text
+from nanotok_ray.tokenizer.evaluation import Vocabulary
+from nanotok_ray.tokenizer.report import token_text
 from tests.published_ranks import fake_package
 from tests.small_corpus import texts, write_parquet
 

@@ -23,7 +23,7 @@ from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.sources.named_files import ReadingRules, find_named
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
+from nanotok_ray.tokenizer.readable import to_tiktoken_file
 from tests.learned import rustbpes_tokens
 from tests.small_corpus import RECIPE, texts, write_corpus, write_parquet
 

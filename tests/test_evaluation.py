@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import RecipeError, SourceError, TokenizerError, VerificationError
-from nanotok_ray.evaluation import (
+from nanotok_ray.sources.named_files import ReadingRules
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.evaluation import (
     PUBLISHED,
     SAMPLE_TEXTS,
     Corpus,
@@ -31,10 +33,8 @@ from nanotok_ray.evaluation import (
     sample_rows,
     token_bytes_of,
 )
-from nanotok_ray.evaluation.measure import MAX_LABELS, characters_of
-from nanotok_ray.sources.named_files import ReadingRules
-from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.training_report import token_text
+from nanotok_ray.tokenizer.evaluation.measure import MAX_LABELS, characters_of
+from nanotok_ray.tokenizer.report import token_text
 from tests.missing_packages import uninstall
 from tests.published_ranks import fake_package
 from tests.small_corpus import conversations, texts, write_conversations, write_parquet

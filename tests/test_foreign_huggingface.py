@@ -15,10 +15,12 @@ from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.foreign import from_huggingface_file
-from nanotok_ray.tokenizer.foreign.byte_level import token_bytes
-from nanotok_ray.tokenizer.foreign.pre_tokenizer import pattern_of
-from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
-from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
+from nanotok_ray.tokenizer.foreign.huggingface import pattern_of
+from nanotok_ray.tokenizer.huggingface import (
+    to_huggingface_file,
+    to_huggingface_pattern,
+    token_bytes,
+)
 from tests.foreign_models import CORPUS, in_order, texts
 
 LLAMA3 = (

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.foreign import from_pickle, pickle_reader
-from nanotok_ray.tokenizer.nanochat_files import to_pickle
-from nanotok_ray.tokenizer.pickle_writer import pickle_instance
+from nanotok_ray.tokenizer.foreign import from_pickle, pickled
+from nanotok_ray.tokenizer.nanochat_files import pickle_instance, to_pickle
 from tests.foreign_models import GPT2_ORDER, in_order
 
 MODEL = in_order(special_tokens={"<|bos|>": 400, "<|é|>": 410})
@@ -160,7 +159,7 @@ def test_a_class_named_by_dicts_that_hold_each_other_is_refused_in_time():
 
 
 def test_a_pickle_of_too_many_steps_is_refused(monkeypatch):
-    monkeypatch.setattr(pickle_reader, "MAX_STEPS", 100)
+    monkeypatch.setattr(pickled, "MAX_STEPS", 100)
     with pytest.raises(TokenizerError, match="more than 100 steps"):
         from_pickle(to_pickle(MODEL), name="f")
 

@@ -13,8 +13,8 @@ from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import PatternError, TokenizerError
 from nanotok_ray.tokenizer import Tokenizer, open_tokenizer
 from nanotok_ray.tokenizer.foreign import from_rank_file
-from nanotok_ray.tokenizer.foreign import ranks as ranks_module
-from nanotok_ray.tokenizer.foreign.ranks import model_of_ranks
+from nanotok_ray.tokenizer.foreign import tiktoken as ranks_module
+from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks
 from tests.foreign_models import CORPUS, GPT2_ORDER, in_order, orders, texts
 
 SPECIAL = {"<|endoftext|>": 400, "<|fim|>": 403, "<|endofprompt|>": 419}

@@ -28,8 +28,8 @@ from nanotok_ray.counts.count_file import CountOrigin, pack_counts
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
-from nanotok_ray.merges import NO_PAIR_LEFT, REACHED
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
 from tests.executors import Twice
 from tests.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
 from tests.small_corpus import contents, recipe, texts, write_corpus

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Peer
 
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.chat_template import CHAT_TEMPLATE, to_chat_template
-from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_chat_template, to_huggingface_file
 from tests.dialect_strategies import NAMES, parts, talks, texts
 from tests.huggingface_chat import RefusedError, apply_template, encode_chat
 

@@ -5,8 +5,7 @@ from tokenizers import Tokenizer as Peer
 
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
-from nanotok_ray.tokenizer.chat_template import CHAT_TEMPLATE
-from nanotok_ray.tokenizer.huggingface_config import to_huggingface_config
+from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_huggingface_config
 
 
 def config(special_tokens):

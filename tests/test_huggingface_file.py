@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as Peer
 
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import to_huggingface_file
 
 CORPUS = [
     "the cat sat on the mat, the hat: 123456",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from nanotok_ray.counts.patterns import PATTERNS, split
-from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
+from nanotok_ray.tokenizer.huggingface import to_huggingface_pattern
 
 # tiktoken's o200k_base, which tells cases apart.
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"

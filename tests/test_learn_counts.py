@@ -24,7 +24,7 @@ from nanotok_ray.errors import (
     VocabularySizeError,
 )
 from nanotok_ray.manifest import to_json
-from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.small_corpus import texts
 
 DOCUMENTS = texts(150, seed=7)

@@ -24,8 +24,8 @@ from nanotok_ray.counts.count_file import (
 from nanotok_ray.counts.reader import MAX_OPEN, CountRanges
 from nanotok_ray.counts.reduce import CountPart, reduce_counts, reduce_memory, sum_run
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
-from nanotok_ray.merges import learn_reduced
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.merges import learn_reduced
 
 ORIGIN = CountOrigin.nothing(pattern=".", gaps="spans")
 

@@ -9,7 +9,7 @@ from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.training import make_model
+from nanotok_ray.tokenizer.train import make_model
 
 texts = st.text(
     st.sampled_from("aaab the''s12 \n\té你🙂.\x00") | st.characters(codec="utf-8"), max_size=30

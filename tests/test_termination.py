@@ -12,8 +12,8 @@ import pytest
 from nanotok_ray import termination
 from nanotok_ray.cli import main
 from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.learning import learn
 from nanotok_ray.termination import Terminated, interruptible, terminable
+from nanotok_ray.tokenizer.learn import learn
 from tests.small_corpus import texts
 
 

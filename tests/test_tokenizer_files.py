@@ -27,11 +27,10 @@ from nanotok_ray.tokenizer import (
     make_model,
 )
 from nanotok_ray.tokenizer import nanochat_files as nanochat
-from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import to_huggingface_file
+from nanotok_ray.tokenizer.nanochat_files import pickle_instance
 from nanotok_ray.tokenizer.output import write_file
-from nanotok_ray.tokenizer.pickle_writer import pickle_instance
-from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable
-from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
+from nanotok_ray.tokenizer.readable import from_readable, sha256_of, to_readable, to_tiktoken_file
 
 FILES = ["token_bytes.pt", "tokenizer.json", "tokenizer.pkl", "tokenizer.tiktoken", "tokenizer.txt"]
 FILES.append("tokenizer_config.json")

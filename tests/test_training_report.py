@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import _core, size_curve
+from nanotok_ray import _core
 from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.manifest import to_json
-from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
-from nanotok_ray.tokenizer.training import count_spans
-from nanotok_ray.training_report import (
+from nanotok_ray.tokenizer import report as size_curve
+from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.report import (
     Counted,
     cut_report,
     short_report,
@@ -25,6 +25,7 @@ from nanotok_ray.training_report import (
     training_report,
     why_stopped,
 )
+from nanotok_ray.tokenizer.train import count_spans
 from tests.small_corpus import texts
 
 SMALLEST = 256 + len(SPECIAL_TOKENS)

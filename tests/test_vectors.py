@@ -15,8 +15,8 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SourceError
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
-from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
-from nanotok_ray.tokenizer.training import num_merges_for
+from nanotok_ray.tokenizer.readable import to_tiktoken_file
+from nanotok_ray.tokenizer.train import num_merges_for
 
 
 def read(name):

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.tokenizer.model import NUM_BYTES
-from nanotok_ray.tokenizer.training import check_goal
+from nanotok_ray.tokenizer.train import check_goal
 
 
 class Goal(TypedDict):

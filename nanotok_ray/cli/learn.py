@@ -11,8 +11,8 @@ from nanotok_ray.cli.merge_progress import shown_merges
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.counts.stored import CountPaths, find_counts, load_counts
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn
 from nanotok_ray.tokenizer.output import OR_FORCE, check_free, file_suffix
 
 _LEARN = f"""\

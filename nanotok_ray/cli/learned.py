@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.learning import LearnedTokenizer
-from nanotok_ray.training_report import short_report, why_stopped
+from nanotok_ray.tokenizer.learn import LearnedTokenizer
+from nanotok_ray.tokenizer.report import short_report, why_stopped
 
 
 def with_smaller(

@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from nanotok_ray.cli.file_flags import add_file_flags, rules_of, with_flags
 from nanotok_ray.errors import RecipeError, SourceError
-from nanotok_ray.evaluation import KINDS, Corpus, CorpusReader
 from nanotok_ray.recipe.text import parse_size
+from nanotok_ray.tokenizer.evaluation import KINDS, Corpus, CorpusReader
 from nanotok_ray.units import printable
 
 MAX_BYTES: Final = "100MB"

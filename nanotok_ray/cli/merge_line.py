@@ -3,7 +3,7 @@
 Takes what the core tells of the last merge; knows neither bars nor streams.
 """
 
-from nanotok_ray.merges import Made
+from nanotok_ray.tokenizer.merges import Made
 
 LINE_SECONDS = 1.0
 """In a log at most one line in this time, and one a percent; the last merge has one always."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from tqdm import tqdm
 
 from nanotok_ray.cli.merge_line import is_line_due, merge_line, percent, shown_token
-from nanotok_ray.merge_progress import MergeProgress
+from nanotok_ray.tokenizer.merges import MergeProgress
 
 if TYPE_CHECKING:
-    from nanotok_ray.merges import Made
+    from nanotok_ray.tokenizer.merges import Made
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from typing import Any, Final
 from nanotok_ray.cli.measured_corpora import named
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.evaluation import PUBLISHED, TokenizerCounter, published_tokenizer
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.evaluation import PUBLISHED, TokenizerCounter, published_tokenizer
 from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
 
 TOKENIZERS_TOLD: Final = f"""\

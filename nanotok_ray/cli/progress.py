@@ -23,7 +23,7 @@ from nanotok_ray.cluster.events import (
     StageEnded,
     StageStarted,
 )
-from nanotok_ray.merges import Made
+from nanotok_ray.tokenizer.merges import Made
 from nanotok_ray.units import printable
 
 __all__ = ["LINE_SECONDS", "UNITS", "Progress"]

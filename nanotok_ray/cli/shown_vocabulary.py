@@ -9,9 +9,9 @@ from typing import Any
 from nanotok_ray.cli.merge_line import shown_token
 from nanotok_ray.cli.text_table import ratio, table_lines
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.evaluation import TokenView, Usage, Vocabulary
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.training_report import token_text
+from nanotok_ray.tokenizer.evaluation import TokenView, Usage, Vocabulary
+from nanotok_ray.tokenizer.report import token_text
 
 _SINGLE_LENGTHS = 16
 """Longer tokens are told by ranges that double."""

@@ -28,7 +28,9 @@ from nanotok_ray.cli.named_tokenizers import (
 )
 from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
 from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
-from nanotok_ray.evaluation import (
+from nanotok_ray.evaluation.figures import ratio_figure
+from nanotok_ray.evaluation.plot_file import Numbers
+from nanotok_ray.tokenizer.evaluation import (
     CorpusReader,
     Measured,
     Overlap,
@@ -38,9 +40,7 @@ from nanotok_ray.evaluation import (
     measure,
     overlap_of,
 )
-from nanotok_ray.evaluation.figures import ratio_figure
-from nanotok_ray.evaluation.plot_file import Numbers
-from nanotok_ray.training_report import token_text
+from nanotok_ray.tokenizer.report import token_text
 from nanotok_ray.units import printable
 
 ALL: Final = "all"

@@ -20,9 +20,9 @@ from nanotok_ray.counts.corpus import CorpusCounts
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.errors import RecipeError, TokenizerError
-from nanotok_ray.learning import LearnedTokenizer, learn
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.sources.named_files import suffix_format
+from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn
 from nanotok_ray.tokenizer.output import (
     OR_FORCE,
     WITHOUT_SPECIAL_TOKENS,

@@ -15,9 +15,9 @@ from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opene
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.counts.stored import find_counts, load_counts
 from nanotok_ray.errors import CountsError, TokenizerError
-from nanotok_ray.evaluation import PUBLISHED
 from nanotok_ray.storage import find_files
 from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.evaluation import PUBLISHED
 from nanotok_ray.tokenizer.opened import is_file
 from nanotok_ray.tokenizer.output import check_free, file_suffix, write_new
 from nanotok_ray.tokenizer.span_table import MAX_SPANS

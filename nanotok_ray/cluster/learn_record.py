@@ -14,7 +14,7 @@ from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, key_of, to_jso
 from nanotok_ray.output import Record, finished_record, read_record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
-from nanotok_ray.training_report import REPORT_NAME, short_report
+from nanotok_ray.tokenizer.report import REPORT_NAME, short_report
 
 LEARN_RECORD = "records/learn.json"
 

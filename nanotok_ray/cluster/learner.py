@@ -19,15 +19,10 @@ from nanotok_ray.cluster.summing import Summed, sum_counts
 from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
-from nanotok_ray.merges import REACHED, Learned, Made, learn_reduced
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer, make_model
-from nanotok_ray.training_report import (
-    REPORT_NAME,
-    Counted,
-    training_report,
-    why_stopped,
-)
+from nanotok_ray.tokenizer.merges import REACHED, Learned, Made, learn_reduced
+from nanotok_ray.tokenizer.report import REPORT_NAME, Counted, training_report, why_stopped
 
 
 def learn_tokenizer(

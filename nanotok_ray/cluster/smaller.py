@@ -20,7 +20,7 @@ from nanotok_ray.manifest import TOKENIZER_FOLDER, from_json, to_json
 from nanotok_ray.output import Record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import SPAN_TABLE_NAME, Tokenizer
-from nanotok_ray.training_report import REPORT_FORMAT, REPORT_NAME, cut_report
+from nanotok_ray.tokenizer.report import REPORT_FORMAT, REPORT_NAME, cut_report
 
 
 def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:

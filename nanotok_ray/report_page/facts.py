@@ -27,7 +27,7 @@ from nanotok_ray.reader import open_shards
 from nanotok_ray.reader.shards import Shards
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.training_report import REPORT_FORMAT, REPORT_NAME
+from nanotok_ray.tokenizer.report import REPORT_FORMAT, REPORT_NAME
 
 UNREADABLE: Final = (
     *(NanotokError, OSError, LookupError, TypeError, ValueError),

@@ -12,7 +12,7 @@ from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.markup import code, folded, heading, note, pairs, shown, table
 from nanotok_ray.report_page.plot import Label, Plot, Tick, curve, dot
 from nanotok_ray.report_page.scale import Scale, round_top
-from nanotok_ray.training_report import why_stopped
+from nanotok_ray.tokenizer.report import why_stopped
 
 _POINTS = 240
 """Of a curve at most."""

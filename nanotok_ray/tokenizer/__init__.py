@@ -6,8 +6,6 @@ nor shards.
 """
 
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.default import get_token_bytes, get_tokenizer
-from nanotok_ray.tokenizer.expected import expected_tokenizer, written_tokenizer
 from nanotok_ray.tokenizer.folder import (
     FILE_NAMES,
     READABLE_NAME,
@@ -15,7 +13,13 @@ from nanotok_ray.tokenizer.folder import (
     save_for_nanochat,
 )
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.opened import open_tokenizer
+from nanotok_ray.tokenizer.opened import (
+    expected_tokenizer,
+    get_token_bytes,
+    get_tokenizer,
+    open_tokenizer,
+    written_tokenizer,
+)
 from nanotok_ray.tokenizer.span_table import (
     SPAN_TABLE_NAME,
     copy_span_table,
@@ -23,7 +27,7 @@ from nanotok_ray.tokenizer.span_table import (
     write_span_table,
 )
 from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
-from nanotok_ray.tokenizer.training import make_model
+from nanotok_ray.tokenizer.train import make_model
 
 __all__ = [
     "FILE_NAMES",

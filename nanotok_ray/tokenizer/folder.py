@@ -1,33 +1,73 @@
-"""A tokenizer's folder: the readable file, nanochat's two, `.tiktoken`, Hugging Face's two.
-
-Each file is written whole or not at all, the readable one last: it is the one that is read back, so
-a folder that has it is complete. In one that others wrote, tokenizer.json or tokenizer.pkl is read.
-The folder may be a path or a URL.
-"""
+"""The folder of a tokenizer: its files, and whether they agree with each other."""
 
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.agreement import check_agreement
-from nanotok_ray.tokenizer.foreign import MAX_FILE_BYTES, from_huggingface_file, from_pickle
-from nanotok_ray.tokenizer.foreign.byte_level import spelled_bytes
-from nanotok_ray.tokenizer.huggingface_config import to_huggingface_config
-from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.foreign import (
+    MAX_FILE_BYTES,
+    from_huggingface_file,
+    from_pickle,
+    pickled_state,
+)
+from nanotok_ray.tokenizer.huggingface import (
+    spelled_bytes,
+    to_huggingface_config,
+    to_huggingface_file,
+)
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.nanochat_files import to_pickle, to_token_bytes
+from nanotok_ray.tokenizer.nanochat_files import is_pickle_of, to_pickle, to_token_bytes
 from nanotok_ray.tokenizer.readable import (
     MAX_READABLE_BYTES,
     from_readable,
     sha256_of,
     to_readable,
+    to_tiktoken_file,
 )
 from nanotok_ray.tokenizer.span_table import SPAN_TABLE_NAME, remove_foreign_span_table
-from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
+
+
+def check_agreement(
+    model: Model, name: str, *, pickled: bytes, pickle_name: str, has_pattern: bool
+) -> None:
+    """See that a pickle holds the model that was read of the file `name`.
+
+    With `has_pattern`, the pattern too must be the same text.
+
+    Raises:
+        TokenizerError: It holds another one, or cannot be read.
+    """
+    if is_pickle_of(pickled, model):
+        return
+    try:
+        state = pickled_state(pickled, name=pickle_name)
+    except TokenizerError as error:
+        raise TokenizerError(
+            f"{name} holds a tokenizer, and beside it lies a pickle that cannot be read: {error}; "
+            "remove the pickle, or save the tokenizer again"
+        ) from error
+    differing = list(_differing(model, state, has_pattern=has_pattern))
+    if differing:
+        raise TokenizerError(
+            f"{name} and {pickle_name} are two tokenizers: they differ in {', '.join(differing)}; "
+            "one was written over the files of the other, as nanochat's tok_train does. If the "
+            "pickle is meant, remove all other files of a tokenizer there, else remove the pickle"
+        )
+
+
+def _differing(model: Model, state: Mapping[str, object], *, has_pattern: bool) -> Iterator[str]:
+    ranks = {token: number for number, token in enumerate(model.tokens)}
+    if state.get("mergeable_ranks") != ranks:
+        yield "their tokens"
+    if state.get("special_tokens") != dict(model.special_tokens):
+        yield "their special tokens"
+    if has_pattern and state.get("pat_str") != model.pattern:
+        yield "their pattern"
+
 
 READABLE_NAME = "tokenizer.txt"
 _PICKLE = "tokenizer.pkl"

@@ -1,20 +1,20 @@
-"""Any tokenizer by its path or URL: a folder or a file of ours, nanochat, tiktoken, Hugging Face.
+"""Opening a tokenizer by its path or URL, as a worker is told to, or where nanochat looks."""
 
-A folder is opened as `Tokenizer.load` does; a file by how its name ends. Only a `.tiktoken` file
-takes a pattern and special tokens, as it lacks both; the pattern may follow its name.
-"""
-
+import importlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from nanotok_ray.counts.patterns import PATTERNS, resolve_pattern
-from nanotok_ray.errors import TokenizerError
+from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import checked_bytes
+from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, default_folder, load_model
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.readable import from_readable
+from nanotok_ray.tokenizer.readable import from_readable, sha256_of
+from nanotok_ray.tokenizer.span_table import find_span_table
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 SpecialTokens = Sequence[str] | Mapping[str, int]
@@ -113,3 +113,56 @@ def _bytes_of(path: str) -> bytes:
     if size is None:
         raise TokenizerError(f"there is no file {path}")
     return checked_bytes(source, name, size=size)
+
+
+@lru_cache(maxsize=2)
+def expected_tokenizer(url: str, sha256: str, *, span_table: bool) -> Tokenizer:
+    """Load the tokenizer of a folder, which has this sha256.
+
+    Raises:
+        CorruptOutputError: the folder holds another one.
+    """
+    tokenizer = written_tokenizer(url, span_table=span_table)
+    if tokenizer.sha256 != sha256:
+        raise CorruptOutputError(
+            f"{url} holds tokenizer {tokenizer.sha256[:16]}, {sha256[:16]} was expected; does "
+            "every node see the same folder?"
+        )
+    return tokenizer
+
+
+def written_tokenizer(folder: str, *, span_table: bool) -> Tokenizer:
+    """Load what a job wrote; its other files are not compared with the one that is read.
+
+    Raises:
+        CorruptOutputError: its readable file is missing.
+        TokenizerError: as `Tokenizer.load`.
+    """
+    there = Folder(folder)
+    if not there.exists(READABLE_NAME):
+        raise CorruptOutputError(
+            f"{there.join(READABLE_NAME)} is missing: the output is not whole; run its job again, "
+            "which writes what is missing"
+        )
+    model = load_model(folder)
+    table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
+    return Tokenizer(model, span_table=table)
+
+
+def get_tokenizer() -> Tokenizer:
+    """Load the tokenizer in $NANOCHAT_BASE_DIR/tokenizer (~/.cache/nanochat if unset).
+
+    Raises:
+        TokenizerError: There is none; the message says what to do.
+    """
+    return Tokenizer.load(default_folder())
+
+
+def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tensor; torch is not ours
+    """Give the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
+
+    Raises:
+        TokenizerError: There is no tokenizer; the message says what to do.
+    """
+    torch = importlib.import_module("torch")
+    return torch.from_numpy(get_tokenizer().token_bytes()).to(device)

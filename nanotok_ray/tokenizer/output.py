@@ -17,10 +17,9 @@ from nanotok_ray.tokenizer.folder import (
     save_model,
     why_left_out,
 )
-from nanotok_ray.tokenizer.huggingface_file import to_huggingface_file
+from nanotok_ray.tokenizer.huggingface import to_huggingface_file
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.readable import to_readable
-from nanotok_ray.tokenizer.tiktoken_file import to_tiktoken_file
+from nanotok_ray.tokenizer.readable import to_readable, to_tiktoken_file
 
 
 def _huggingface_file(model: Model) -> bytes:

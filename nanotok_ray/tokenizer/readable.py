@@ -1,25 +1,6 @@
-r"""The readable tokenizer file: all of a tokenizer as lines of ASCII.
+"""The readable tokenizer file, all of a tokenizer as lines of ASCII, and the `.tiktoken` file."""
 
-    nanotok-tokenizer 1
-    unicode 16.0.0
-    pattern "'(?i:[sdmt]|ll|ve|re)|..."
-    special_tokens 9
-    556 "<|bos|>"
-    ...
-    merges 300
-    32 32
-    116 104
-    ...
-
-Where ids 0..255 are not the bytes in order, the first line is `nanotok-tokenizer 2` and below the
-pattern comes `bytes`, a space, and the bytes of these ids as 512 hexadecimal digits.
-
-Pattern and names are JSON strings with every non-ASCII character escaped; special tokens come in
-order of ids; a merge is `left right`, its position its priority; every line ends with \n. One
-tokenizer has exactly one such file, and the sha256 of its bytes names the tokenizer everywhere.
-Knows nothing of folders.
-"""
-
+import base64
 import hashlib
 import json
 
@@ -153,3 +134,13 @@ class _Lines:
 
     def _error(self, problem: str) -> TokenizerError:
         return TokenizerError(f"{self._name}, line {self._position}: {problem}")
+
+
+def to_tiktoken_file(model: Model) -> bytes:
+    """Give the file.
+
+    Raises:
+        TokenizerError: Two ids stand for the same bytes.
+    """
+    ranks = model.ranks().items()
+    return b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks)

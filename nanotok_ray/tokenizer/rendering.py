@@ -1,12 +1,11 @@
-"""What a tokenizer renders: conversations, documents with images, and ids for a terminal.
-
-Methods of nanochat's names, and of those its forks for vision have. Takes what the tokenizer gives,
-which encodes; how documents are laid out is said in `chat` and `vision`.
-"""
+"""What a tokenizer renders, and arrays of token ids."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
+from typing import Any, Literal, TypedDict, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nanotok_ray import chat as vision
 from nanotok_ray.chat import conversation as chat
@@ -224,3 +223,43 @@ def _check_texts(*texts: object) -> None:
     for text in texts:
         if not isinstance(text, str):
             raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - as `encode`
+
+
+Ids = NDArray[np.uint16] | NDArray[np.uint32]
+Offsets = NDArray[np.int64]
+
+_ID_TYPES = (np.dtype(np.uint16), np.dtype(np.uint32))
+_OFFSET_TYPES = (np.dtype(np.int64),)
+
+
+def is_plain(ids: NDArray[Any]) -> TypeGuard[Ids]:
+    """Say whether ids are of one dimension, a width of ours, and without holes between them.
+
+    >>> is_plain(np.array([7, 8], np.uint16)), is_plain(np.array([7, 8], np.int64))
+    (True, False)
+    """
+    flags = ids.flags
+    return ids.dtype in _ID_TYPES and ids.ndim == 1 and flags.c_contiguous and flags.aligned
+
+
+def required(ids: Ids, offsets: Offsets) -> tuple[Ids, Offsets]:
+    """Give both as they are, copied only if they lie otherwise than the core reads them.
+
+    >>> ids, offsets = required(np.arange(9, dtype=np.uint16)[::4], np.array([0, 3]))
+    >>> ids.tolist(), is_plain(ids)
+    ([0, 4, 8], True)
+
+    Raises:
+        TypeError: One is no array of one dimension and of its types; the message says what it is.
+    """
+    _check(ids, "ids", _ID_TYPES)
+    _check(offsets, "offsets", _OFFSET_TYPES)
+    plain: tuple[Literal["C"], Literal["A"]] = ("C", "A")
+    return np.require(ids, requirements=plain), np.require(offsets, requirements=plain)
+
+
+def _check(array: object, name: str, types: Sequence[np.dtype[Any]]) -> None:
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype not in types:
+        given = f"{array.ndim}-d {array.dtype}" if isinstance(array, np.ndarray) else type(array)
+        wanted = " or ".join(map(str, types))
+        raise TypeError(f"{name} must be a 1-d array of {wanted}, got {given}")

@@ -25,14 +25,13 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
-from nanotok_ray.tokenizer.id_array import Ids, Offsets, is_plain, required
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.output import check_folder
 from nanotok_ray.tokenizer.readable import sha256_of
-from nanotok_ray.tokenizer.rendering import Rendering
+from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering, is_plain, required
 from nanotok_ray.tokenizer.span_table import MAX_SPANS, find_span_table, write_span_table
-from nanotok_ray.tokenizer.training import count_spans, learn_model
+from nanotok_ray.tokenizer.train import count_spans, learn_model
 
 if TYPE_CHECKING:
     import pyarrow as pa

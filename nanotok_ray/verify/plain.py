@@ -18,7 +18,7 @@ from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.id_array import Ids
+from nanotok_ray.tokenizer.rendering import Ids
 from nanotok_ray.verify.texts import unequal
 from nanotok_ray.verify.written import Run
 

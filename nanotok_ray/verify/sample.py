@@ -22,7 +22,7 @@ from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import Slice, read_piece
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.id_array import Ids
+from nanotok_ray.tokenizer.rendering import Ids
 from nanotok_ray.verify.compared import Compared
 
 SEED = 20

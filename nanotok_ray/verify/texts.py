@@ -12,8 +12,8 @@ import numpy.typing as npt
 from nanotok_ray.documents.batch import Documents, offsets_of
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.id_array import Ids
 from nanotok_ray.tokenizer.model import NUM_BYTES
+from nanotok_ray.tokenizer.rendering import Ids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder, open_input
-from nanotok_ray.tokenizer.id_array import Ids
+from nanotok_ray.tokenizer.rendering import Ids
 
 Place = tuple[str, int | None, tuple[int, int] | None]
 """File; row group of a parquet file, or the range in bytes of another."""

@@ -30,7 +30,7 @@ from nanotok_ray.chat.reference import conversation_of
 from nanotok_ray.counts.patterns import resolve_pattern, split
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.huggingface_pattern import to_huggingface_pattern
+from nanotok_ray.tokenizer.huggingface import to_huggingface_pattern
 from tests.peers.native_output import tell
 
 BATCH = 256

@@ -1,24 +1,169 @@
-"""Hugging Face's tokenizer.json as our model, if it is byte-level BPE and nothing else.
+"""Hugging Face's tokenizer.json as a model, if it is byte-level BPE."""
 
-A text gets the ids that `tokenizers` gives with `encode_special_tokens` and without special tokens
-around it, where its regex engine cuts alike (its Unicode tables are its own). `added_tokens`,
-special or not, become special tokens: their names in a text stay text. The post-processor is not
-looked at but for its type: ids that it puts around a text are for `prepend` and `append` to say.
-Truncation and padding, which `tokenizers` applies to its own results, are left out.
-"""
-
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nanotok_ray import _core
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.foreign.byte_level import spelled_bytes, token_bytes
-from nanotok_ray.tokenizer.foreign.json_file import parsed_object, part_of
-from nanotok_ray.tokenizer.foreign.merge_list import check_merges
-from nanotok_ray.tokenizer.foreign.pre_tokenizer import pattern_of
-from nanotok_ray.tokenizer.foreign.ranks import model_of_ranks
-from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
+from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks
+from nanotok_ray.tokenizer.huggingface import spelled_bytes, to_huggingface_pattern, token_bytes
+from nanotok_ray.tokenizer.model import NUM_BYTES, Model
+
+MAX_OPENED = 1 << 22
+"""Lists and objects of a file: each takes 30 times its bytes in memory. Real ones have 450,000."""
+
+
+def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
+    """Give the object that a file holds.
+
+    Raises:
+        TokenizerError: It is no JSON in UTF-8, no object, too deep or of too many parts, or has a
+            key twice; the message names the file and, where it can, the line.
+    """
+    opened = data.count(b"[") + data.count(b"{")
+    if opened > MAX_OPENED:
+        raise TokenizerError(
+            f"{name} has {opened:,} lists and objects, more than {MAX_OPENED:,} are refused"
+        )
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_distinct)
+    except json.JSONDecodeError as error:
+        raise TokenizerError(f"{name}, line {error.lineno}: {error.msg}") from error
+    except RecursionError as error:
+        raise TokenizerError(f"{name}: its values are nested too deep") from error
+    except ValueError as error:  # UTF-8, a key twice, a number of thousands of digits
+        raise TokenizerError(f"{name}: {error}") from error
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{name} holds a {type(value).__name__}, not an object")
+    return value
+
+
+def part_of(value: Mapping[str, Any], key: str, kind: type, *, name: str) -> Any:  # noqa: ANN401
+    """Give a value of a type.
+
+    Raises:
+        TokenizerError: It is missing or of another type.
+    """
+    found = value.get(key)
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        raise TokenizerError(
+            f"{name}: {key!r} must be of type {kind.__name__}, not {type(found).__name__}"
+        )
+    return found
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:80]!r} comes twice in an object")
+    return value
+
+
+def check_merges(
+    merges: Sequence[object], vocab: Mapping[str, int], model: Model, *, name: str
+) -> None:
+    """Compare the merges of a file with those of the model that its vocabulary gave.
+
+    Raises:
+        TokenizerError: One is malformed, out of order or missing.
+    """
+    met: set[int] = set()
+    last = NUM_BYTES
+    for place, merge in enumerate(merges):
+        where = f"{name}, merges[{place}]"
+        left, right = _pair(merge, where=where)
+        made, pair = vocab.get(left + right), (vocab.get(left), vocab.get(right))
+        if made is None or None in pair:
+            raise TokenizerError(f"{where}: {merge!r:.80} are no tokens that make a token")
+        if made < last:
+            raise TokenizerError(
+                f"{where}: {merge!r:.80} makes id {made} after {last}: merges must be in order of "
+                "the ids they make, or ids do not say which comes first"
+            )
+        last = made
+        if model.merges[made - NUM_BYTES] == pair:
+            met.add(made)
+    if len(met) != len(model.merges):
+        missing = next(n for n in range(NUM_BYTES, len(model.tokens)) if n not in met)
+        first, second = model.merges[missing - NUM_BYTES]
+        raise TokenizerError(
+            f"{name}: no merge of {model.token(first)!r:.60} and {model.token(second)!r:.60} makes "
+            f"token {missing}, though its bytes come to these two: it is only met as a whole span"
+        )
+
+
+def _pair(merge: object, *, where: str) -> tuple[str, str]:
+    """Give the two parts: a list of two, or, in older files, one string with a space."""
+    parts = merge.split(" ") if isinstance(merge, str) else merge
+    match parts:
+        case [str(left), str(right)]:
+            return left, right
+    raise TokenizerError(f"{where} is {merge!r:.80}, not two tokens")
+
+
+_KNOWN = (
+    "read are ByteLevel (GPT-2's pattern), and Split by a Regex, Isolated, then ByteLevel without "
+    "use_regex"
+)
+
+_WRITTEN_HERE = {to_huggingface_pattern(pattern): pattern for pattern in PATTERNS.values()}
+"""Named patterns, by how our own tokenizer.json spells them: read back they are the same text."""
+
+
+def pattern_of(pre_tokenizer: object, *, name: str) -> str:
+    """Give the pattern of the value of "pre_tokenizer".
+
+    Raises:
+        TokenizerError: It does anything else than cut a text by one pattern.
+    """
+    match _steps(pre_tokenizer):
+        case [{"type": "ByteLevel"} as last] if _uses_regex(last):
+            pattern = PATTERNS["r50k"]
+        case [{"type": "Split"} as first, {"type": "ByteLevel"} as last] if not _uses_regex(last):
+            pattern = _pattern_of_split(first, name=name)
+        case steps:
+            raise TokenizerError(f"{name}: its pre_tokenizer is {_shown(steps)}: {_KNOWN}")
+    if last.get("add_prefix_space", True) is not False:
+        raise TokenizerError(
+            f"{name}: its pre_tokenizer has add_prefix_space, which puts a space before each text: "
+            "ids of a text would not be those of its bytes"
+        )
+    return pattern
+
+
+def _steps(pre_tokenizer: object) -> list[Any]:
+    if isinstance(pre_tokenizer, dict) and pre_tokenizer.get("type") == "Sequence":
+        steps = pre_tokenizer.get("pretokenizers")
+        return steps if isinstance(steps, list) else [steps]
+    return [pre_tokenizer]
+
+
+def _uses_regex(byte_level: dict[str, Any]) -> bool:
+    return byte_level.get("use_regex", True) is not False
+
+
+def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
+    match split:
+        case {"pattern": {"Regex": str(pattern)}, "behavior": "Isolated"}:
+            if split.get("invert", False) is False:
+                if pattern in _WRITTEN_HERE:
+                    return _WRITTEN_HERE[pattern]
+                check_reads_alike(pattern, name=name)
+                return pattern
+    shown = {key: value for key, value in split.items() if key != "type"}
+    raise TokenizerError(f"{name}: its pre_tokenizer splits by {str(shown)[:200]}: {_KNOWN}")
+
+
+def _shown(steps: list[Any]) -> str:
+    types = [step.get("type") if isinstance(step, dict) else step for step in steps]
+    return f"{' then '.join(map(str, types))[:200]}"
+
 
 _PLAIN = {
     "dropout": (None, 0),

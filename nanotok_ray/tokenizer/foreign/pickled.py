@@ -1,14 +1,180 @@
-"""nanochat's tokenizer.pkl, a pickled `tiktoken.core.Encoding`, as our model.
+"""nanochat's tokenizer.pkl as a model, read without executing it."""
 
-Nothing that is named in the file is imported, and nothing is called.
-"""
-
-from collections.abc import Mapping
+import io
+import pickletools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.foreign.pickle_reader import read_instance
-from nanotok_ray.tokenizer.foreign.state import model_of_state
+from nanotok_ray.tokenizer.foreign.tiktoken import model_of_state
 from nanotok_ray.tokenizer.model import Model
+
+MAX_STEPS = 1 << 23
+"""Steps of a file: about five for each token."""
+
+_MARK = object()
+_CLASS = object()
+
+_STRINGS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
+_BYTES = ("SHORT_BINBYTES", "BINBYTES", "BINBYTES8")
+_NUMBERS = ("BININT", "BININT1", "BININT2")
+_VALUES = frozenset([*_STRINGS, *_BYTES, *_NUMBERS])
+
+
+@dataclass(slots=True)
+class _Instance:
+    state: object = None
+
+
+def read_instance(data: bytes, *, module: str, cls: str, name: str) -> object:
+    """Give the state of a pickled instance of the class `module.cls`, which is not made.
+
+    Raises:
+        TokenizerError: The pickle holds anything else; the message names the file and the byte.
+    """
+    machine = _Machine(f"{module} {cls}")
+    position = 0
+    try:
+        for opcode, argument, at in _steps_of(data):
+            position = at
+            machine.run(opcode, argument)
+        return machine.state()
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise TokenizerError(
+            f"{name}, byte {position}: {error}; only a pickled {module}.{cls} is read, of protocol "
+            "3 or newer, and nothing in it is executed"
+        ) from error
+
+
+@dataclass(slots=True)
+class _Machine:
+    """The stack and what is remembered."""
+
+    admitted: str
+    stack: list[object] = field(default_factory=list)
+    memo: dict[int, object] = field(default_factory=dict)
+    steps: int = 0
+
+    def run(self, opcode: str, argument: object) -> None:
+        """Take a step."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise ValueError(f"more than {MAX_STEPS:,} steps")
+        if opcode in _VALUES:
+            self.stack.append(argument)
+            return
+        _STEPS[opcode](self, argument)
+
+    def state(self) -> object:
+        """Give the state of the one instance that is left."""
+        [instance] = self.stack
+        if not isinstance(instance, _Instance):
+            raise TypeError(f"it holds a {type(instance).__name__}")
+        return instance.state
+
+    def remember(self, argument: object) -> None:
+        """Put the top into the memo, at the next place or at the one named."""
+        self.memo[argument if isinstance(argument, int) else len(self.memo)] = self.stack[-1]
+
+    def recall(self, argument: object) -> None:
+        """Push what the memo has at a place."""
+        assert isinstance(argument, int)
+        if argument not in self.memo:
+            raise ValueError(f"nothing was remembered as {argument}")
+        self.stack.append(self.memo[argument])
+
+    def find_class(self, argument: object) -> None:
+        """Push the class that is named, if it is the admitted one."""
+        if argument is None:
+            cls, module = self.stack.pop(), self.stack.pop()
+            if not (isinstance(module, str) and isinstance(cls, str)):  # else its text has no end
+                raise TypeError(f"a class is named by a {type(module).__name__}, not by two texts")
+            argument = f"{module} {cls}"
+        if argument != self.admitted:
+            raise ValueError(f"it names {str(argument)[:80]!r}, which is not admitted")
+        self.stack.append(_CLASS)
+
+    def make(self, _argument: object) -> None:
+        """Put an instance in the place of its class and no arguments."""
+        arguments, cls = self.stack.pop(), self.stack.pop()
+        if cls is not _CLASS or arguments != ():
+            raise ValueError("an instance is made of something else than its class alone")
+        self.stack.append(_Instance())
+
+    def build(self, _argument: object) -> None:
+        """Give the instance below the top its state."""
+        state, instance = self.stack.pop(), self.stack[-1]
+        if not isinstance(instance, _Instance):
+            raise TypeError("a state is set on something else than the instance")
+        instance.state = state
+
+    def set_item(self, _argument: object) -> None:
+        """Put a key and a value into the dict below them."""
+        value, key = self.stack.pop(), self.stack.pop()
+        self._put([key, value])
+
+    def set_items(self, _argument: object) -> None:
+        """Put the keys and values above the last mark into the dict below it."""
+        items = []
+        while (item := self.stack.pop()) is not _MARK:
+            items.append(item)
+        self._put(items[::-1])
+
+    def _put(self, items: list[object]) -> None:
+        target = self.stack[-1]
+        if not isinstance(target, dict) or len(items) % 2:
+            raise ValueError("items are set on no dict, or a key has no value")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            if not isinstance(key, str | bytes) or isinstance(value, _Instance):
+                raise TypeError(f"a dict has a key of type {type(key).__name__}")
+            if key in target:
+                raise ValueError(f"a dict has the key {key[:60]!r} twice")
+            target[key] = value
+
+
+_STEPS: dict[str, Callable[[_Machine, object], None]] = {
+    "PROTO": lambda _machine, _argument: None,
+    "FRAME": lambda _machine, _argument: None,
+    "STOP": lambda _machine, _argument: None,
+    "MARK": lambda machine, _argument: machine.stack.append(_MARK),
+    "EMPTY_DICT": lambda machine, _argument: machine.stack.append({}),
+    "EMPTY_TUPLE": lambda machine, _argument: machine.stack.append(()),
+    "MEMOIZE": _Machine.remember,
+    "BINPUT": _Machine.remember,
+    "LONG_BINPUT": _Machine.remember,
+    "BINGET": _Machine.recall,
+    "LONG_BINGET": _Machine.recall,
+    "GLOBAL": _Machine.find_class,
+    "STACK_GLOBAL": _Machine.find_class,
+    "NEWOBJ": _Machine.make,
+    "BUILD": _Machine.build,
+    "SETITEM": _Machine.set_item,
+    "SETITEMS": _Machine.set_items,
+}
+
+
+_OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
+
+
+def _steps_of(data: bytes) -> Iterator[tuple[str, object, int]]:
+    """Give name, argument and place of each step; of one that is not admitted nothing is read."""
+    file = io.BytesIO(data)
+    name = ""
+    while name != "STOP":
+        at = file.tell()
+        opcode = _OPCODES.get(file.read(1))
+        if opcode is None:
+            raise ValueError(f"no step begins with {data[at : at + 1]!r}, at byte {at}")
+        name = opcode.name
+        if name not in _STEPS and name not in _VALUES:
+            raise ValueError(f"the step {name}, at byte {at}, is not admitted")
+        yield name, _argument_of(opcode, file), at
+
+
+def _argument_of(opcode: pickletools.OpcodeInfo, file: io.BytesIO) -> object:
+    if opcode.name == "GLOBAL":  # pickletools would undo escapes, with a warning for some
+        return " ".join(file.readline().decode("ascii").rstrip("\n") for _ in range(2))
+    return None if opcode.arg is None else opcode.arg.reader(file)
 
 
 def from_pickle(data: bytes, *, name: str) -> Model:

@@ -12,7 +12,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts.patterns import default_threads, resolve_pattern
 from nanotok_ray.documents.texts import text_batches
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
-from nanotok_ray.merges import (
+from nanotok_ray.tokenizer.merges import (
     BELOW_MIN_PAIR_COUNT,
     REACHED,
     Learned,

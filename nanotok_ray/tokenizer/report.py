@@ -1,27 +1,59 @@
-r"""The training report: what a tokenizer was learned from, every merge, and what each size gives.
-
-Takes a model, what the learner said of its merges, and what was counted; gives plain values for
-JSON that depend on these alone. The report of a smaller tokenizer is cut from that of a larger one.
-Does not know where texts came from, nor where the report is written.
-
-Columns of `merges`, one entry a merge: `left` and `right` (ids), `token` (text), `count` (how often
-the pair occurred when it was merged, overlaps included) and `applied` (how often it was merged: by
-so much the number of tokens fell). A token is written as UTF-8; a backslash in it is `\\`, a byte
-that is not UTF-8 `\xNN`, so that no two tokens are written alike.
-"""
+"""The training report: what was learned from what, every merge, and what each size gives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
-from nanotok_ray.size_curve import size_curve
-from nanotok_ray.tokenizer import Model, folder
-from nanotok_ray.tokenizer.model import NUM_BYTES
+from nanotok_ray.tokenizer import folder
+from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.model import NUM_BYTES, Model
+
+FIRST_STEP = 1000
+"""Merges of the first row after the start; every row after it has twice as many."""
+
+
+def size_curve(
+    applied: Sequence[int], *, span_bytes: int, num_special_tokens: int
+) -> list[dict[str, Any]]:
+    """Give a row for 0 merges, 1,000, 2,000, 4,000 and so on, and for all of them.
+
+    >>> rows = size_curve([3, 1], span_bytes=9, num_special_tokens=1)
+    >>> [(row["merges"], row["vocab_size"], row["tokens"], row["bytes_per_token"]) for row in rows]
+    [(0, 257, 9, 1.0), (2, 259, 5, 1.8)]
+
+    Args:
+        applied: [m], how often each merge was applied.
+        span_bytes: bytes of all spans, each as often as it occurs: the tokens before any merge.
+        num_special_tokens: part of each vocabulary size.
+    """
+    left = list(accumulate(applied, lambda tokens, fewer: tokens - fewer, initial=span_bytes))
+    rows: list[dict[str, Any]] = []
+    for merges in _steps(len(applied)):
+        tokens = left[merges]
+        before = rows[-1]["tokens"] if rows else 0
+        rows.append(
+            {
+                "merges": merges,
+                "vocab_size": NUM_BYTES + merges + num_special_tokens,
+                "tokens": tokens,
+                "bytes_per_token": round(span_bytes / tokens, 4) if tokens else None,
+                "tokens_saved_share": round(1 - tokens / before, 4) if before else None,
+            }
+        )
+    return rows
+
+
+def _steps(num_merges: int) -> list[int]:
+    steps = [0]
+    while (step := max(2 * steps[-1], FIRST_STEP)) < num_merges:
+        steps.append(step)
+    return [*steps, num_merges] if num_merges else steps
+
 
 REPORT_NAME = folder.REPORT_NAME
 REPORT_FORMAT = "nanotok-report 2"

@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.manifest import to_json
-from nanotok_ray.merge_progress import MergeProgress, timed
-from nanotok_ray.merges import REACHED, Learned
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Model, Tokenizer
-from nanotok_ray.tokenizer.training import learn_model_of
-from nanotok_ray.training_report import (
-    REPORT_NAME,
-    Counted,
-    cut_report,
-    training_report,
-)
+from nanotok_ray.tokenizer.merges import REACHED, Learned, MergeProgress, timed
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.report import REPORT_NAME, Counted, cut_report, training_report
+from nanotok_ray.tokenizer.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.train import learn_model_of
 
 if TYPE_CHECKING:
     from nanotok_ray.counts.span_counts import SpanCounts
@@ -43,7 +38,7 @@ class LearnedTokenizer:
     learned: Learned
     """The merges, the count of each, and why there are no more."""
     report: Mapping[str, Any]
-    """What is saved as report.json; see `nanotok_ray.training_report`."""
+    """What is saved as report.json; see `nanotok_ray.tokenizer.report`."""
 
     @property
     def stop_reason(self) -> str:

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Self
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.model import NUM_BYTES
+from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 _BYTE_ESCAPE = re.compile(rb"\\(\\|x[0-9A-Fa-f]{2})")
 

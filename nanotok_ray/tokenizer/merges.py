@@ -1,10 +1,6 @@
-"""From counts to merges: of a run in memory, or of what count files were reduced to.
+"""From counts to merges, and how far that is."""
 
-Only sums reach the learner, which never sees a document. One process, as the counts of all distinct
-spans of a corpus fit one machine long after the corpus does not. Knows neither Ray nor what a
-tokenizer is. Imports pyarrow only to read count files.
-"""
-
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +15,7 @@ from nanotok_ray.errors import TokenizerError
 if TYPE_CHECKING:
     from nanotok_ray.counts.count_file import Run
     from nanotok_ray.counts.reduce import Reduced
+
 
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, how often the pair occurred."""
@@ -193,3 +190,45 @@ def check_limits(*, min_pair_count: int, max_token_bytes: int | None, threads: i
         )
     if threads < 1:
         raise TokenizerError(f"threads is {threads}: it must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeProgress:
+    """How far learning is."""
+
+    done: int
+    """Merges made."""
+    total: int
+    """Merges asked for; there may be no pair for all of them."""
+    pair: tuple[int, int] | None
+    """The pair of ids that was merged last; None before the first merge."""
+    token: bytes | None
+    """What it spells."""
+    count: int | None
+    """How often it occurred when it was merged, overlaps included."""
+    merges_per_second: float
+    """Merges by seconds, from the start on."""
+    seconds: float
+    """Since learning began."""
+
+
+def timed(on_progress: Callable[[MergeProgress], None]) -> OnMerges:
+    """Give what the core calls; it calls `on_progress` with a value. The time begins now."""
+    start = time.perf_counter()
+
+    def report(done: int, total: int, last: Made | None) -> None:
+        seconds = time.perf_counter() - start
+        pair, token, count = (None, None, None) if last is None else last
+        on_progress(
+            MergeProgress(
+                done=done,
+                total=total,
+                pair=pair,
+                token=token,
+                count=count,
+                merges_per_second=done / seconds if seconds else 0.0,
+                seconds=seconds,
+            )
+        )
+
+    return report

@@ -1,0 +1,47 @@
+"""What a vocabulary holds, and how many tokens a tokenizer makes of texts.
+
+Input is a tokenizer and texts. Output is plain numbers; the package draws and prints nothing.
+"""
+
+from nanotok_ray.tokenizer.evaluation.corpus import KINDS, Corpus, CorpusReader, Texts
+from nanotok_ray.tokenizer.evaluation.counter import (
+    PUBLISHED,
+    TokenizerCounter,
+    published_tokenizer,
+)
+from nanotok_ray.tokenizer.evaluation.measure import (
+    Measured,
+    Overlap,
+    SampleRow,
+    Tally,
+    Usage,
+    diff_percent,
+    measure,
+    overlap_of,
+    sample_rows,
+)
+from nanotok_ray.tokenizer.evaluation.sample_texts import SAMPLE_TEXTS
+from nanotok_ray.tokenizer.evaluation.vocabulary import TokenView, Vocabulary, token_bytes_of
+
+__all__ = [
+    "KINDS",
+    "PUBLISHED",
+    "SAMPLE_TEXTS",
+    "Corpus",
+    "CorpusReader",
+    "Measured",
+    "Overlap",
+    "SampleRow",
+    "Tally",
+    "Texts",
+    "TokenView",
+    "TokenizerCounter",
+    "Usage",
+    "Vocabulary",
+    "diff_percent",
+    "measure",
+    "overlap_of",
+    "published_tokenizer",
+    "sample_rows",
+    "token_bytes_of",
+]

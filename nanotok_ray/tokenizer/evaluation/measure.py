@@ -1,0 +1,289 @@
+"""Tokens of texts by tokenizer and label, use of ids, overlap of vocabularies."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import SourceError
+from nanotok_ray.tokenizer.evaluation.corpus import Texts
+from nanotok_ray.tokenizer.evaluation.counter import TokenizerCounter
+from nanotok_ray.tokenizer.evaluation.vocabulary import Vocabulary
+from nanotok_ray.tokenizer.rendering import Ids
+
+MAX_LABELS: Final = 1000
+"""A column with more different values tells documents apart, not languages."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over some texts."""
+
+    tokens: list[int]
+    """Of each tokenizer, in order."""
+    texts: int = 0
+    num_bytes: int = 0
+    characters: int = 0
+    """Code points."""
+
+    def add(self, other: "Tally") -> None:
+        """Add the sums over other texts."""
+        self.texts += other.texts
+        self.num_bytes += other.num_bytes
+        self.characters += other.characters
+        self.tokens = [own + more for own, more in zip(self.tokens, other.tokens, strict=True)]
+
+    def bytes_per_token(self, place: int) -> float | None:
+        """Give it for one of the tokenizers; None: there are no tokens."""
+        return self.num_bytes / self.tokens[place] if self.tokens[place] else None
+
+    @property
+    def bytes_per_character(self) -> float | None:
+        """None: there are no characters."""
+        return self.num_bytes / self.characters if self.characters else None
+
+
+@dataclass(slots=True)
+class Measured:
+    """Sums over the texts of one source."""
+
+    total: Tally
+    by_label: dict[str, Tally] = field(default_factory=dict)
+    """In the order of the labels; empty without labels."""
+
+
+def measure(
+    counters: Sequence[TokenizerCounter],
+    batches: Iterable[Texts],
+    *,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> Measured:
+    """Count the tokens of all texts with all counters.
+
+    >>> from nanotok_ray.tokenizer.evaluation import TokenizerCounter
+    >>> from nanotok_ray.tokenizer import Tokenizer
+    >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
+    >>> texts = Texts(documents=Documents.from_strings(["aé", "b"]), labels=["fr", "en"])
+    >>> measured = measure([TokenizerCounter("bytes", tokenizer)], [texts])
+    >>> measured.total
+    Tally(tokens=[4], texts=2, num_bytes=4, characters=3)
+    >>> measured.by_label["fr"].bytes_per_character
+    1.5
+
+    Args:
+        counters: the tokenizers.
+        batches: the texts.
+        on_bytes: is told how many bytes of text were done since the last time.
+
+    Raises:
+        SourceError: There are more than `MAX_LABELS` labels.
+        SplitError: The regex engine gave up on a text.
+        VerificationError: A tokenizer decodes a text to another one.
+    """
+    measured = Measured(total=Tally(tokens=[0] * len(counters)))
+    for batch in batches:
+        columns = [
+            np.ones(len(batch.documents), dtype=np.int64),
+            np.diff(batch.documents.offsets),
+            characters_of(batch.documents),
+            *(counter.count(batch.documents) for counter in counters),
+        ]
+        measured.total.add(_tally([int(column.sum()) for column in columns]))
+        if batch.labels is not None:
+            _add_labels(measured.by_label, batch.labels, columns)
+        on_bytes(batch.documents.num_bytes)
+    measured.by_label = dict(sorted(measured.by_label.items()))
+    return measured
+
+
+def characters_of(texts: Documents) -> NDArray[np.int64]:
+    """Give the number of code points of each text, which must be UTF-8.
+
+    >>> characters_of(Documents.from_strings(["aé", "", "🙂"])).tolist()
+    [2, 0, 1]
+    """
+    counts = np.zeros(len(texts), dtype=np.int64)
+    first, last = int(texts.offsets[0]), int(texts.offsets[-1])
+    is_first = (texts.data[first:last] & 0xC0) != 0x80  # noqa: PLR2004 - 10xxxxxx goes on
+    filled = np.flatnonzero(np.diff(texts.offsets))  # reduceat takes no empty ranges
+    if len(filled):
+        starts = texts.offsets[:-1][filled] - first
+        counts[filled] = np.add.reduceat(is_first, starts, dtype=np.int64)
+    return counts
+
+
+def _tally(sums: Sequence[int]) -> Tally:
+    texts, num_bytes, characters, *tokens = sums
+    return Tally(texts=texts, num_bytes=num_bytes, characters=characters, tokens=tokens)
+
+
+def _add_labels(
+    by_label: dict[str, Tally], labels: Sequence[str], columns: Sequence[NDArray[np.int64]]
+) -> None:
+    names = sorted(set(labels))
+    numbers = {name: number for number, name in enumerate(names)}
+    places = np.array([numbers[label] for label in labels], dtype=np.int64)
+    sums = np.zeros((len(columns), len(names)), dtype=np.int64)
+    for own, column in zip(sums, columns, strict=True):
+        np.add.at(own, places, column)
+    for name, total in zip(names, sums.T.tolist(), strict=True):
+        tally = _tally(total)
+        by_label.setdefault(name, Tally(tokens=[0] * len(tally.tokens))).add(tally)
+    if len(by_label) > MAX_LABELS:
+        raise SourceError(
+            f"the column has more than {MAX_LABELS:,} different values, as {names[0]!r}: name one "
+            "that says the language or the like"
+        )
+
+
+@dataclass(slots=True)
+class Usage:
+    """Counts of ids over some texts.
+
+    >>> vocabulary = Vocabulary(tokens=(b"a", b"b", b"ab"), num_bytes=2)
+    >>> usage = Usage(vocabulary)
+    >>> usage.add(np.array([2, 2, 0], dtype=np.uint16), Documents.from_strings(["ab", "aba"]))
+    >>> usage.most_used(5), usage.unused
+    ([2, 0], [1])
+    """
+
+    vocabulary: Vocabulary
+    counts: NDArray[np.int64] = field(init=False)
+    """Of each id of text."""
+    texts: int = 0
+    num_bytes: int = 0
+    """Of the texts."""
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.vocabulary.tokens), dtype=np.int64)
+
+    def add(self, ids: Ids, texts: Documents) -> None:
+        """Count the ids of some texts, none of which is a special token's."""
+        self.counts += np.bincount(ids, minlength=len(self.counts))
+        self.texts += len(texts)
+        self.num_bytes += texts.num_bytes
+
+    @property
+    def total(self) -> int:
+        """How many ids were counted."""
+        return int(self.counts.sum())
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """None: there are no tokens."""
+        return self.num_bytes / self.total if self.total else None
+
+    def most_used(self, most: int) -> list[int]:
+        """Give the ids that occur most often, the lowest first among equals; none that do not."""
+        order = np.argsort(-self.counts, kind="stable")[:most]
+        return [int(number) for number in order if self.counts[number]]
+
+    @property
+    def unused(self) -> list[int]:
+        """The ids that do not occur, single bytes included."""
+        numbers: list[int] = np.flatnonzero(self.counts == 0).tolist()
+        return numbers
+
+    @property
+    def unused_merged(self) -> list[int]:
+        """The ids of merged tokens that do not occur."""
+        return [number for number in self.unused if number >= self.vocabulary.num_bytes]
+
+    def by_rank(self) -> NDArray[np.int64]:
+        """Give the counts that are not 0, the highest first."""
+        return -np.sort(-self.counts[self.counts > 0])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overlap:
+    """Two vocabularies beside each other; special tokens are not looked at."""
+
+    shared: int
+    """Byte strings that both have as a token, single bytes included."""
+    only_left: int
+    only_right: int
+    equal_merges: int
+    """So many merges are equal before the first that differs, or before one ends."""
+    left: bytes | None
+    """The token of the first merge that differs; None: there are no more merges."""
+    right: bytes | None
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether the merges of one are the first of the other, or all are equal."""
+        return self.left is None or self.right is None
+
+
+def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
+    """Compare two vocabularies.
+
+    Merges are compared as pairs of bytes where both say these, else by their tokens.
+
+    >>> first = Vocabulary(tokens=(b"a", b"b", b"ab", b"abb"), num_bytes=2)
+    >>> second = Vocabulary(tokens=(b"b", b"a", b"ab", b"ba"), num_bytes=2)
+    >>> overlap_of(first, second)
+    Overlap(shared=3, only_left=1, only_right=1, equal_merges=1, left=b'abb', right=b'ba')
+    """
+    own, other = set(left.tokens), set(right.tokens)
+    mine, theirs = left.tokens[left.num_bytes :], right.tokens[right.num_bytes :]
+    if left.pairs is None or right.pairs is None:
+        equal = _equal_start(mine, theirs)
+    else:
+        equal = _equal_start([*_bytes_of_pairs(left)], [*_bytes_of_pairs(right)])
+    return Overlap(
+        shared=len(own & other),
+        only_left=len(own - other),
+        only_right=len(other - own),
+        equal_merges=equal,
+        left=mine[equal] if equal < len(mine) else None,
+        right=theirs[equal] if equal < len(theirs) else None,
+    )
+
+
+def _bytes_of_pairs(own: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
+    """Give both parts of each merge: the ids of single bytes may differ."""
+    for first, second in own.pairs or ():
+        yield own.tokens[first], own.tokens[second]
+
+
+def _equal_start(left: Sequence[object], right: Sequence[object]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (own, other) in pairs if own != other), min(len(left), len(right)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleRow:
+    """One kind of text."""
+
+    name: str
+    tally: Tally
+
+    def diff_percent(self, place: int) -> float | None:
+        """Compare the first tokenizer with the one at a place; see `diff_percent`."""
+        return diff_percent(self.tally.tokens[place], self.tally.tokens[0])
+
+
+def sample_rows(
+    counters: Sequence[TokenizerCounter], texts: Mapping[str, Iterable[Documents]]
+) -> Iterator[SampleRow]:
+    """Count the tokens of each kind of text with all counters.
+
+    Raises:
+        SplitError: The regex engine gave up on a text.
+        VerificationError: A tokenizer decodes a text to another one.
+    """
+    for name, batches in texts.items():
+        measured = measure(counters, (Texts(documents=batch) for batch in batches))
+        yield SampleRow(name=name, tally=measured.total)
+
+
+def diff_percent(base: int, own: int) -> float | None:
+    """Give how many percent fewer tokens `own` are than `base`, as nanochat does.
+
+    >>> diff_percent(404, 375), diff_percent(0, 0)
+    (7.17..., None)
+    """
+    return (base - own) / base * 100 if base else None

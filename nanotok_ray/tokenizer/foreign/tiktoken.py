@@ -1,0 +1,198 @@
+"""tiktoken's encodings and `.tiktoken` files as a model."""
+
+import base64
+import binascii
+import io
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import TypeVar
+
+from nanotok_ray import _core
+from nanotok_ray.documents.batch import as_documents
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.model import MAX_VOCABULARY_BYTES, NUM_BYTES, Model
+
+MAX_TOKENS = 1 << 21
+"""Larger vocabularies are refused before their merges are looked for."""
+
+
+def model_of_ranks(
+    ranks: Mapping[bytes, int], *, pattern: str, special_tokens: Mapping[str, int], name: str
+) -> Model:
+    r"""Give the model that encodes as tiktoken does with these ranks.
+
+    >>> ranks = {bytes([value]): 255 - value for value in range(256)} | {b"ab": 256}
+    >>> model = model_of_ranks(ranks, pattern=r"\w+", special_tokens={"<|end|>": 300}, name="f")
+    >>> model.merges, model.token(256), model.num_ids
+    (((158, 157),), b'ab', 301)
+
+    Raises:
+        TokenizerError: They are not byte-level BPE with ids 0..255 for the bytes and no hole below
+            the highest token; the message says why.
+    """
+    tokens = _by_rank(ranks, name=name)
+    _check_special_tokens(special_tokens, num_tokens=len(tokens), name=name)
+    spans = as_documents(tokens)
+    try:
+        byte_order, merges = _core.merges_of_tokens(spans.data, spans.offsets)
+        return Model(
+            pattern=pattern,
+            unicode_version=_core.UNICODE_VERSION,
+            merges=tuple((left, right) for left, right in merges.tolist()),
+            special_tokens=dict(sorted(special_tokens.items(), key=itemgetter(1))),
+            byte_order=byte_order,
+        )
+    except TokenizerError as error:
+        raise TokenizerError(f"{name}: {error}") from error
+
+
+def _by_rank(ranks: Mapping[bytes, int], *, name: str) -> Sequence[bytes]:
+    """Give the tokens in order of ranks, of which there must be no two and no hole."""
+    if not NUM_BYTES <= len(ranks) <= MAX_TOKENS:
+        raise TokenizerError(
+            f"{name} has {len(ranks):,} tokens of text: byte-level BPE has from {NUM_BYTES}, the "
+            f"bytes, to {MAX_TOKENS:,} here"
+        )
+    ordered = sorted(ranks.items(), key=itemgetter(1))
+    for expected, (token, rank) in enumerate(ordered):
+        if rank != expected:
+            raise TokenizerError(
+                f"{name}: the id of {token[:60]!r} is {rank} where {expected} is the next: ids of "
+                "text must go from 0 without a hole or a repeat, special tokens follow them"
+            )
+    total = sum(map(len, ranks))
+    if total > MAX_VOCABULARY_BYTES:
+        raise TokenizerError(
+            f"{name}: its tokens have {total:,} bytes, more than {MAX_VOCABULARY_BYTES:,}"
+        )
+    return [token for token, _ in ordered]
+
+
+def _check_special_tokens(special_tokens: Mapping[str, int], *, num_tokens: int, name: str) -> None:
+    known: dict[int, str] = {}
+    for text, number in special_tokens.items():
+        if number < num_tokens:
+            raise TokenizerError(
+                f"{name}: the special token {text!r} has id {number}, which is one of the "
+                f"{num_tokens:,} tokens of text: special tokens must follow them"
+            )
+        if known.setdefault(number, text) != text:
+            raise TokenizerError(
+                f"{name}: the special tokens {known[number]!r} and {text!r} share id {number}"
+            )
+
+
+_MAX_DIGITS = 10
+
+
+def from_rank_file(
+    data: bytes,
+    *,
+    pattern: str,
+    special_tokens: Sequence[str] | Mapping[str, int] = (),
+    name: str,
+) -> Model:
+    """Give the model of a file; special tokens without ids get those after the last rank.
+
+    Raises:
+        TokenizerError: A line is not as it must be, names a token or a rank that was there; or as
+            `model_of_ranks`. The message names the file and, where it can, the line.
+    """
+    ranks: dict[bytes, int] = {}
+    lines: dict[int, int] = {}
+    for number, line in enumerate(io.BytesIO(data), start=1):
+        if not line.strip():
+            continue
+        token, rank = _parsed(line, name=f"{name}, line {number}")
+        if token in ranks:
+            first = lines[ranks[token]]
+            raise TokenizerError(f"{name}, line {number}: the token of line {first} again")
+        if rank in lines:
+            raise TokenizerError(
+                f"{name}, line {number}: rank {rank} is that of line {lines[rank]} too"
+            )
+        if len(ranks) == MAX_TOKENS:
+            raise TokenizerError(f"{name}, line {number}: more than {MAX_TOKENS:,} tokens")
+        ranks[token], lines[rank] = rank, number
+    if not isinstance(special_tokens, Mapping):
+        special_tokens = _numbered(special_tokens, first=len(ranks))
+    return model_of_ranks(ranks, pattern=pattern, special_tokens=special_tokens, name=name)
+
+
+def _parsed(line: bytes, *, name: str) -> tuple[bytes, int]:
+    parts = line.split()
+    if len(parts) != 2:  # noqa: PLR2004 - token and rank
+        raise TokenizerError(f"{name}: expected base64, a space and a rank, found {line[:80]!r}")
+    try:
+        token = base64.b64decode(parts[0], validate=True)
+    except binascii.Error as error:
+        raise TokenizerError(f"{name}: {parts[0][:80]!r} is no base64: {error}") from error
+    if not (parts[1].isdigit() and len(parts[1]) <= _MAX_DIGITS):
+        raise TokenizerError(f"{name}: {parts[1][:80]!r} is no rank")
+    return token, int(parts[1])
+
+
+def _numbered(names: Sequence[str], *, first: int) -> dict[str, int]:
+    if isinstance(names, str):
+        raise TokenizerError(f"special_tokens is one name, {names!r}: put it into a list")
+    numbered = {text: number for number, text in enumerate(names, first)}
+    if len(numbered) != len(names):
+        twice = next(text for text in names if list(names).count(text) > 1)
+        raise TokenizerError(f"the special token {twice!r} is given twice")
+    return numbered
+
+
+def model_of_state(state: Mapping[str, object], *, name: str) -> Model:
+    """Give the model of `pat_str`, `mergeable_ranks` and `special_tokens`.
+
+    Raises:
+        TokenizerError: One is missing or of another type; or as `model_of_ranks`.
+    """
+    pattern = state.get("pat_str")
+    if not isinstance(pattern, str):
+        raise TokenizerError(f"{name}: pat_str is no str but a {type(pattern).__name__}")
+    return model_of_ranks(
+        _numbers(state, "mergeable_ranks", bytes, name=name),
+        pattern=pattern,
+        special_tokens=_numbers(state, "special_tokens", str, name=name),
+        name=name,
+    )
+
+
+_Key = TypeVar("_Key", str, bytes)
+
+
+def _numbers(
+    state: Mapping[str, object], key: str, kind: type[_Key], *, name: str
+) -> dict[_Key, int]:
+    value = state.get(key)
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{name}: {key} is no dict but a {type(value).__name__}")
+    for own, number in value.items():
+        if type(own) is not kind or type(number) is not int:
+            raise TokenizerError(
+                f"{name}: {key} must give ids by {kind.__name__}, but holds "
+                f"{type(own).__name__}: {type(number).__name__}"
+            )
+    return value
+
+
+def from_encoding(encoding: object) -> Model:
+    """Give the model of an encoding; texts get the ids that its `encode_ordinary` gives.
+
+    Except that what its pattern does not match is dropped there, and kept here.
+
+    Raises:
+        TokenizerError: It is no tiktoken encoding, or not one that our model can hold.
+    """
+    state = {
+        key: getattr(encoding, f"_{key}", None)
+        for key in ("pat_str", "mergeable_ranks", "special_tokens")
+    }
+    name = f"the tiktoken encoding {getattr(encoding, 'name', '')!r}"
+    if None in state.values():
+        raise TokenizerError(
+            f"from_tiktoken takes a tiktoken.Encoding, as tiktoken.get_encoding gives, not a "
+            f"{type(encoding).__name__}"
+        )
+    return model_of_state(state, name=name)

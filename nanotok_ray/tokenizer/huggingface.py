@@ -1,0 +1,299 @@
+"""tokenizer.json and tokenizer_config.json for Hugging Face, with the chat template."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer.model import Model
+
+_PARTS: Final = re.compile(
+    r"""
+      \\[pPx]\{[^}]*\} | \\x[0-9A-Fa-f]{2} | \\.                # what a backslash begins
+    | \[\^?\]?(?: \\. | \[(?:\\.|[^\]\\])*\] | [^\]\\] )*\]     # a class, or one in another
+    | \{\d+(?:,\d*)?\}\+?                                       # an interval, maybe possessive
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_INTERVAL: Final = re.compile(r"\{\d.*\}\+?")
+
+
+def to_huggingface_pattern(pattern: str) -> str:
+    r"""Give the pattern with each possessive interval as an atomic group.
+
+    >>> to_huggingface_pattern(r"(b[\]}]{2}+){1,3}+|\p{N}{1,2}")
+    '(?>(b(?>[\\]}]{2})){1,3})|\\p{N}{1,2}'
+    """
+    parts: list[str] = []
+    opened: list[int] = []
+    atom = 0  # where in `parts` begins what a quantifier would repeat
+    for part in _PARTS.findall(pattern):
+        if _INTERVAL.fullmatch(part) and part.endswith("+"):
+            parts[atom:] = ["(?>" + "".join(parts[atom:]) + part[:-1] + ")"]
+            continue
+        if part == "(":
+            opened.append(len(parts))
+        elif part == ")":
+            atom = opened.pop() if opened else len(parts)
+        elif not _is_quantifier(part):
+            atom = len(parts)
+        parts.append(part)
+    return "".join(parts)
+
+
+def _is_quantifier(part: str) -> bool:
+    return part in {"*", "+", "?"} or _INTERVAL.fullmatch(part) is not None
+
+
+def to_huggingface_file(model: Model) -> bytes:
+    """Give the file.
+
+    Raises:
+        TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
+    """
+    names = [_spell(token) for token in model.ranks()]
+    contents = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added_tokens(model),
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": to_huggingface_pattern(model.pattern)},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+                {**_BYTE_LEVEL, "use_regex": False},
+            ],
+        },
+        "post_processor": None,
+        "decoder": {**_BYTE_LEVEL, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": True,
+            "vocab": {name: number for number, name in enumerate(names)},
+            "merges": [[names[left], names[right]] for left, right in model.merges],
+        },
+    }
+    return json.dumps(contents, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+
+
+def _added_tokens(model: Model) -> list[dict[str, Any]]:
+    first = len(model.tokens)
+    if list(model.special_tokens.values()) != list(range(first, model.num_ids)):
+        raise TokenizerError(
+            f"special tokens leave ids between {first} and {model.num_ids - 1} unused: "
+            "tokenizer.json numbers them without gaps"
+        )
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return [
+        {"id": number, "content": name, **flags, "special": True}
+        for name, number in model.special_tokens.items()
+    ]
+
+
+def _alphabet() -> list[str]:
+    """Give the character for each byte: itself where it prints, else one from U+0100 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    substitutes = iter(range(0x100, 0x200))
+    return [chr(value if value in printable else next(substitutes)) for value in range(256)]
+
+
+_CHARACTERS = _alphabet()
+
+
+def _spell(token: bytes) -> str:
+    return "".join([_CHARACTERS[value] for value in token])
+
+
+CHAT_TEMPLATE: Final = r"""
+{%- if not messages -%}
+  {{- raise_exception('the conversation has no messages') -}}
+{%- endif -%}
+{%- set has_system = messages[0]['role'] == 'system' -%}
+{%- set turns = messages[1:] if has_system else messages -%}
+{%- if has_system and (not turns or turns[0]['role'] != 'user') -%}
+  {{- raise_exception('System message must be followed by a user message') -}}
+{%- endif -%}
+{%- if has_system and messages[0]['content'] is not string -%}
+  {{- raise_exception('System messages are simply expected to be strings') -}}
+{%- endif -%}
+{%- if add_generation_prompt and turns[-1]['role'] == 'assistant' -%}
+  {{- raise_exception('Last message must be from the user to ask for the assistant') -}}
+{%- endif -%}
+{{- '<|bos|>' -}}
+{%- for message in turns -%}
+  {%- set number = loop.index0 -%}
+  {%- set expected = 'assistant' if number % 2 else 'user' -%}
+  {%- set content = message['content'] -%}
+  {%- if message['role'] != expected -%}
+    {{- raise_exception('Message ' ~ number ~ ' is from ' ~ message['role']
+                        ~ ' but should be from ' ~ expected) -}}
+  {%- elif expected == 'user' -%}
+    {%- if content is not string -%}
+      {{- raise_exception('User messages are simply expected to be strings') -}}
+    {%- endif -%}
+    {{- '<|user_start|>' -}}
+    {%- if has_system and loop.first -%}
+      {{- messages[0]['content'] ~ '\n\n' -}}
+    {%- endif -%}
+    {{- content ~ '<|user_end|>' -}}
+  {%- else -%}
+    {{- '<|assistant_start|>' -}}
+    {%- set said = namespace(text='') -%}
+    {%- if content is string -%}
+      {%- set said.text = content -%}
+    {%- elif content is defined and content is sequence and content is not mapping -%}
+      {%- for part in content -%}
+        {%- if part['text'] is not string -%}
+          {{- raise_exception('The text of a part must be a string') -}}
+        {%- elif part['type'] == 'text' -%}
+          {%- set said.text = said.text ~ part['text'] -%}
+        {%- elif part['type'] == 'python' -%}
+          {%- set said.text = said.text ~ '<|python_start|>' ~ part['text'] ~ '<|python_end|>' -%}
+        {%- elif part['type'] == 'python_output' -%}
+          {%- if said.text -%}
+            {%- generation -%}{{- said.text -}}{%- endgeneration -%}
+            {%- set said.text = '' -%}
+          {%- endif -%}
+          {{- '<|output_start|>' ~ part['text'] ~ '<|output_end|>' -}}
+        {%- else -%}
+          {{- raise_exception('Unknown part type: ' ~ part['type']) -}}
+        {%- endif -%}
+      {%- endfor -%}
+    {%- else -%}
+      {{- raise_exception('Unknown content type') -}}
+    {%- endif -%}
+    {%- generation -%}{{- said.text ~ '<|assistant_end|>' -}}{%- endgeneration -%}
+  {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+  {{- '<|assistant_start|>' -}}
+{%- endif -%}
+""".strip()
+"""Written so that it renders alike whether or not `trim_blocks` and `lstrip_blocks` are set."""
+
+
+def to_chat_template(model: Model) -> str | None:
+    r"""Give the template; None if the model lacks one of nanochat's special tokens.
+
+    >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
+    ...               special_tokens={"<|bos|>": 256})
+    >>> to_chat_template(model) is None
+    True
+    """
+    has_all = all(name in model.special_tokens for name in SPECIAL_TOKENS)
+    return CHAT_TEMPLATE if has_all else None
+
+
+_ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "bos_token": ("<|bos|>", "<|endoftext|>"),
+    "eos_token": ("<|assistant_end|>", "<|endoftext|>", "<|bos|>"),
+    "pad_token": ("<|bos|>", "<|endoftext|>"),
+}
+"""The special tokens that may have a role; the first that the tokenizer has gets it."""
+
+
+def to_huggingface_config(model: Model) -> bytes:
+    r"""Give the file.
+
+    >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
+    ...               special_tokens={"<|bos|>": 256})
+    >>> json.loads(to_huggingface_config(model))["eos_token"]
+    '<|bos|>'
+    """
+    roles = _roles(model)
+    contents: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **roles,
+        "additional_special_tokens": [
+            name for name in model.special_tokens if name not in roles.values()
+        ],
+        "added_tokens_decoder": {
+            str(number): {"content": name, **_ADDED_TOKEN}
+            for name, number in model.special_tokens.items()
+        },
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
+    template = to_chat_template(model)
+    if template is not None:
+        contents["chat_template"] = template
+    return json.dumps(contents, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+_ADDED_TOKEN: Final = {
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
+    "special": True,
+}
+"""How a special token is found in a text: exactly as it is spelled."""
+
+
+def _roles(model: Model) -> dict[str, str]:
+    """Give the special token of each role, as far as the model has one for it."""
+    found = {
+        role: next((name for name in names if name in model.special_tokens), None)
+        for role, names in _ROLES.items()
+    }
+    return {role: name for role, name in found.items() if name is not None}
+
+
+_PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+_OTHERS = [value for value in range(256) if value not in _PRINTABLE]
+_BYTES = {
+    **dict.fromkeys(_OTHERS, "\uffff"),  # no spelling of any byte
+    **{0x100 + place: chr(value) for place, value in enumerate(_OTHERS)},
+}
+
+
+def token_bytes(spelling: str, *, name: str) -> bytes:
+    r"""Give the bytes of a token.
+
+    >>> token_bytes("Ġthe", name="f")
+    b' the'
+
+    Raises:
+        TokenizerError: A character spells no byte.
+    """
+    try:
+        return _encoded(spelling)
+    except UnicodeEncodeError as error:
+        raise TokenizerError(
+            f"{name}: the token {spelling[:60]!r} holds {spelling[error.start]!r}, which spells no "
+            "byte: its vocabulary is not byte-level"
+        ) from error
+
+
+def spelled_bytes(text: str) -> bytes | None:
+    r"""Give the bytes that a text spells; None if it spells none.
+
+    >>> spelled_bytes("Ġ<|>"), spelled_bytes("<a b>")
+    (b' <|>', None)
+    """
+    try:
+        return _encoded(text)
+    except UnicodeEncodeError:
+        return None
+
+
+def _encoded(spelling: str) -> bytes:
+    return spelling.translate(_BYTES).encode("latin-1")
