@@ -18,7 +18,7 @@ import resident
 from nanotok_ray.cluster import stages
 from nanotok_ray.cluster.stages import TokenizeWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
-from nanotok_ray.manifest import to_json
+from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.output import finished_record
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.sources import make_plan

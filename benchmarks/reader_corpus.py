@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from corpus import read_texts
-from nanotok_ray.document_index import index_bytes
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.document_index import index_bytes
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     ShardRow,

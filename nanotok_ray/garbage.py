@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
     RECORDS,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nanotok_ray.errors import PackingError, TokenizerError
-from nanotok_ray.manifest import SPLITS
+from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.reader import Shards, open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     RECORD_FORMAT,
@@ -23,7 +23,7 @@ from nanotok_ray.manifest import (
     pack_shards_index,
     to_json,
 )
-from nanotok_ray.output_shapes import check_record_shape
+from nanotok_ray.formats.schema import check_record_shape
 from nanotok_ray.output_totals import totals_of
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.sources import Plan, Slice, plan_to_json

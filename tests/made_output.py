@@ -15,7 +15,7 @@ from nanotok_ray.export.native import BATCH_BYTES
 from nanotok_ray.export.record import read_record
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,
     RECORDS,

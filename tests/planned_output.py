@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nanotok_ray.manifest import RECORD_FORMAT, to_json
-from nanotok_ray.shard_rows import record_name
+from nanotok_ray.formats.manifest import RECORD_FORMAT, to_json
+from nanotok_ray.formats.schema import record_name
 from tests.finished_output import change_json, with_index
 from tests.made_output import BOS, MadeSource, made_output
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.manifest import RESERVED_NAMES
+from nanotok_ray.formats.manifest import RESERVED_NAMES
 from nanotok_ray.recipe import (
     LearnerRecipe,
     LimitsRecipe,

@@ -12,9 +12,6 @@ import pytest
 from nanotok_ray.api import prepare
 from nanotok_ray.counts.count_file import COUNTS_FORMAT
 from nanotok_ray.counts.reader import CountReader
-from nanotok_ray.document_ids import DocumentIds, ids_parts
-from nanotok_ray.document_images import DocumentImages, images_parts
-from nanotok_ray.document_index import index_parts, unpack_index
 from nanotok_ray.errors import (
     DAMAGED,
     NEWER,
@@ -27,7 +24,10 @@ from nanotok_ray.errors import (
     other_format,
 )
 from nanotok_ray.export.folder import read_export
-from nanotok_ray.manifest import from_json, pack_shards_index, unpack_shards_index
+from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
+from nanotok_ray.formats.document_images import DocumentImages, images_parts
+from nanotok_ray.formats.document_index import index_parts, unpack_index
+from nanotok_ray.formats.manifest import from_json, pack_shards_index, unpack_shards_index
 from nanotok_ray.packing import Loader
 from nanotok_ray.reader import open_shards
 from nanotok_ray.sources import plan_from_json

@@ -23,7 +23,7 @@ from nanotok_ray.errors import (
     TokenizerError,
     VocabularySizeError,
 )
-from nanotok_ray.manifest import to_json
+from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
 from tests.small_corpus import texts
 

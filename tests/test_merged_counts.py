@@ -21,7 +21,7 @@ from nanotok_ray.counts.reduce import (
     reduce_counts,
 )
 from nanotok_ray.errors import CorruptOutputError, CountsError
-from nanotok_ray.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
 
 COUNTERS = st.lists(

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import NanotokError
+from nanotok_ray.formats.schema import check_record_shape
 from nanotok_ray.output import read_record
-from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

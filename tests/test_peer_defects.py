@@ -229,7 +229,7 @@ def test_the_seed_of_pythons_hash_changes_no_byte(tmp_path):
         "from nanotok_ray.recipe import load_recipe\n"
         "from nanotok_ray.shards import ShardSettings, tokenize_slice\n"
         "from nanotok_ray.tokenizer import Tokenizer\n"
-        "from nanotok_ray.manifest import to_json\n"
+        "from nanotok_ray.formats.manifest import to_json\n"
         "plan = make_plan(load_recipe(sys.argv[1]))\n"
         "own = Tokenizer.train_from_iterator(['ab ab'], 270)\n"
         "settings = ShardSettings(tokenizer_sha256=own.sha256, gaps='spans', prepend=(),\n"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.document_ids import DocumentIds
 from nanotok_ray.errors import ProofError
+from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.shards import render, tokenize_slice

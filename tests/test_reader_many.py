@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.manifest import ROW
+from nanotok_ray.formats.manifest import ROW
 from nanotok_ray.reader import DocumentOrder, open_shards
 from nanotok_ray.reader import shards as module
 from nanotok_ray.reader.kept_open import KeptOpen, most_files

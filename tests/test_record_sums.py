@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from nanotok_ray.formats.schema import ROLES
 from nanotok_ray.output import expected_records, read_record, settings_from
-from nanotok_ray.output_shapes import ROLES
 from nanotok_ray.output_totals import COUNTED, totals_of
 from nanotok_ray.reader import open_shards
 from nanotok_ray.sources import plan_from_json

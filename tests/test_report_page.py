@@ -14,8 +14,8 @@ from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.errors import QuarantineLimitError
+from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.journal import read_journal
-from nanotok_ray.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.reader import open_shards
 from nanotok_ray.report_page import lengths, report_page, write_report
 from nanotok_ray.report_page.busy import bars_of, busy_seconds

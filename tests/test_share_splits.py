@@ -18,8 +18,8 @@ from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
+from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.journal import read_journal
-from nanotok_ray.manifest import to_json
 from nanotok_ray.output import Expected
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.shards import tokenize_slice

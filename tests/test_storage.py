@@ -15,7 +15,7 @@ import pytest
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
-from nanotok_ray.locations import is_local, local_path
+from nanotok_ray.formats.paths import is_local, local_path
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.storage.retries import (
     RetryPolicy,

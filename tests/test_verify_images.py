@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nanotok_ray.document_images import DocumentImages, images_parts
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.output_shapes import check_record_shape
+from nanotok_ray.formats.document_images import DocumentImages, images_parts
+from nanotok_ray.formats.schema import check_record_shape
 from nanotok_ray.reader import open_shards
 from nanotok_ray.verify.images import image_problems
 from nanotok_ray.verify.record import record_problems

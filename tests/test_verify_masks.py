@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli.main import main
-from nanotok_ray.document_images import images_of
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
-from nanotok_ray.manifest import from_json
+from nanotok_ray.formats.document_images import images_of
+from nanotok_ray.formats.manifest import from_json
 from nanotok_ray.output import settings_from
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import SKIPPED

@@ -7,7 +7,7 @@ its own. Takes the encoder as a function and knows no tokenizer, nor where segme
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.output_shapes import ROLES
+from nanotok_ray.formats.schema import ROLES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

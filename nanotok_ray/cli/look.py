@@ -14,7 +14,7 @@ from nanotok_ray.cli.looked_at_lines import add_file_arguments, lines_at
 from nanotok_ray.cli.terminal_document import colored_lines, heading_of, plain_lines
 from nanotok_ray.document_page import MAX_TOKENS, Document, page_of
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.manifest import SPLITS
+from nanotok_ray.formats.manifest import SPLITS
 
 _INSPECT = """\
 Show documents: their tokens in turn in two colours; with a mask, green is trained on, red is not.

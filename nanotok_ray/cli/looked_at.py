@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nanotok_ray.document_page import Document, Spelling
-from nanotok_ray.manifest import TOKENIZER_FOLDER
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
 from nanotok_ray.reader import open_shards
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 

@@ -15,7 +15,7 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.pack_table import plan_lines
 from nanotok_ray.errors import PackingError
-from nanotok_ray.manifest import SPLITS
+from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.packing import Loader, PackingReport
 from nanotok_ray.packing.nanochat import NanochatLoader
 from nanotok_ray.packing.settings import Packing

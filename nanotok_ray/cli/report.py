@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.manifest import REPORT_PAGE_NAME
+from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
 from nanotok_ray.storage import Folder
 
 _REPORT = """\

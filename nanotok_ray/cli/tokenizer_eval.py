@@ -25,7 +25,7 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.evaluation.figures import ratio_figure
 from nanotok_ray.evaluation.output_texts import output_texts
 from nanotok_ray.evaluation.plot_file import Numbers
-from nanotok_ray.manifest import SPLITS
+from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS, SampleRow, TokenizerCounter, sample_rows
 from nanotok_ray.units import printable
 

@@ -8,7 +8,7 @@ from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.export import EXPORT_NAME, EXPORTS
-from nanotok_ray.manifest import MANIFEST_NAME
+from nanotok_ray.formats.manifest import MANIFEST_NAME
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
 from nanotok_ray.verify import Verification

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, PlanError
-from nanotok_ray.manifest import MANIFEST_FORMAT, MANIFEST_NAME, from_json
+from nanotok_ray.formats.manifest import MANIFEST_FORMAT, MANIFEST_NAME, from_json
 from nanotok_ray.recipe import OutputRecipe
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.sources import Plan, SourceLoss, changes, losses, reading_changes, slice_changes

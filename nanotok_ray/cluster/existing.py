@@ -5,7 +5,7 @@ that is to be frozen.
 """
 
 from nanotok_ray.cluster.lease_file import free_number
-from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder

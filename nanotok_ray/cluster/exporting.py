@@ -35,7 +35,7 @@ from nanotok_ray.export import (
     units_of,
     write_export,
 )
-from nanotok_ray.manifest import MANIFEST_NAME
+from nanotok_ray.formats.manifest import MANIFEST_NAME
 from nanotok_ray.storage import Folder
 
 STAGE = "export"

@@ -31,7 +31,7 @@ from nanotok_ray.errors import (
     VerificationError,
 )
 from nanotok_ray.export import SamePass
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     SUMMARY_NAME,

@@ -14,6 +14,7 @@ from typing import Any
 from nanotok_ray.cluster.events import Event, Note, OnEvent, StageStarted, ignore
 from nanotok_ray.cluster.journal_rows import JournalRows, head_row, iso, told
 from nanotok_ray.errors import LeaseLostError, NanotokError
+from nanotok_ray.formats.manifest import SUMMARY_NAME, to_json
 from nanotok_ray.journal import (
     DONE,
     FAILED,
@@ -21,7 +22,6 @@ from nanotok_ray.journal import (
     TERMINATED,
     Journal,
 )
-from nanotok_ray.manifest import SUMMARY_NAME, to_json
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 

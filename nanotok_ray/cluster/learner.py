@@ -18,7 +18,7 @@ from nanotok_ray.cluster.span_table import add_span_table
 from nanotok_ray.cluster.summing import Summed, sum_counts
 from nanotok_ray.cluster.training import Training, counted_sources
 from nanotok_ray.counts.totals import SpanTotals
-from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer, make_model
 from nanotok_ray.tokenizer.merges import REACHED, Learned, Made, learn_reduced

@@ -14,7 +14,7 @@ from nanotok_ray.cluster.events import Event, Note, OnEvent
 from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import NanotokError, SliceError
-from nanotok_ray.manifest import TOKENIZER_FOLDER
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer

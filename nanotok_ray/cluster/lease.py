@@ -31,7 +31,7 @@ from nanotok_ray.errors import (
     OutputInUseError,
     TransientIOError,
 )
-from nanotok_ray.manifest import to_json
+from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.storage import Folder
 
 EXPIRY_SECONDS = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from nanotok_ray.cluster.lease_holder import Holder
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import from_json
+from nanotok_ray.formats.manifest import from_json
 from nanotok_ray.storage import Folder
 
 LEASE_FOLDER = "run/lease"

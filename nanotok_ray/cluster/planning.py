@@ -16,7 +16,7 @@ from nanotok_ray.cluster.layouts import layouts_of
 from nanotok_ray.cluster.outlook import Outlook, outlook
 from nanotok_ray.counts.patterns import resolve_pattern
 from nanotok_ray.doctor.disk import space_for
-from nanotok_ray.manifest import PLAN_NAME
+from nanotok_ray.formats.manifest import PLAN_NAME
 from nanotok_ray.rates import STAGES, Rate, given_rates, measured_rates, rates_of_run
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice

@@ -16,7 +16,7 @@ from nanotok_ray.cluster.learn_record import (
     write_learn_record,
 )
 from nanotok_ray.cluster.training import Training
-from nanotok_ray.manifest import TOKENIZER_FOLDER, from_json, to_json
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, from_json, to_json
 from nanotok_ray.output import Record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import SPAN_TABLE_NAME, Tokenizer

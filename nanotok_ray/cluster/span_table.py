@@ -8,7 +8,7 @@ import time
 
 from nanotok_ray.cluster.events import OnEvent, StageEnded, StageStarted
 from nanotok_ray.counts.totals import most_frequent
-from nanotok_ray.manifest import TOKENIZER_FOLDER
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, write_span_table
 from nanotok_ray.tokenizer.merges import Learned

@@ -12,8 +12,8 @@ from typing import Any
 from nanotok_ray.cluster.lease import EXPIRY_SECONDS
 from nanotok_ray.cluster.lease_file import Seen, lease_in_force
 from nanotok_ray.cluster.lease_holder import Holder
+from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_NAME
 from nanotok_ray.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal, read_journal
-from nanotok_ray.manifest import MANIFEST_NAME, PLAN_NAME
 from nanotok_ray.storage import Folder
 
 NOTHING, PLANNED = "nothing", "never run"

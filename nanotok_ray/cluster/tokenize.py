@@ -17,7 +17,7 @@ from nanotok_ray.cluster.shard_settings import shard_settings
 from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work, tokenized_record
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.export import SamePass
-from nanotok_ray.manifest import TOKENIZER_FOLDER, to_json
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.output import (
     Expected,
     Output,

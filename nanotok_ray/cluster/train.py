@@ -15,7 +15,7 @@ from nanotok_ray.cluster.merging import merge_first
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.errors import SourceError
-from nanotok_ray.manifest import TOKENIZER_FOLDER
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
 from nanotok_ray.sources.quarantine import check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer

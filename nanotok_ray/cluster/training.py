@@ -11,7 +11,7 @@ from nanotok_ray.cluster.stages import CountWork
 from nanotok_ray.counts.count_slice import CountSettings
 from nanotok_ray.counts.patterns import resolve_pattern
 from nanotok_ray.errors import PlanError
-from nanotok_ray.manifest import key_of
+from nanotok_ray.formats.manifest import key_of
 from nanotok_ray.recipe import Recipe, SourceRecipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.sources import Plan, Slice

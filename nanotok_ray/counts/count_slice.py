@@ -20,7 +20,7 @@ from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountOrigin, pack_count
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES, Gaps
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import COUNTED_SUFFIX, write_quarantine

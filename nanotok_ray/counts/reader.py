@@ -28,7 +28,7 @@ from nanotok_ray.errors import (
     TokenizerError,
     TransientIOError,
 )
-from nanotok_ray.locations import local_path
+from nanotok_ray.formats.paths import local_path
 from nanotok_ray.storage import open_input
 
 REMOTE_BLOCK_BYTES = 256 << 10

@@ -20,7 +20,7 @@ from nanotok_ray.counts.count_file import (
 from nanotok_ray.counts.reader import BUFFER_BYTES, CountRanges, origins_of, reading_memory
 from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import CountsError
-from nanotok_ray.manifest import RECORD_FORMAT, key_of
+from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.folder import arrow_sink
 

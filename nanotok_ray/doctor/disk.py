@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.doctor.finding import Finding, Status
-from nanotok_ray.locations import local_path
+from nanotok_ray.formats.paths import local_path
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.units import format_bytes
 

@@ -10,7 +10,7 @@ from nanotok_ray.doctor.probe import check_folder
 from nanotok_ray.doctor.ray_settings import check_ray_settings
 from nanotok_ray.doctor.recipe_check import check_inputs, opened_recipe
 from nanotok_ray.doctor.software import check_packages, check_software
-from nanotok_ray.locations import local_path
+from nanotok_ray.formats.paths import local_path
 from nanotok_ray.recipe import Recipe
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from nanotok_ray.doctor.clock import clock_finding
 from nanotok_ray.doctor.finding import Finding
 from nanotok_ray.errors import NanotokError, TransientIOError
-from nanotok_ray.locations import is_local
+from nanotok_ray.formats.paths import is_local
 from nanotok_ray.storage import Folder, find_files
 from nanotok_ray.storage.connect import extra_for
 

@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     ShardsIndex,
     unpack_shards_index,
 )
-from nanotok_ray.output_shapes import (
+from nanotok_ray.formats.schema import (
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
+    check_rows,
     check_size,
     no_manifest,
     parse_manifest,
+    record_name,
+    shard_name,
 )
-from nanotok_ray.shard_rows import check_rows, record_name, shard_name
 from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.storage import Folder
 

@@ -11,14 +11,14 @@ from nanotok_ray.errors import ExportError, IncompleteOutputError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout
 from nanotok_ray.export.record import FILE_SHAPE, RECORDS, record_name
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     from_json,
     to_json,
 )
-from nanotok_ray.shape import (
+from nanotok_ray.formats.schema import (
     Shape,
     check_shape,
     hexadecimal,

@@ -12,9 +12,16 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.export.corpus import Corpus
 from nanotok_ray.export.layout import Exported, Layout, Written
 from nanotok_ray.export.unit import Unit
-from nanotok_ray.manifest import from_json, key_of, to_json
+from nanotok_ray.formats.manifest import from_json, key_of, to_json
+from nanotok_ray.formats.schema import (
+    Shape,
+    check_shape,
+    hexadecimal,
+    number,
+    numbers_by_name,
+    text,
+)
 from nanotok_ray.output import READERS
-from nanotok_ray.shape import Shape, check_shape, hexadecimal, number, numbers_by_name, text
 from nanotok_ray.storage import Folder
 
 RECORD_FORMAT = "nanotok-export-record 1"

@@ -18,7 +18,7 @@ from nanotok_ray.export.layout import Layout
 from nanotok_ray.export.native import NativeShard
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.export.work import ExportWork, export_unit
-from nanotok_ray.manifest import to_json
+from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.storage import Folder
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PackingError
+from nanotok_ray.formats.schema import number, shown
 from nanotok_ray.packing.batch import Batch, Segments
 from nanotok_ray.packing.rank_batches import Position, RankBatches
 from nanotok_ray.packing.report import PackingReport
@@ -28,7 +29,6 @@ from nanotok_ray.packing.rows import (
 )
 from nanotok_ray.packing.settings import check_dtype, whole
 from nanotok_ray.reader import Shards
-from nanotok_ray.shape import number, shown
 
 Numbers = npt.NDArray[np.int64]
 

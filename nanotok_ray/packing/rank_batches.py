@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from nanotok_ray.errors import PackingError
+from nanotok_ray.formats.schema import number, shown
 from nanotok_ray.packing.row_groups import RowGroups
-from nanotok_ray.shape import number, shown
 
 _FIELDS = ("pq_idx", "rg_idx", "epoch")
 

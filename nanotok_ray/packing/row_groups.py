@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
-from nanotok_ray.output_shapes import MAX_PLAN_BYTES
+from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
+from nanotok_ray.formats.schema import MAX_PLAN_BYTES, Shape, check_shape, number, text
 from nanotok_ray.reader import Shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.shape import Shape, check_shape, number, text
 
 Numbers = npt.NDArray[np.int64]
 

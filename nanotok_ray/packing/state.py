@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from nanotok_ray.errors import PackingError
+from nanotok_ray.formats.schema import number, shown
 from nanotok_ray.packing.mixture import Taken
 from nanotok_ray.packing.report import PackingReport
 from nanotok_ray.packing.row_stream import Position
-from nanotok_ray.shape import number, shown
 
 STATE_FORMAT = "nanotok-loader 1"
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import RECORD_FORMAT, SHARDS_INDEX_NAME, from_json
-from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_record_shape
+from nanotok_ray.formats.manifest import RECORD_FORMAT, SHARDS_INDEX_NAME, from_json
+from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_record_shape, record_name
 from nanotok_ray.reader.files import Files, Stored
 from nanotok_ray.reader.shard import SIZES, stored_files
-from nanotok_ray.shard_rows import record_name
 
 _BLOCK_BYTES = 4 << 20
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import SHARDS_INDEX_NAME
-from nanotok_ray.output_shapes import check_size
-from nanotok_ray.shard_paths import is_inner_name, path_inside
+from nanotok_ray.formats.manifest import SHARDS_INDEX_NAME
+from nanotok_ray.formats.paths import is_inner_name, path_inside
+from nanotok_ray.formats.schema import check_size
 
 Bytes = npt.NDArray[np.uint8]
 

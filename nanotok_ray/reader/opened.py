@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.locations import local_path
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     SPLITS,
     unpack_shards_index,
 )
-from nanotok_ray.output_shapes import (
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats.schema import (
     MAX_MANIFEST_BYTES,
     MAX_SHARDS_INDEX_BYTES,
+    check_rows,
     no_manifest,
     parse_manifest,
 )
 from nanotok_ray.reader.files import Files, LocalFiles
 from nanotok_ray.reader.shards import Shards
-from nanotok_ray.shard_rows import check_rows
 
 
 def open_shards(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.manifest import SHARDS_INDEX_NAME
-from nanotok_ray.output_shapes import check_size
+from nanotok_ray.formats.manifest import SHARDS_INDEX_NAME
+from nanotok_ray.formats.schema import check_size
 from nanotok_ray.reader.block_cache import BlockCache, cache_below
 from nanotok_ray.reader.files import Bytes
 from nanotok_ray.storage import Folder

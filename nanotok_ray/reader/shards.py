@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.manifest import ShardsIndex
+from nanotok_ray.formats.manifest import ShardsIndex
+from nanotok_ray.formats.schema import record_name, shard_name
 from nanotok_ray.reader.checked import check_files, read_record
 from nanotok_ray.reader.files import Files
 from nanotok_ray.reader.kept_open import KeptOpen, most_files
 from nanotok_ray.reader.order import DocumentOrder
 from nanotok_ray.reader.pieces import Pieces, Places
 from nanotok_ray.reader.shard import Ids, Mask, Numbers, OpenShard, open_shard
-from nanotok_ray.shard_rows import record_name, shard_name
 
 MOST_VIEWED = 64
 """Shards of which pieces are views, which keep the file open; of more they are copies."""

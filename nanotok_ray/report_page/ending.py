@@ -5,14 +5,14 @@ Takes the facts; gives markup.
 
 from typing import Final
 
-from nanotok_ray.journal import JOURNAL_FOLDER
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
 )
+from nanotok_ray.journal import JOURNAL_FOLDER
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.head import began_at

@@ -12,8 +12,7 @@ from typing import Any, Final, TypeVar
 from nanotok_ray.errors import CorruptOutputError, NanotokError
 from nanotok_ray.export.folder import EXPORT_NAME, EXPORTS
 from nanotok_ray.export.layouts import LAYOUTS
-from nanotok_ray.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
-from nanotok_ray.manifest import (
+from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
     SHARDS_INDEX_NAME,
@@ -22,7 +21,8 @@ from nanotok_ray.manifest import (
     TOKENIZER_FOLDER,
     from_json,
 )
-from nanotok_ray.output_shapes import MAX_MANIFEST_BYTES, check_size, parse_manifest
+from nanotok_ray.formats.schema import MAX_MANIFEST_BYTES, check_size, parse_manifest
+from nanotok_ray.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
 from nanotok_ray.reader import open_shards
 from nanotok_ray.reader.shards import Shards
 from nanotok_ray.storage import Folder

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.locations import is_local
+from nanotok_ray.formats.paths import is_local
 from nanotok_ray.reader.shards import Shards
 
 MOST_SHARDS = 256

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.document_page.markup import attribute
-from nanotok_ray.manifest import REPORT_PAGE_NAME
+from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
 from nanotok_ray.report_page import ending
 from nanotok_ray.report_page.example_documents import example_documents
 from nanotok_ray.report_page.example_tokens import example_tokens

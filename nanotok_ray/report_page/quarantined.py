@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from nanotok_ray.formats.manifest import PLAN_NAME, RECORDS
+from nanotok_ray.formats.schema import record_name
 from nanotok_ray.journal import RunJournal
-from nanotok_ray.manifest import PLAN_NAME, RECORDS
 from nanotok_ray.report_page.facts import UNREADABLE, Facts
 from nanotok_ray.report_page.markup import code, note, shown, table
-from nanotok_ray.shard_rows import record_name
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import (
     COUNTED_SUFFIX,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.chat.batches import RenderedBatch
-from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS
+from nanotok_ray.formats.document_index import MAX_DOCUMENT_TOKENS
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.sources.quarantine import DROPPED

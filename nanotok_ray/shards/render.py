@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch
-from nanotok_ray.document_index import MAX_DOCUMENT_TOKENS
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
-from nanotok_ray.output_shapes import ROLES
+from nanotok_ray.formats.document_index import MAX_DOCUMENT_TOKENS
+from nanotok_ray.formats.schema import ROLES
 from nanotok_ray.shards.keeping import Keeping
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, Ids

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.manifest import key_of
+from nanotok_ray.formats.manifest import key_of
 from nanotok_ray.recipe import Gaps
 from nanotok_ray.sources import Slice
 

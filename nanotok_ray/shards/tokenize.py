@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from nanotok_ray.manifest import RECORD_FORMAT
+from nanotok_ray.formats.manifest import RECORD_FORMAT
 from nanotok_ray.shards.proof import Proof
 from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.render import Account, Renderer

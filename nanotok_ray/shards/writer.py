@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_images import Images, images_of
 from nanotok_ray.documents.batch import Documents
+from nanotok_ray.formats.document_images import Images, images_of
 from nanotok_ray.shards.sink import Ids, Sink
 from nanotok_ray.shards.source_map import SourceMap
 from nanotok_ray.sources import Piece

@@ -9,8 +9,8 @@ from typing import Any
 
 from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.manifest import PLAN_FORMAT, PLAN_NAME, from_json, key_of, to_json
-from nanotok_ray.shape import Check, Shape, check_shape, number, one_of, optional, text
+from nanotok_ray.formats.manifest import PLAN_FORMAT, PLAN_NAME, from_json, key_of, to_json
+from nanotok_ray.formats.schema import Check, Shape, check_shape, number, one_of, optional, text
 from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
 
 STEM_LENGTH = 40

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.manifest import to_json
+from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.merges import REACHED, Learned, MergeProgress, timed

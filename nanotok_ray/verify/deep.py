@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_images import Images, images_of
 from nanotok_ray.documents.batch import Documents, offsets_of
+from nanotok_ray.formats.document_images import Images, images_of
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.render import Renderer
 from nanotok_ray.shards.writer import Rendered

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
-from nanotok_ray.shard_paths import path_inside
+from nanotok_ray.formats.paths import path_inside
 from nanotok_ray.sources.quarantine import entry_of
 from nanotok_ray.storage import Folder, open_input
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_images import DocumentImages
+from nanotok_ray.formats.document_images import DocumentImages
 
 
 def image_problems(

@@ -17,20 +17,16 @@ from nanotok_ray.errors import (
     TokenizerError,
     TransientIOError,
 )
-from nanotok_ray.locations import local_path
-from nanotok_ray.manifest import (
-    MANIFEST_NAME,
-    PLAN_NAME,
-    TOKENIZER_FOLDER,
-)
-from nanotok_ray.output import settings_from
-from nanotok_ray.output_shapes import (
+from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.formats.schema import (
     MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
     check_size,
     no_manifest,
     parse_manifest,
 )
+from nanotok_ray.output import settings_from
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.sources import Plan, plan_from_json
 from nanotok_ray.storage import Folder, is_below

@@ -12,7 +12,8 @@ from typing import Any
 
 from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.errors import CorruptOutputError, VerificationError
-from nanotok_ray.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
+from nanotok_ray.formats.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
+from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_size
 from nanotok_ray.output import (
     READERS,
     Expected,
@@ -22,7 +23,6 @@ from nanotok_ray.output import (
     expected_records,
     read_record,
 )
-from nanotok_ray.output_shapes import MAX_RECORD_BYTES, check_size
 from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify.inputs import (

@@ -7,10 +7,10 @@ opens no file. Every function gives the problems it found.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nanotok_ray.document_images import images_bytes
-from nanotok_ray.document_index import index_bytes
-from nanotok_ray.shard_paths import is_inner_name
-from nanotok_ray.shard_rows import MOST
+from nanotok_ray.formats.document_images import images_bytes
+from nanotok_ray.formats.document_index import index_bytes
+from nanotok_ray.formats.paths import is_inner_name
+from nanotok_ray.formats.schema import MOST
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_images import DocumentImages
-from nanotok_ray.document_index import unpack_index
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.formats.document_images import DocumentImages
+from nanotok_ray.formats.document_index import unpack_index
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.prover import Prover
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED

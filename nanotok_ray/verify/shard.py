@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_ids import DocumentIds
-from nanotok_ray.document_images import DocumentImages
-from nanotok_ray.document_index import check_sequences, unpack_index
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.formats.document_ids import DocumentIds
+from nanotok_ray.formats.document_images import DocumentImages
+from nanotok_ray.formats.document_index import check_sequences, unpack_index
 from nanotok_ray.storage import Folder
 from nanotok_ray.verify.file_check import Lines
 from nanotok_ray.verify.images import image_problems

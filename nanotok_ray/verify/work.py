@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError
-from nanotok_ray.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json
+from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, from_json
+from nanotok_ray.formats.schema import check_record_shape
 from nanotok_ray.output import Expected
-from nanotok_ray.output_shapes import check_record_shape
 from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.sink import MASKED
 from nanotok_ray.sources import Slice

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.document_ids import DocumentIds
-from nanotok_ray.document_images import DocumentImages, Images
-from nanotok_ray.document_index import unpack_index
 from nanotok_ray.documents.batch import Documents
+from nanotok_ray.formats.document_ids import DocumentIds
+from nanotok_ray.formats.document_images import DocumentImages, Images
+from nanotok_ray.formats.document_index import unpack_index
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.source_map import mapped_rows
 from nanotok_ray.sources import Piece

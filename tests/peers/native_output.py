@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.manifest import SPLITS
+from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.reader import Ids, Shards, open_shards
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.cluster.submitting.model import FAILED, STOPPED, JobState
-from nanotok_ray.locations import local_path
-from nanotok_ray.manifest import MANIFEST_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats.manifest import MANIFEST_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats.paths import local_path
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.folder import READABLE_NAME
 

@@ -1,9 +1,9 @@
-"""Names of files in an output folder that stay inside it, whoever wrote them.
+"""Which paths are local, and names of files that stay inside an output folder."""
 
-Takes a local folder and a name in it; gives the path. Needs the standard library alone.
-"""
-
+import os
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from nanotok_ray.errors import CorruptOutputError
 
@@ -33,3 +33,25 @@ def path_inside(root: Path, name: str) -> Path:
     if not real.is_relative_to(root.resolve()):
         raise CorruptOutputError(f"{path} is a link out of {root}: it leads to {real}")
     return path
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
+
+
+def local_path(url: str) -> str | None:
+    """Give the absolute local path of a path or a file URL; None for a remote store.
+
+    >>> local_path("file:///data/web"), local_path("s3://bucket/web")
+    ('/data/web', None)
+    """
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return os.path.abspath(url)  # noqa: PTH100 - Path.absolute keeps ".."
+    if scheme[1] in {"file", "local"} and scheme[2] == "://":
+        return os.path.abspath(unquote(url[scheme.end() :]))  # noqa: PTH100
+    return None
+
+
+def is_local(url: str) -> bool:
+    """Tell whether a path or URL is on a local disk (or a mounted one)."""
+    return local_path(url) is not None

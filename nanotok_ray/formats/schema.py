@@ -1,0 +1,355 @@
+"""The shapes of JSON files and of shards.idx, checked wherever they are read."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.formats.document_images import images_bytes
+from nanotok_ray.formats.document_index import index_bytes
+from nanotok_ray.formats.manifest import (
+    MANIFEST_FORMAT,
+    NUMBERS,
+    RECORDS,
+    SHARDS_INDEX_NAME,
+    SPLITS,
+    ShardsIndex,
+    from_json,
+)
+from nanotok_ray.formats.paths import is_inner_name
+
+Check = Callable[[Any], bool]
+Shape = Check | list[Any] | dict[str, Any]
+"""A check; a list of things of one shape; a dictionary with these keys, and perhaps others."""
+
+_SHOWN_CHARS = 40
+
+
+def number(value: object) -> TypeGuard[int]:
+    """Tell whether it is a whole number from 0 on that fits 63 bits.
+
+    >>> number(3), number(True), number(-1), number(1 << 63), number(2.0)
+    (True, False, False, False, False)
+    """
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def text(value: object) -> bool:
+    """Tell whether it is a text."""
+    return type(value) is str
+
+
+def hexadecimal(value: object) -> bool:
+    """Tell whether it is a sha256 in hex."""
+    return type(value) is str and len(value) == 64 and set(value) <= set("0123456789abcdef")  # noqa: PLR2004 - 4 bits each
+
+
+def optional(check: Check) -> Check:
+    """Allow null too."""
+    return lambda value: value is None or check(value)
+
+
+def one_of(*values: object) -> Check:
+    """Allow these values alone."""
+    return lambda value: any(type(value) is type(own) and value == own for own in values)
+
+
+def numbers_by_name(value: object) -> bool:
+    """Tell whether it is a dictionary of numbers."""
+    return isinstance(value, dict) and all(map(number, value.values()))
+
+
+def shown(value: object) -> str:
+    """Give a value as an error may show it: a long number or a deep list is not spelled out.
+
+    >>> shown("nanotok"), shown(-1), shown(10**5000), shown([[]])
+    ("'nanotok'", '-1', 'int', 'list')
+    """
+    short = type(value) is int and abs(value) < 1 << 63
+    known = isinstance(value, str | bool | float) or value is None or short
+    return repr(value)[:_SHOWN_CHARS] if known else type(value).__name__
+
+
+def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None:
+    """Refuse a value that is not of a shape; `name` is what errors call its file.
+
+    >>> check_shape({"rows": [1, 2], "more": None}, {"rows": [number]}, name="a.json")
+
+    Raises:
+        CorruptOutputError: naming the file, the place in it and what stands there.
+    """
+    match shape:
+        case dict():
+            _check_dictionary(value, shape, name=name, at=at)
+        case list():
+            if not isinstance(value, list):
+                raise _wrong(value, name=name, at=at)
+            for place, each in enumerate(value):
+                check_shape(each, shape[0], name=name, at=f"{at}[{place}]")
+        case _:
+            if not shape(value):
+                raise _wrong(value, name=name, at=at)
+
+
+def _check_dictionary(value: object, shape: Mapping[str, Shape], *, name: str, at: str) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(value, name=name, at=at)
+    for key, own in shape.items():
+        if key not in value:
+            raise CorruptOutputError(f"{name} lacks the field {at}.{key}".replace(" .", " "))
+        check_shape(value[key], own, name=name, at=f"{at}.{key}" if at else key)
+
+
+def _wrong(value: object, *, name: str, at: str) -> CorruptOutputError:
+    return CorruptOutputError(f"{name}: {at or 'the whole'} is {shown(value)}, which cannot be")
+
+
+ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
+"""Whom a token belongs to: the start, a speaker with the tokens around what it says, an image."""
+
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_RECORD_BYTES = 1 << 30
+MAX_PLAN_BYTES = 4 << 30
+MAX_SHARDS_INDEX_BYTES = 4 << 30
+"""Far above what a job writes: some kB, some kB, 300 bytes a file of the corpus, 200 a shard."""
+
+
+def _flow(value: object) -> bool:
+    known = {"in", "out", "quarantined"}
+    return isinstance(value, dict) and value.keys() == known and numbers_by_name(value)
+
+
+def _roles(value: object) -> bool:
+    return isinstance(value, dict) and numbers_by_name(value) and value.keys() <= set(ROLES)
+
+
+_TOTALS = {
+    "documents": _flow,
+    "bytes": _flow,
+    "quarantined": numbers_by_name,
+    "roles": _roles,
+    "special_tokens": numbers_by_name,
+}
+
+_SETTINGS = {
+    "tokenizer_sha256": hexadecimal,
+    "gaps": one_of("spans", "error"),
+    "prepend": [text],
+    "append": [text],
+    "max_document_bytes": number,
+    "max_shard_tokens": number,
+    "max_tokens": optional(number),
+    "image_token": optional(text),
+    "image_tokens": optional(number),
+    "grounding": [text],
+    "train_prompt": one_of(True, False),
+    "too_long": text,
+    "untrainable": text,
+}
+
+_MANIFEST: Shape = {
+    "sources": [text],
+    "kinds": {},
+    "tokenizer_sha256": hexadecimal,
+    "special_tokens": numbers_by_name,
+    "item_bytes": one_of(2, 4),
+    "num_ids": number,
+    "settings": {},
+    "plan_sha256": hexadecimal,
+    "records_sha256": hexadecimal,
+    "shards_index_sha256": hexadecimal,
+    "slices": number,
+    "shards": number,
+    "totals": {"all": _TOTALS},
+}
+
+_FILES: Shape = [{"name": text, "size": number, "sha256": hexadecimal}]
+
+_PROOF: dict[str, Shape] = {
+    "documents": number,
+    "bytes": number,
+    "encoded_again": number,
+    "not_encoded_again": numbers_by_name,
+}
+
+_TOKENIZE: Shape = {
+    "stage": one_of("tokenize"),
+    "key": hexadecimal,
+    "slice": {"source": text, "split": one_of("train", "val"), "number": number},
+    "read": [
+        {"file": text, "start": number, "stop": number, "bytes": number, "sha256": hexadecimal}
+    ],
+    "documents": _flow,
+    "bytes": _flow,
+    "proof": _PROOF,
+    "other_split": number,
+    "blank_lines": number,
+    "quarantined": numbers_by_name,
+    "tokens": number,
+    "text_bytes": number,
+    "special_text": number,
+    "over_max_tokens": number,
+    "truncated": number,
+    "trainable_tokens": number,
+    "without_trainable_token": number,
+    "images": number,
+    "roles": _roles,
+    "special_tokens": numbers_by_name,
+    "shards": [
+        {
+            "name": text,
+            "documents": number,
+            "bytes": number,
+            "tokens": number,
+            "source_map": [{"file": text, "first_row": number, "rows": number}],
+        }
+    ],
+    "files": _FILES,
+}
+
+_ENTRY_EXTRAS: dict[str, Shape] = {
+    "row_group": number,
+    "range": [number],
+    "present": [number],
+    "absent": [number],
+}
+
+
+def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
+    """Parse a manifest, whoever wrote it; `name` is what errors call it.
+
+    Raises:
+        CorruptOutputError: it is not a manifest of this version.
+    """
+    values = from_json(data, name=name, expected_format=MANIFEST_FORMAT)
+    check_manifest(values, name=name)
+    return values
+
+
+def no_manifest(name: str) -> IncompleteOutputError:
+    """Give the error for an output without a manifest; `name` is where it should be."""
+    return IncompleteOutputError(
+        f"{name} does not exist: the job has not finished, or this is not its output folder; run "
+        "the job again, it goes on where it stopped"
+    )
+
+
+def check_manifest(values: Mapping[str, Any], *, name: str) -> None:
+    """Refuse a manifest whose values are of other types than a job writes.
+
+    Raises:
+        CorruptOutputError: naming the file and the field.
+    """
+    check_shape(values, _MANIFEST, name=name)
+    for source in values["sources"]:
+        if source not in values["settings"] or source not in values["kinds"]:
+            raise CorruptOutputError(f"{name} lists the source {source!r} and says no more of it")
+    for source, own in values["settings"].items():
+        check_shape(own, _SETTINGS, name=name, at=f"settings.{source}")
+
+
+def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool) -> None:
+    """Refuse a record whose values are of other types than a job writes; of_shards: of a slice.
+
+    Raises:
+        CorruptOutputError: naming the file and the field.
+    """
+    if not of_shards:
+        check_shape(values, {"key": text, "files": _FILES}, name=name)
+        return
+    check_shape(values, _TOKENIZE, name=name)
+    if len(values["proof"]) > len(_PROOF):
+        raise CorruptOutputError(f"{name}: proof has fields that this version does not know")
+    for shard in values["shards"]:
+        for entry in shard["source_map"]:
+            for field in _ENTRY_EXTRAS.keys() & entry.keys():
+                check_shape(entry[field], _ENTRY_EXTRAS[field], name=name, at=f"shards.{field}")
+
+
+def check_size(num_bytes: int | None, *, most: int, name: str) -> None:
+    """Refuse a file that is far larger than a job writes, before it is read.
+
+    Raises:
+        CorruptOutputError: it has more than `most` bytes.
+    """
+    if num_bytes is not None and num_bytes > most:
+        raise CorruptOutputError(f"{name} has {num_bytes:,} bytes, more than {most:,} is refused")
+
+
+MOST = 1 << 40
+"""Documents, tokens or bytes of one shard: more than any disk holds, and sums fit 64 bits."""
+
+_INDEX_BYTES = index_bytes(0)
+_DOCUMENT_BYTES = index_bytes(1) - index_bytes(0)
+_IMAGES_BYTES = images_bytes(documents=0, images=0)
+_PER_DOCUMENT = images_bytes(documents=1, images=0) - _IMAGES_BYTES
+_PER_IMAGE = images_bytes(documents=0, images=1) - _IMAGES_BYTES
+
+
+def check_rows(index: ShardsIndex, *, sources: int) -> None:
+    """Refuse rows that contradict themselves.
+
+    Raises:
+        CorruptOutputError: naming the first row and what is wrong with it.
+    """
+    rows = index.rows
+    wide = np.isin(rows["item_bytes"], (2, 4))
+    checks = {
+        "a source that is none": rows["source"] < sources,
+        "a split that is none": rows["split"] < len(SPLITS),
+        "ids of neither 2 nor 4 bytes": wide,
+        "a name outside of its names": rows["name_offset"] < len(index.strings),
+        "a size that no shard has": np.all([rows[name] <= MOST for name in NUMBERS], axis=0),
+    }
+    _refuse(checks)
+    documents, tokens, images = rows["documents"], rows["tokens"], rows["images_bytes"]
+    least = _IMAGES_BYTES + documents * _PER_DOCUMENT
+    _refuse(
+        {
+            "another size than its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
+            "an index of another size than its documents": rows["idx_bytes"]
+            == _INDEX_BYTES + documents * _DOCUMENT_BYTES,
+            "a mask of another length": (rows["mask_bytes"] == 0) | (rows["mask_bytes"] == tokens),
+            "image positions of another size than its documents": (images == 0)
+            | ((images >= least) & ((images - least) % _PER_IMAGE == 0)),
+        }
+    )
+
+
+def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
+    """Give the name of a shard: that of a file in the folder of its source and split.
+
+    Raises:
+        CorruptOutputError: it is no such name.
+    """
+    entry = index.rows[row]
+    start = int(entry["name_offset"])
+    end = index.strings.find(b"\0", start)
+    name = index.strings[start:end].decode(errors="replace")
+    folder, _, _ = name.rpartition("/")
+    expected = f"{sources[int(entry['source'])]}/{SPLITS[int(entry['split'])]}"
+    if end < 0 or folder != expected or not is_inner_name(name):
+        raise CorruptOutputError(
+            f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard "
+            f"in {expected}"
+        )
+    return name
+
+
+def record_name(shard: str) -> str:
+    """Give the path of the record that names a shard: its own, without the number of the shard.
+
+    >>> record_name("web/train/part-00003-000-0123456789abcdef")
+    'records/tokenize/web/train/part-00003-0123456789abcdef.json'
+    """
+    slice_name, _, key = shard.rpartition("-")
+    return f"{RECORDS}{slice_name.rpartition('-')[0]}-{key}.json"
+
+
+def _refuse(checks: dict[str, npt.NDArray[np.bool_]]) -> None:
+    for what, is_right in checks.items():
+        if not is_right.all():
+            row = int(np.argmin(is_right))
+            raise CorruptOutputError(f"{SHARDS_INDEX_NAME}, row {row} has {what}")
