@@ -19,14 +19,14 @@ from nanotok_ray.cluster import stages
 from nanotok_ray.cluster.stages import TokenizeWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
 from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.output import finished_record
 from nanotok_ray.recipe import Recipe, load_recipe
+from nanotok_ray.shards.output import finished_record
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from time_inside import TimeInside
 
-PROVING = ("nanotok_ray.verify", "nanotok_ray.shards.proof", "nanotok_ray.proof")
+PROVING = ("nanotok_ray.shards.verify", "nanotok_ray.shards.sample_check", "nanotok_ray.proof")
 """Modules whose work in a worker is verification, those of them that there are."""
 
 

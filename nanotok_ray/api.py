@@ -16,8 +16,8 @@ from nanotok_ray.export import Layout
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary
 from nanotok_ray.report_page import write_report
+from nanotok_ray.shards.verify import Verification
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import Verification
 
 
 def prepare(

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.output import Record
+from nanotok_ray.shards.output import Record
+from nanotok_ray.shards.verify import Verification
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.report import why_stopped
-from nanotok_ray.verify import Verification
 
 DONE = "done"
 UNCHANGED = "unchanged"

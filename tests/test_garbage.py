@@ -7,9 +7,9 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
-from nanotok_ray.garbage import find_garbage
+from nanotok_ray.shards.garbage import find_garbage
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import verify_output
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 FOREIGN = [

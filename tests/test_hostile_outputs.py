@@ -9,9 +9,9 @@ import pytest
 
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.reader import open_shards
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.finished_output import (
     change_json,
     copy_of,

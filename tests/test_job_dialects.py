@@ -20,10 +20,10 @@ from nanotok_ray.errors import QuarantineLimitError, RecipeError
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.small_corpus import texts, write_parquet
 
 FORGED = "<|bos|> <|assistant_end|> <image> <|det|>"

@@ -12,9 +12,9 @@ from nanotok_ray.cluster.events import Note, StageStarted
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.small_corpus import contents, recipe, write_corpus
 
 SEED = list(PRESETS["seed"].special_tokens)

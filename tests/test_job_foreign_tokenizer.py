@@ -11,9 +11,9 @@ from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.reader import open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.foreign_models import in_order
 from tests.small_corpus import contents, recipe, texts, write_corpus
 

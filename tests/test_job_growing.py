@@ -11,9 +11,9 @@ from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.errors import SourceError
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.executors import Replacing
 from tests.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 

@@ -11,9 +11,9 @@ from nanotok_ray.cli import main
 from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import verify_output
 from tests.small_corpus import recipe, write_corpus
 
 TEXT = """

@@ -11,8 +11,8 @@ from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError, SourceError
 from nanotok_ray.shards import quarantine_name
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import verify_output
 from tests.executors import Replacing
 from tests.s3_server import BUCKET, s3_behind_a_proxy
 from tests.small_corpus import contents, recipe, write_corpus

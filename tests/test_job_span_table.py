@@ -8,9 +8,9 @@ from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cluster import stages
 from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.small_corpus import contents, recipe, write_corpus
 
 TABLE = "tokenizer/span_table.bin"

@@ -10,8 +10,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from nanotok_ray.chat.batches import RenderedBatch
-from nanotok_ray.shards import keeping as module
-from nanotok_ray.shards.keeping import Keeping
+from nanotok_ray.shards import render as module
+from nanotok_ray.shards.render import Keeping
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
 from tests.test_chat import conversations

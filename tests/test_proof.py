@@ -12,12 +12,17 @@ from nanotok_ray.errors import ProofError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.shards import document_check as opinions
 from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards import second_opinion as opinions
-from nanotok_ray.shards.composed_prover import LONG_CONVERSATION, LONGEST_CONVERSATION
-from nanotok_ray.shards.prover import Prover
-from nanotok_ray.shards.sample import WINDOW_BYTES, Sample
-from nanotok_ray.shards.text_prover import LONG_SPAN, LOOKS_FURTHER
+from nanotok_ray.shards.document_check import (
+    LONG_CONVERSATION,
+    LONG_SPAN,
+    LONGEST_CONVERSATION,
+    LOOKS_FURTHER,
+    WINDOW_BYTES,
+    Sample,
+)
+from nanotok_ray.shards.sample_check import Prover
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer

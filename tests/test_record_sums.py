@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 from nanotok_ray.formats.schema import ROLES
-from nanotok_ray.output import expected_records, read_record, settings_from
-from nanotok_ray.output_totals import COUNTED, totals_of
 from nanotok_ray.reader import open_shards
+from nanotok_ray.shards.output import (
+    COUNTED,
+    expected_records,
+    read_record,
+    settings_from,
+    totals_of,
+)
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards.verify.record import record_problems
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
-from nanotok_ray.verify.record import record_problems
 from tests.finished_output import copy_of, finished_output, rewrite
 
 

@@ -12,8 +12,7 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards.source_map import mapped_rows
-from nanotok_ray.shards.writer import Rendered, ShardWriter
+from nanotok_ray.shards.writer import Rendered, ShardWriter, mapped_rows
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -20,14 +20,14 @@ from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.journal import read_journal
-from nanotok_ray.output import Expected
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.shards import tokenize_slice
+from nanotok_ray.shards.output import Expected
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.sources import make_plan
 from nanotok_ray.sources.slices import SliceReading, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
 from tests.executors import Replacing, Twice
 from tests.small_corpus import contents, conversations, texts
 

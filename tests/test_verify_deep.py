@@ -11,8 +11,8 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.reader import open_shards
+from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import verify_output
 from tests.finished_output import rewrite
 from tests.small_corpus import conversations, recipe, texts, write_corpus, write_parquet
 

@@ -14,15 +14,20 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats.document_images import images_of
 from nanotok_ray.formats.manifest import from_json
-from nanotok_ray.output import settings_from
+from nanotok_ray.shards.output import settings_from
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards.verify.masks import (
+    OTHER_IMAGES,
+    OTHER_MASK,
+    OTHER_TEXT,
+    PlainReading,
+    compare_masks,
+)
+from nanotok_ray.shards.verify.reading import Run
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import SKIPPED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import verify_output
-from nanotok_ray.verify.masks import compare_masks
-from nanotok_ray.verify.plain import OTHER_IMAGES, OTHER_MASK, OTHER_TEXT, PlainReading
-from nanotok_ray.verify.written import Run
 from tests.finished_output import rewrite
 from tests.small_corpus import conversations, recipe, write_corpus
 from tests.vision_shards import IMAGE, VisionShards, documents_with_images

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nanotok_ray.documents.batch import Documents
+from nanotok_ray.shards.verify.reading import TextFrame
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify.texts import TextFrame
 from tests.small_corpus import texts
 
 

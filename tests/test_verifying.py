@@ -9,8 +9,8 @@ from nanotok_ray.cli.main import main
 from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted
 from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.errors import TransientIOError
+from nanotok_ray.shards.verify import check_slice, work
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify import check_slice, work
 from tests.executors import FailingFirst, InProcess, Replacing, backwards
 from tests.small_corpus import contents, recipe, write_corpus
 

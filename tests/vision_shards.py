@@ -14,8 +14,8 @@ from nanotok_ray.chat.reference import segments_of
 from nanotok_ray.chat.segments import compose
 from nanotok_ray.formats.manifest import PLAN_NAME, RECORD_FORMAT, TOKENIZER_FOLDER, to_json
 from nanotok_ray.formats.schema import ROLES
-from nanotok_ray.output import assemble, expected_records, read_record
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.shards.output import assemble, expected_records, read_record
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.shards.writer import Rendered, ShardWriter
 from nanotok_ray.sources import Plan, PlannedSource, Slice, SourceFile, plan_to_json

@@ -9,10 +9,10 @@ from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.export import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats.manifest import MANIFEST_NAME
+from nanotok_ray.shards.verify import Verification
+from nanotok_ray.shards.verify.output import SHOWN_PROBLEMS
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
-from nanotok_ray.verify import Verification
-from nanotok_ray.verify.result import SHOWN_PROBLEMS
 
 PROBLEMS, UNCHECKED = 4, 5
 

@@ -13,8 +13,8 @@ from nanotok_ray.cluster.max_chars import cut_of, next_round
 from nanotok_ray.cluster.merging import merge_works
 from nanotok_ray.cluster.stages import CountWork, MergeWork
 from nanotok_ray.cluster.training import Training, training_of
-from nanotok_ray.output import Record
 from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Record
 from nanotok_ray.storage import Folder
 
 

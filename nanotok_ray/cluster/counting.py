@@ -16,7 +16,7 @@ from nanotok_ray.cluster.probes import work_folder
 from nanotok_ray.cluster.stages import CountWork, count_work
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import SourceError
-from nanotok_ray.output import Record, finished_records
+from nanotok_ray.shards.output import Record, finished_records
 from nanotok_ray.storage import Folder
 
 

@@ -10,7 +10,7 @@ from nanotok_ray.cluster.learn_record import finished_learning
 from nanotok_ray.cluster.smaller import read_report, write_beside
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
-from nanotok_ray.output import Record
+from nanotok_ray.shards.output import Record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 

@@ -6,7 +6,7 @@ which limits there are.
 
 from collections.abc import Iterable, Iterator
 
-from nanotok_ray.output import Record
+from nanotok_ray.shards.output import Record
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.quarantine import (
     BY_CHOICE,

@@ -38,14 +38,14 @@ from nanotok_ray.formats.manifest import (
     TOKENIZER_FOLDER,
     to_json,
 )
-from nanotok_ray.output import Output, Record
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import Summary, summarise
+from nanotok_ray.shards.output import Output, Record
+from nanotok_ray.shards.verify import Verification, verify_output
 from nanotok_ray.sources import plan_to_json
 from nanotok_ray.sources.quarantine import QUARANTINE, check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify import Verification, verify_output
 
 WritePage = Callable[[Folder], object]
 """Writes the report page of an output; called at the end of a run, and never fails it."""

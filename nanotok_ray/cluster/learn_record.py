@@ -11,7 +11,7 @@ from typing import Any
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, TOKENIZER_FOLDER, key_of, to_json
-from nanotok_ray.output import Record, finished_record, read_record
+from nanotok_ray.shards.output import Record, finished_record, read_record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import FILE_NAMES, Tokenizer
 from nanotok_ray.tokenizer.report import REPORT_NAME, short_report

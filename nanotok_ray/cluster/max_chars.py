@@ -7,7 +7,7 @@ pass the limit; the one that passes it is whole and the last. Starts nothing, re
 from collections.abc import Container, Mapping, Sequence
 
 from nanotok_ray.cluster.stages import CountWork
-from nanotok_ray.output import Record
+from nanotok_ray.shards.output import Record
 
 
 def next_round(

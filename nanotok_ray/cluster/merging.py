@@ -16,7 +16,7 @@ from nanotok_ray.cluster.probes import work_folder
 from nanotok_ray.cluster.stages import MergeWork, merge_work
 from nanotok_ray.counts.reduce import merge_groups
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.output import Record, finished_records
+from nanotok_ray.shards.output import Record, finished_records
 from nanotok_ray.storage import Folder
 
 MERGE_ABOVE = 2048

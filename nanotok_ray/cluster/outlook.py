@@ -24,8 +24,8 @@ from nanotok_ray.cluster.stages import CountWork
 from nanotok_ray.cluster.tokenize import tokenizing_of
 from nanotok_ray.cluster.train import standing_tokenizer
 from nanotok_ray.cluster.training import Training, training_of
-from nanotok_ray.output import Record
 from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Record
 from nanotok_ray.sources import Plan, Slice, overview
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -23,8 +23,8 @@ from nanotok_ray.cluster.stage_times import StageTimes
 from nanotok_ray.cluster.train import train
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
-from nanotok_ray.output import Record
 from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Record
 from nanotok_ray.sources import Plan, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files

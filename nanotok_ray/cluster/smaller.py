@@ -17,7 +17,7 @@ from nanotok_ray.cluster.learn_record import (
 )
 from nanotok_ray.cluster.training import Training
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, from_json, to_json
-from nanotok_ray.output import Record
+from nanotok_ray.shards.output import Record
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import SPAN_TABLE_NAME, Tokenizer
 from nanotok_ray.tokenizer.report import REPORT_FORMAT, REPORT_NAME, cut_report

@@ -13,14 +13,14 @@ from nanotok_ray.counts.reduce import merge_count_files, merged_key
 from nanotok_ray.errors import ProofError, TransientIOError
 from nanotok_ray.export import SamePass
 from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.output import Expected, Record, finished_record, is_skipped
 from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slices
+from nanotok_ray.shards.output import Expected, Record, finished_record, is_skipped
+from nanotok_ray.shards.verify import check_files, record_problems
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.quarantine import BY_CHOICE, COUNTED_SUFFIX, write_quarantine
 from nanotok_ray.sources.slices import AllBadError
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
-from nanotok_ray.verify import check_files, record_problems
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,9 @@ from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work, tokenized_re
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
 from nanotok_ray.export import SamePass
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
-from nanotok_ray.output import (
+from nanotok_ray.recipe import LimitsRecipe, Recipe
+from nanotok_ray.shards import ShardSettings, skip_slice
+from nanotok_ray.shards.output import (
     Expected,
     Output,
     Record,
@@ -28,8 +30,6 @@ from nanotok_ray.output import (
     is_skipped,
     manifest_facts,
 )
-from nanotok_ray.recipe import LimitsRecipe, Recipe
-from nanotok_ray.shards import ShardSettings, skip_slice
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -13,8 +13,7 @@ from nanotok_ray.cluster.events import Advanced, OnEvent, StageEnded, StageStart
 from nanotok_ray.cluster.executor import current_executor
 from nanotok_ray.cluster.fan_out import fan_out, told_failure
 from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.storage import Folder
-from nanotok_ray.verify import (
+from nanotok_ray.shards.verify import (
     Result,
     Runner,
     SliceCheck,
@@ -25,6 +24,7 @@ from nanotok_ray.verify import (
     check_slice,
     verify_output,
 )
+from nanotok_ray.storage import Folder
 
 STAGE = "verify"
 

@@ -29,7 +29,7 @@ from nanotok_ray.export.layout import Document, Exported, Layout, Written
 from nanotok_ray.export.native import Ids
 from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
-from nanotok_ray.output import READERS
+from nanotok_ray.shards.output import READERS
 from nanotok_ray.storage import Folder
 
 _LEAST_BLOCK = 2

@@ -21,7 +21,7 @@ from nanotok_ray.formats.schema import (
     numbers_by_name,
     text,
 )
-from nanotok_ray.output import READERS
+from nanotok_ray.shards.output import READERS
 from nanotok_ray.storage import Folder
 
 RECORD_FORMAT = "nanotok-export-record 1"

@@ -1,14 +1,10 @@
-"""Shards: a slice and a tokenizer to files of token ids with their document index and masks.
+"""Slices to shards: ids, document index, masks and images, each shard checked and recorded.
 
-`tokenize_slices` is the second fan-out's pure function. Knows neither Ray nor the manifest.
+Input is a slice of the plan and a tokenizer. Output is files and one record; the records together
+make shards.idx and the manifest. The package schedules nothing.
 """
 
 from nanotok_ray.shards.settings import ShardSettings
-from nanotok_ray.shards.tokenize import (
-    quarantine_name,
-    skip_slice,
-    tokenize_slice,
-    tokenize_slices,
-)
+from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
 
 __all__ = ["ShardSettings", "quarantine_name", "skip_slice", "tokenize_slice", "tokenize_slices"]

@@ -1,7 +1,8 @@
-"""What a shard depends on besides its slice, and so the key of a shard."""
+"""What a shard depends on besides its slice, and how much of a slice was checked."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from nanotok_ray.dialects import Dialect
@@ -67,3 +68,25 @@ class ShardSettings:
         ids = {} if each.id_column is None else {"id_column": each.id_column}
         own = {**self.to_dict(), **ids, "format": SHARD_FORMAT}
         return key_of({"slice": each.key, "shards": own})
+
+
+@dataclass(slots=True)
+class ProofCount:
+    """What was looked at, as the record says it."""
+
+    documents: int = 0
+    bytes: int = 0
+    """Of these documents, 64 KiB of a longer text."""
+    encoded_again: int = 0
+    """Documents for which tiktoken gave the same ids."""
+    not_encoded_again: Counter[str] = field(default_factory=Counter)
+    """Documents for which it could not be asked, by reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain values, for a record."""
+        return {
+            "documents": self.documents,
+            "bytes": self.bytes,
+            "encoded_again": self.encoded_again,
+            "not_encoded_again": dict(sorted(self.not_encoded_again.items())),
+        }

@@ -12,10 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from nanotok_ray.formats.manifest import RECORD_FORMAT
-from nanotok_ray.shards.proof import Proof
-from nanotok_ray.shards.proof_count import ProofCount
 from nanotok_ray.shards.render import Account, Renderer
-from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.sample_check import Proof
+from nanotok_ray.shards.settings import ProofCount, ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.sources import Batch, Slice

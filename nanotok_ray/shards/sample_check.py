@@ -1,17 +1,70 @@
-"""The proof of a slice, made while it is written: a sample of its documents against their ids.
+"""The sample check of a slice, made while it is written."""
 
-Takes batches and what was made of them. Does not know how documents are chosen, nor what is
-compared.
-"""
+import numpy as np
+import numpy.typing as npt
 
 from nanotok_ray.errors import ProofError
-from nanotok_ray.shards.proof_count import ProofCount
-from nanotok_ray.shards.prover import Prover
-from nanotok_ray.shards.sample import Sample
-from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.document_check import (
+    LONGEST_CONVERSATION,
+    ComposedProver,
+    Sample,
+    TextProver,
+)
+from nanotok_ray.shards.settings import ProofCount, ShardSettings
+from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.tokenizer import Tokenizer
+
+
+class Prover:
+    """Compares documents of one kind with their ids; `count` says how many."""
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        settings: ShardSettings,
+        tokenizer: Tokenizer,
+        longest_conversation: int = LONGEST_CONVERSATION,
+    ) -> None:
+        """Build the tables, or take those of the last tokenizer.
+
+        Conversations of more than `longest_conversation` characters are not encoded again.
+        """
+        self._kind, self._settings = kind, settings
+        self.count = ProofCount()
+        self._texts = TextProver(settings=settings, tokenizer=tokenizer, count=self.count)
+        self._composed = ComposedProver(
+            settings=settings,
+            tokenizer=tokenizer,
+            count=self.count,
+            longest=longest_conversation,
+        )
+
+    def problem(
+        self,
+        document: bytes | npt.NDArray[np.uint8],
+        ids: Ids,
+        mask: npt.NDArray[np.uint8] | None = None,
+        images: npt.NDArray[np.integer] | None = None,
+        *,
+        dialect: str | None = None,
+    ) -> str | None:
+        """Say in what ids, mask and images are not those of a document; None: they are.
+
+        Args:
+            document: a text as UTF-8, or the JSON of a conversation or vision document.
+            ids: all of its ids, special tokens before and after it included.
+            mask: as long as the ids; None: of a text.
+            images: (n, 2), where the tokens of each image begin and end; None: it can have none.
+            dialect: the name of the document's; None: it is a text.
+        """
+        if dialect is None:
+            return self._texts.problem(document, ids)
+        return self._composed.problem(
+            bytes(document), self._settings.dialect(self._kind, dialect), ids, mask, images
+        )
 
 
 class Proof:

@@ -26,8 +26,8 @@ from nanotok_ray.formats.schema import (
     no_manifest,
     parse_manifest,
 )
-from nanotok_ray.output import settings_from
-from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.output import settings_from
+from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import Plan, plan_from_json
 from nanotok_ray.storage import Folder, is_below
 from nanotok_ray.tokenizer import (

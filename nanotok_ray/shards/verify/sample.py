@@ -15,15 +15,15 @@ import numpy.typing as npt
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats.document_images import DocumentImages
 from nanotok_ray.formats.document_index import unpack_index
-from nanotok_ray.shards import ShardSettings
-from nanotok_ray.shards.prover import Prover
+from nanotok_ray.shards.sample_check import Prover
+from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
-from nanotok_ray.shards.source_map import mapped_rows
+from nanotok_ray.shards.verify.reading import Compared
+from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Slice, read_piece
 from nanotok_ray.storage import Folder, open_input
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.rendering import Ids
-from nanotok_ray.verify.compared import Compared
 
 SEED = 20
 MAX_SLICES = 16

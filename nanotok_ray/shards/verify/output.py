@@ -1,12 +1,8 @@
-"""The whole output: fingerprints, a record for every slice of the plan, its files, its sources.
-
-Takes a folder and its manifest, gives every problem found. What concerns the output as a whole and
-the records by themselves is checked here; the files of each slice by `work.py`, wherever it runs.
-"""
+"""Verification of a whole output, and its result."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,7 +10,7 @@ from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
 from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_size
-from nanotok_ray.output import (
+from nanotok_ray.shards.output import (
     READERS,
     Expected,
     Output,
@@ -23,19 +19,16 @@ from nanotok_ray.output import (
     expected_records,
     read_record,
 )
-from nanotok_ray.sources.quarantine import QUARANTINE
-from nanotok_ray.storage import Folder
-from nanotok_ray.verify.inputs import (
+from nanotok_ray.shards.verify.inputs import (
     Inputs,
     fingerprint_problems,
     own_file_problems,
     read_inputs,
     read_manifest,
 )
-from nanotok_ray.verify.record import listed_problems, record_problems
-from nanotok_ray.verify.result import Verification
-from nanotok_ray.verify.sample import choose
-from nanotok_ray.verify.work import (
+from nanotok_ray.shards.verify.record import listed_problems, record_problems
+from nanotok_ray.shards.verify.sample import choose
+from nanotok_ray.shards.verify.work import (
     Result,
     SliceWork,
     Unchecked,
@@ -43,6 +36,54 @@ from nanotok_ray.verify.work import (
     in_order,
     level_of,
 )
+from nanotok_ray.sources.quarantine import QUARANTINE
+from nanotok_ray.storage import Folder
+
+SHOWN_PROBLEMS = 20
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was checked, and every problem found, in the order of the plan."""
+
+    slices: int = 0
+    shards: int = 0
+    documents: int = 0
+    tokens: int = 0
+    sampled: int = 0
+    """Documents decoded and compared with their source."""
+    source_bytes: int = 0
+    """Bytes of the documents that were read again from the sources."""
+    problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    """Slices that could not be checked, and why: nothing is known of them."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether all was checked and no problem was found."""
+        return not self.problems and not self.unchecked
+
+    def told(self, folder: str) -> str:
+        """Give the problems as lines, with what to do about them."""
+        lines = []
+        if self.problems:
+            lines += [f"{folder}: {len(self.problems)} problems", *_shown(self.problems)]
+            lines.append(
+                "delete the files named above and run the job again: it makes only those anew"
+            )
+        if self.unchecked:
+            number = f"{len(self.unchecked)} of {self.slices} slices"
+            lines += [f"{folder}: {number} could not be checked", *_shown(self.unchecked)]
+            lines.append("nothing is known of these: verify again")
+        return "\n".join(lines)
+
+
+def _shown(told: list[str]) -> list[str]:
+    shown = [f"  {each}" for each in told[:SHOWN_PROBLEMS]]
+    if len(told) > SHOWN_PROBLEMS:
+        shown.append(f"  and {len(told) - SHOWN_PROBLEMS} more")
+    return shown
+
 
 Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
 """Checks slices, and gives what became of each in any order."""

@@ -16,19 +16,24 @@ import numpy.typing as npt
 
 from nanotok_ray.documents.batch import Documents, offsets_of
 from nanotok_ray.formats.document_images import Images, images_of
-from nanotok_ray.shards import ShardSettings
 from nanotok_ray.shards.render import Renderer
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.verify.reading import (
+    Compared,
+    Run,
+    TextFrame,
+    account_problems,
+    places_in,
+    read_again,
+    unequal,
+)
+from nanotok_ray.shards.verify.record import quarantine_name
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import SKIPPED, Quarantined
 from nanotok_ray.sources.slices import SliceReading
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.verify.again import account_problems, places_in, read_again
-from nanotok_ray.verify.compared import Compared
-from nanotok_ray.verify.record import quarantine_name
-from nanotok_ray.verify.texts import TextFrame, unequal
-from nanotok_ray.verify.written import Run
 
 
 def compare_all(

@@ -1,14 +1,8 @@
-"""Ids and masks of conversations and vision documents against the plain reading of their dialect.
+"""Conversations and vision documents compared with the reference reading of their dialect."""
 
-Takes a run of written documents and the bytes they were made of; says which are not the same and in
-what. Decodes all ids of a run in one call, encodes nothing, and shares with what wrote them only
-the list of segments in plain Python: each byte of a text must come from ids of its kind (text or
-special token), and these be under the mask of the segment that the byte is of.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +10,21 @@ import numpy.typing as npt
 from nanotok_ray.chat.reference import segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents.batch import Documents, offsets_of, to_utf8
-from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.shards.verify.reading import (
+    Compared,
+    Run,
+    account_problems,
+    places_in,
+    read_again,
+    unequal,
+)
+from nanotok_ray.sources import Batch, Slice
+from nanotok_ray.sources.quarantine import SKIPPED
+from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.rendering import Ids
-from nanotok_ray.verify.texts import unequal
-from nanotok_ray.verify.written import Run
 
 Flags = npt.NDArray[np.uint8]
 """Of each byte: 1 for a byte that is trained on, and 2 for one of a special token's name."""
@@ -162,3 +166,67 @@ def _other_images(run: Run, expected: Sequence[Sequence[int]]) -> npt.NDArray[np
         ],
         dtype=bool,
     )
+
+
+def compare_masks(
+    folder: Folder,
+    each: Slice,
+    values: Mapping[str, Any],
+    *,
+    tokenizer: Tokenizer,
+    settings: ShardSettings,
+) -> Compared:
+    """Compare all documents of a slice whose files were checked, and which have masks.
+
+    Raises:
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    found = Compared()
+    if SKIPPED in values["quarantined"]:  # it was left out unread
+        return found
+    # With the ids, which are among the bytes that the record's sha256 is of.
+    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
+    comparison = _Comparison(
+        slice=each,
+        settings=settings,
+        plain=PlainReading.of(tokenizer, settings),
+        found=found,
+    )
+    is_read = read_again(
+        folder,
+        reading,
+        values,
+        item_bytes=tokenizer.model.id_bytes,
+        found=found,
+        on_batch=comparison.compare,
+    )
+    if is_read:
+        found.problems[:0] = account_problems(values, reading)
+        found.end(each.source)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Comparison:
+    """One slice being compared, batch by batch."""
+
+    slice: Slice
+    settings: ShardSettings
+    plain: PlainReading
+    found: Compared
+
+    def compare(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
+        """Compare the written documents of a batch with those of the source."""
+        own = self.slice.pieces[piece]
+        assert own.dialect is not None, "the plan names the dialect of every such file"
+        dialect = self.settings.dialect(self.slice.kind, own.dialect)
+        for run in runs:
+            self.found.documents += len(run.rows)
+            at, missing = places_in(batch, run)
+            for number in missing.tolist():
+                self.found.add(f"{run.told(number)} is not row {run.rows[number]} of {own.path}")
+            if len(missing):
+                continue
+            for number, why in self.plain.problems(run, batch.documents.take(at), dialect):
+                row = run.rows[number]
+                self.found.add(f"{run.told(number)} is not row {row} of {own.path}: {why}")

@@ -21,11 +21,11 @@ from nanotok_ray.formats.manifest import (
     TOKENIZER_FOLDER,
     digest_of,
 )
-from nanotok_ray.output import Record, expected_records, finished_slices, settings_from
+from nanotok_ray.shards.output import Record, expected_records, finished_slices, settings_from
+from nanotok_ray.shards.verify.inputs import read_manifest
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify.inputs import read_manifest
 
 _FOLDERS = {"records", "quarantine", "run"}
 _OWN = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))

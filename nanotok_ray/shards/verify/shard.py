@@ -15,11 +15,15 @@ from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.formats.document_images import DocumentImages
 from nanotok_ray.formats.document_index import check_sequences, unpack_index
+from nanotok_ray.shards.verify.files import (
+    IdScan,
+    Lines,
+    MaskScan,
+    image_problems,
+    is_whole,
+    kept_bytes,
+)
 from nanotok_ray.storage import Folder
-from nanotok_ray.verify.file_check import Lines
-from nanotok_ray.verify.images import image_problems
-from nanotok_ray.verify.recorded_file import is_whole, kept_bytes
-from nanotok_ray.verify.scan import IdScan, MaskScan
 
 
 def check_files(

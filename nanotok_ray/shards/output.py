@@ -1,8 +1,4 @@
-"""The output folder as a whole: its records, and shards.idx and manifest built from them alone.
-
-Takes the plan, the settings of each source and the records of its slices. Does not know how a slice
-is tokenized or where it ran.
-"""
+"""The output folder as a whole: records, totals, shards.idx and manifest."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,12 +20,67 @@ from nanotok_ray.formats.manifest import (
     to_json,
 )
 from nanotok_ray.formats.schema import check_record_shape
-from nanotok_ray.output_totals import totals_of
-from nanotok_ray.shards import ShardSettings
+from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.sources import Plan, Slice, plan_to_json
 from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
+
+COUNTED = (
+    "text_bytes",
+    "tokens",
+    "special_text",
+    "over_max_tokens",
+    "truncated",
+    "trainable_tokens",
+    "without_trainable_token",
+    "images",
+    "blank_lines",
+)
+"""Numbers of a record that the manifest sums as they stand."""
+
+_BY_NAME = ("quarantined", "roles", "special_tokens")
+"""Numbers by name, of names that no other record need have."""
+
+
+def totals_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Sum (source and split, values of a record); the sum of all of them is `all`."""
+    totals: dict[str, Any] = {"all": _empty()}
+    for name, values in records:
+        own = totals.setdefault(name, _empty())
+        for total in (totals["all"], own):
+            _add(total, values)
+    for total in totals.values():
+        total |= {group: dict(sorted(total[group].items())) for group in _BY_NAME}
+    return totals
+
+
+def _empty() -> dict[str, Any]:
+    flow = {"in": 0, "out": 0, "quarantined": 0}
+    proof = {"documents": 0, "bytes": 0, "encoded_again": 0, "not_encoded_again": {}}
+    return {
+        "documents": dict(flow),
+        "bytes": dict(flow),
+        "proof": proof,
+        **{group: {} for group in _BY_NAME},
+        **dict.fromkeys(COUNTED, 0),
+    }
+
+
+def _add(total: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name in COUNTED:
+        total[name] += values[name]
+    for group in ("documents", "bytes", "proof", *_BY_NAME):
+        _add_numbers(total[group], values[group])
+
+
+def _add_numbers(total: dict[str, Any], values: Mapping[str, Any]) -> None:
+    for name, number in values.items():
+        if isinstance(number, Mapping):
+            _add_numbers(total[name], number)
+        else:
+            total[name] = total.get(name, 0) + number
+
 
 READERS = 16
 """Records that are read at a time: opening a remote file is waiting."""
