@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.tokenizer import Tokenizer
 
 BATCH = 1024

@@ -9,8 +9,7 @@ and gives it to `load_state_dict`; rank and world size are those of the trainer'
 import argparse
 import time
 
-from nanotok_ray.packing import Loader
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, open_shards
 
 
 def main() -> None:

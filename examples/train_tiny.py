@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from nanotok_ray.packing import Loader
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, open_shards
 from nanotok_ray.torch_loader import batches_on_device
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nanotok_ray.counts.patterns import SPLIT_PATTERN
     from nanotok_ray.counts.span_counts import SpanCounts
-    from nanotok_ray.reader import open_shards
+    from nanotok_ray.loader import open_shards
     from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
     from nanotok_ray.tokenizer import (
         RustBPETokenizer,
@@ -45,7 +45,7 @@ _HOMES = {
     "get_token_bytes": "nanotok_ray.tokenizer",
     "get_tokenizer": "nanotok_ray.tokenizer",
     "learn": "nanotok_ray.tokenizer.learn",
-    "open_shards": "nanotok_ray.reader",
+    "open_shards": "nanotok_ray.loader",
     "open_tokenizer": "nanotok_ray.tokenizer",
 }
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from nanotok_ray.errors import PackingError, TokenizerError
 from nanotok_ray.formats.manifest import SPLITS
-from nanotok_ray.packing.nanochat import NanochatLoader
-from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.loader import Shards, open_shards
+from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.torch_loader import Staging, this_rank  # says what to do without torch

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError, how_to_install
-from nanotok_ray.packing import Batch
-from nanotok_ray.packing.loader import Loader
-from nanotok_ray.packing.nanochat import NanochatLoader
-from nanotok_ray.packing.rows import Arrays
-from nanotok_ray.reader import Shards
+from nanotok_ray.loader import Batch, Shards
+from nanotok_ray.loader.loader import Loader
+from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader.settings import Arrays
 
 try:
     import torch
@@ -25,7 +24,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"{error}: nanotok_ray.torch_loader and nanotok_ray.nanochat need torch; take numpy arrays "
-        f"from nanotok_ray.packing, or {how_to_install('torch')}"
+        f"from nanotok_ray.loader, or {how_to_install('torch')}"
     ) from error
 
 NANOCHAT = "nanochat"

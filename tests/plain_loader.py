@@ -15,10 +15,8 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from nanotok_ray.packing import Loader
-from nanotok_ray.reader import Shards, open_shards
-from nanotok_ray.reader.order import DocumentOrder
-from nanotok_ray.reader.permutation import Permutation
+from nanotok_ray.loader import Loader, Shards, open_shards
+from nanotok_ray.loader.order import DocumentOrder, Permutation
 from tests.made_output import BOS, MadeSource, made_output
 
 Row = list[tuple[int, int, int]]

@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.cli import look, looked_at_lines, main
 from nanotok_ray.cli.document_numbers import MAX_SHOWN
-from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.recipe.special_tokens import GROUNDING, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from tests.finished_output import finished_output

@@ -6,9 +6,8 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli import pack as pack_command
-from nanotok_ray.packing import Loader
-from nanotok_ray.packing.nanochat import NanochatLoader
-from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.loader import Loader, Shards, open_shards
+from nanotok_ray.loader.nanochat import NanochatLoader
 from tests.finished_output import finished_output
 from tests.made_output import MadeSource, made_output
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS
 from tests.finished_output import finished_output

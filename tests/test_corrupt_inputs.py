@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 
 RECIPE = """

@@ -28,8 +28,7 @@ from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
 from nanotok_ray.formats.document_images import DocumentImages, images_parts
 from nanotok_ray.formats.document_index import index_parts, unpack_index
 from nanotok_ray.formats.manifest import from_json, pack_shards_index, unpack_shards_index
-from nanotok_ray.packing import Loader
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, open_shards
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing import Loader, NanochatLoader
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards
 from tests.plain_loader import FEWER
 from tests.planned_output import files_of, planned_output
 

@@ -17,7 +17,7 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model
 from tests.executors import Replacing

@@ -17,7 +17,7 @@ from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.cluster.training import training_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.shards.verify import verify_output

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 
 RECIPE = """

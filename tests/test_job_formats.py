@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import texts, write_parquet

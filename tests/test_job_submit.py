@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from tests.machine_speed import scaled
 from tests.ray_head import BIN, write_demo

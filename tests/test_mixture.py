@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing import Loader
-from nanotok_ray.packing.mixture import Mixture
-from nanotok_ray.packing.settings import RowSettings
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, open_shards
+from nanotok_ray.loader.mixture import Mixture
+from nanotok_ray.loader.settings import RowSettings
 from tests.made_output import made_output
 from tests.plain_loader import made_shards, made_sources
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nanotok_ray.packing import Loader, PackingReport
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, PackingReport, open_shards
 from tests.made_output import BOS, mask_of
 from tests.plain_loader import FEWER, LENGTHS, PlainLoader, all_rows, made_shards, rows_of
 from tests.vision_shards import VisionShards, documents_with_images
@@ -302,8 +301,8 @@ def test_packing_needs_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):
 import sys
 for name in ("pyarrow", "fsspec", "ray", "torch", "tqdm"):
     sys.modules[name] = None
-from nanotok_ray.packing import Loader
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader
+from nanotok_ray.loader import open_shards
 print(Loader(open_shards({str(tmp_path)!r}), batch_size=2, length=8).next_batch().inputs.shape)
 """
     done = subprocess.run(

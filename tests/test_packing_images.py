@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from nanotok_ray.packing import Loader, images_in
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, images_in, open_shards
 from tests.vision_shards import IMAGE, VisionShards, documents_with_images
 
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing import Loader
+from nanotok_ray.loader import Loader
 from tests.plain_loader import FEWER, LENGTHS, all_rows, made_shards
 from tests.test_packing import SETTINGS, any_fits
 

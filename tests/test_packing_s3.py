@@ -6,8 +6,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from nanotok_ray.packing import Loader, NanochatLoader
-from nanotok_ray.reader import open_shards, remote
+from nanotok_ray.loader import Loader, NanochatLoader, open_shards, remote
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.finished_output import finished_output

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.packing import Loader, NanochatLoader, Segments
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, NanochatLoader, Segments, open_shards
 from tests.made_output import MadeSource, made_output
 from tests.plain_loader import made_shards
 

@@ -18,7 +18,7 @@ from tiktoken.load import load_tiktoken_bpe
 
 from nanotok_ray.api import export
 from nanotok_ray.export import parse_layout
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.storage import Folder
 from tests.finished_output import copy_of, finished_output
 from tests.peers.job import Made

@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import conversations, recipe, texts, write_corpus
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats.manifest import ROW
-from nanotok_ray.reader import DocumentOrder, open_shards
-from nanotok_ray.reader import shards as module
-from nanotok_ray.reader.kept_open import KeptOpen, most_files
+from nanotok_ray.loader import DocumentOrder, open_shards
+from nanotok_ray.loader import shards as module
+from nanotok_ray.loader.shards import KeptOpen, most_files
 from tests.finished_output import copy_of, finished_output
 from tests.machine_speed import scaled
 from tests.made_output import MadeSource, made_output, mask_of
@@ -248,7 +248,7 @@ def test_more_shards_are_read_than_files_may_be_open(made):
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 import numpy as np
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 shards = open_shards({str(made)!r})
 print(sum(len(ids) for ids in shards), sum(shards.mask(n) is None for n in range(len(shards))))
 documents = np.arange(len(shards))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
-from nanotok_ray.reader import open_shards, remote
-from nanotok_ray.reader.block_cache import BlockCache
+from nanotok_ray.loader import open_shards, remote
+from nanotok_ray.loader.remote import BlockCache
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.remote_input import RemoteInput
 from tests.finished_output import finished_output

@@ -7,7 +7,7 @@ import fsspec
 import pytest
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.reader import open_shards, remote
+from nanotok_ray.loader import open_shards, remote
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault
 from tests.finished_output import finished_output

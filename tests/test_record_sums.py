@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.formats.schema import ROLES
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.shards.output import (
     COUNTED,
     expected_records,

@@ -16,7 +16,7 @@ from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.journal import read_journal
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.report_page import lengths, report_page, write_report
 from nanotok_ray.report_page.busy import bars_of, busy_seconds
 from nanotok_ray.report_page.scale import Scale, round_step, round_top

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.packing import row_groups
-from nanotok_ray.packing.row_groups import RowGroups
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards, rank_batches
+from nanotok_ray.loader.rank_batches import RowGroups
 from tests.finished_output import change_json
 from tests.made_output import BOS
 from tests.planned_output import files_of, planned_output
@@ -74,9 +73,9 @@ def test_one_source_has_its_own_numbers(tmp_path):
 def test_few_records_are_read_at_the_start_and_none_twice_in_a_row(tmp_path, monkeypatch):
     out = planned_output(tmp_path / "out", {"web": files_of([[2]] * 64, seed=3)})
     read = []
-    whole = row_groups._source_map
+    whole = rank_batches._source_map
     monkeypatch.setattr(
-        row_groups, "_source_map", lambda record, name: read.append(name) or whole(record, name)
+        rank_batches, "_source_map", lambda record, name: read.append(name) or whole(record, name)
     )
     groups = RowGroups(open_shards(out))
     groups.bounds(0)

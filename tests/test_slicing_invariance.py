@@ -6,7 +6,7 @@ import numpy as np
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import make_plan
 from tests.executors import InProcess, shuffled
 from tests.small_corpus import contents, recipe, write_corpus

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from tests.gated_driver import num_done
 from tests.gated_prepare import write_jobs
 from tests.ray_head import BIN, write_demo

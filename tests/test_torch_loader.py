@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing import Loader
-from nanotok_ray.packing.nanochat import NanochatLoader
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import Loader, open_shards
+from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.tokenizer import Tokenizer
 from tests.finished_output import finished_output
 from tests.made_output import BOS

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from tests.finished_output import rewrite

@@ -11,7 +11,7 @@ import pytest
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.document_images import DocumentImages, images_parts
 from nanotok_ray.formats.schema import check_record_shape
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.shards.verify.files import image_problems
 from nanotok_ray.shards.verify.record import record_problems
 from nanotok_ray.shards.verify.shard import check_files

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nanotok_ray.document_page import Document, Spelling
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 

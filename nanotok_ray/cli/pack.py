@@ -16,10 +16,9 @@ from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.pack_table import plan_lines
 from nanotok_ray.errors import PackingError
 from nanotok_ray.formats.manifest import SPLITS
-from nanotok_ray.packing import Loader, PackingReport
-from nanotok_ray.packing.nanochat import NanochatLoader
-from nanotok_ray.packing.settings import Packing
-from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.loader import Loader, PackingReport, Shards, open_shards
+from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.loader.settings import Packing
 from nanotok_ray.units import printable
 
 ROWS_AT_ONCE = 4096

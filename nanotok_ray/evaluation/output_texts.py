@@ -11,7 +11,7 @@ import numpy as np
 from nanotok_ray.documents.batch import Documents, to_utf8
 from nanotok_ray.documents.texts import text_batches
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from nanotok_ray.tokenizer import Tokenizer
 
 

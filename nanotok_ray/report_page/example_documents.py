@@ -12,7 +12,7 @@ import numpy as np
 from nanotok_ray.document_page import NOBODY, Block, Document, Turn, turns_of
 from nanotok_ray.document_page.items import first_items
 from nanotok_ray.document_page.markup import text_blocks
-from nanotok_ray.reader.shards import Shards
+from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.markup import code, heading, html_of, legend, note, shown
 from nanotok_ray.report_page.masks import spelling_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.formats.paths import is_local
-from nanotok_ray.reader.shards import Shards
+from nanotok_ray.loader.shards import Shards
 
 MOST_SHARDS = 256
 MOST_REMOTE_SHARDS = 48

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from nanotok_ray.document_page import Document, Image, Spelling, items_of, turns_of
-from nanotok_ray.reader.shards import Shards
+from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.markup import Part, bar, heading, legend, note, shown, table

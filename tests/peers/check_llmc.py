@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from tests.peers.native_output import tell
 
 WINDOW = 255

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.reader import Shards, open_shards
+from nanotok_ray.loader import Shards, open_shards
 from tests.peers.native_output import tell
 
 Opened = list[tuple[str, Any]]

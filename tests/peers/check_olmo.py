@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from tests.peers.native_output import tell
 
 LENGTH = 1024

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nanotok_ray.reader import open_shards
+from nanotok_ray.loader import open_shards
 from tests.peers.native_output import tell
 
 MASKS = ("assistant_masks", "completion_mask", "labels")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.formats.manifest import SPLITS
-from nanotok_ray.reader import Ids, Shards, open_shards
+from nanotok_ray.loader import Ids, Shards, open_shards
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from nanotok_ray.formats.schema import (
     no_manifest,
     parse_manifest,
 )
-from nanotok_ray.reader.files import Files, LocalFiles
-from nanotok_ray.reader.shards import Shards
+from nanotok_ray.loader.files import Files, LocalFiles
+from nanotok_ray.loader.shards import Shards
 
 
 def open_shards(
@@ -106,7 +106,7 @@ def _files_of(
     path = local_path(folder)
     if path is not None:
         return LocalFiles(path)
-    from nanotok_ray.reader.remote import RemoteFiles  # noqa: PLC0415 - URLs alone need fsspec
+    from nanotok_ray.loader.remote import RemoteFiles  # noqa: PLC0415 - URLs alone need fsspec
 
     return RemoteFiles.below(folder, cache=cache, cache_bytes=cache_bytes)
 

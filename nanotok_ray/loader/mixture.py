@@ -1,19 +1,4 @@
-"""Which documents a packing group has: the next ones of one stream, or of several by weight.
-
-Takes how many documents of each stream were taken before; gives the next group. Does not know
-tokens of documents, nor rows.
-
-Without weights there is one stream of all documents. A group ends where an epoch does, so that the
-rows of an epoch are the same whether another one follows or not.
-
-With weights each source is a stream with epochs of its own, and there is no end. A weight is a
-share of tokens, so the share of documents is the weight divided by the mean number of tokens of the
-source's documents, as shards.idx says. If s is that share, the j-th document of a stream (from 0
-on) is due at (2j + 1) / s, and documents are taken in the order in which they are due. So among the
-first k documents, for any k, each stream has its share but for one half, and s times half as many
-documents as there are streams; within a group the streams are interleaved evenly. All of it is
-whole numbers: 1 / s is rounded to 32 bits behind the point.
-"""
+"""Which documents a packing group has: the next of one stream, or of several by weight."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +7,43 @@ from fractions import Fraction
 import numpy as np
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing.batch import Numbers
-from nanotok_ray.packing.settings import RowSettings
-from nanotok_ray.packing.streams import Stream
-from nanotok_ray.reader import Shards
+from nanotok_ray.loader.batch import Numbers
+from nanotok_ray.loader.order import DocumentOrder
+from nanotok_ray.loader.settings import RowSettings
+from nanotok_ray.loader.shards import Shards
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stream:
+    """Neighbouring documents, all of which an epoch takes once."""
+
+    name: str
+    """Tells its order from those of other streams."""
+    documents: range
+    """Their global indices."""
+    settings: RowSettings
+
+    def take(self, position: int, count: int) -> Numbers:
+        """Give the documents at so many positions; position // documents is the epoch."""
+        size, parts = len(self.documents), []
+        while count:
+            epoch, place = divmod(position, size)
+            own = min(count, size - place)
+            places = np.arange(place, place + own, dtype=np.int64)
+            parts.append(self._order.at(places, epoch) + self.documents.start)
+            position, count = position + own, count - own
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+    @property
+    def _order(self) -> DocumentOrder:
+        return DocumentOrder(
+            len(self.documents),
+            shuffle=self.settings.shuffle,
+            seed=self.settings.seed,
+            block_documents=self.settings.block_documents,
+            name=self.name,
+        )
+
 
 ALL = "all"
 """The name of the one stream without weights."""

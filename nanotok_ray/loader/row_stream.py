@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.packing.batch import Numbers, Segments
-from nanotok_ray.packing.groups import Group, pack
-from nanotok_ray.packing.mixture import Mixture, Taken
-from nanotok_ray.packing.report import PackingReport, StreamUse
-from nanotok_ray.packing.settings import RowSettings
-from nanotok_ray.reader import Shards
+from nanotok_ray.loader.batch import Numbers, PackingReport, Segments, StreamUse
+from nanotok_ray.loader.groups import Group, pack
+from nanotok_ray.loader.mixture import Mixture, Taken
+from nanotok_ray.loader.settings import RowSettings
+from nanotok_ray.loader.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

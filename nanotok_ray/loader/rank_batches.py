@@ -1,24 +1,19 @@
-"""Which documents each row group of each parquet file has, as if the files were nanochat's folder.
-
-Takes the documents of a split; gives its files in order, and of each file where the documents of
-its row groups begin. Reads plan.json once, and records one by one as their shards are reached. Does
-not know ranks, nor what is done with documents.
-"""
+"""Which documents a rank reads, and in which row groups they lie, as nanochat reads them."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
-from nanotok_ray.formats.schema import MAX_PLAN_BYTES, Shape, check_shape, number, text
-from nanotok_ray.reader import Shards
+from nanotok_ray.formats.schema import MAX_PLAN_BYTES, Shape, check_shape, number, shown, text
+from nanotok_ray.loader.shards import Shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 
 Numbers = npt.NDArray[np.int64]
@@ -35,7 +30,7 @@ _PLAN: Shape = {
 
 _BOS = SPECIAL_TOKENS[0]
 _BOTH_SPLITS = "share"
-_INSTEAD = "use `nanotok_ray.packing.Loader`, which takes any source"
+_INSTEAD = "use `nanotok_ray.loader.Loader`, which takes any source"
 _KEPT_MAPS = 64
 
 
@@ -197,3 +192,117 @@ def _check_source(
     else:
         return
     raise PackingError(f"source {name!r} {problem}: open another by `source=`, or {_INSTEAD}")
+
+
+_FIELDS = ("pq_idx", "rg_idx", "epoch")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """A row group that has been read from, as nanochat's state names it."""
+
+    pq_idx: int = 0
+    """The file, by its number in the split."""
+    rg_idx: int = 0
+    """The row group of that file."""
+    epoch: int = 1
+    """The pass over all files, from 1 on."""
+
+    def to_dict(self) -> dict[str, int]:
+        """Give nanochat's state."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Take nanochat's state; one of its older versions has no epoch.
+
+        >>> Position.from_dict({"pq_idx": 3, "rg_idx": 1})
+        Position(pq_idx=3, rg_idx=1, epoch=1)
+
+        Raises:
+            PackingError: It is none.
+        """
+        if not isinstance(values, Mapping):
+            raise PackingError(f"{shown(values)} is no state of a loader, which is a dictionary")
+        found = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
+        if not all(map(number, found.values())):
+            told = ", ".join(f"{name} {shown(value)}" for name, value in found.items())
+            raise PackingError(
+                f"{told}: no state of a loader; pq_idx and rg_idx are needed, and whole numbers"
+            )
+        return cls(**{name: int(value) for name, value in found.items() if value is not None})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentBatch:
+    """Neighbouring documents of one row group."""
+
+    first: int
+    """Global index of the first."""
+    documents: int
+    position: Position
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankBatches:
+    """What one rank of several reads."""
+
+    groups: RowGroups
+    rank: int
+    world_size: int
+    size: int
+    """Most documents of a batch."""
+
+    def after(self, start: Position | None) -> Iterator[DocumentBatch]:
+        """Give all batches after the row group `start`, which is skipped whole; None: all.
+
+        Raises:
+            PackingError: A pass over all files had no document for this rank.
+        """
+        for first, stop, position in self._groups(start):
+            for at in range(first, stop, self.size):
+                documents = min(self.size, stop - at)
+                yield DocumentBatch(first=at, documents=documents, position=position)
+
+    def _groups(self, start: Position | None) -> Iterator[tuple[int, int, Position]]:
+        """Give first document, end and place of each row group that has documents."""
+        epoch = 1 if start is None else start.epoch
+        if start is not None:
+            yield from self._after_in_pass(start)
+            epoch += 1
+        while True:
+            found = False
+            for file in range(len(self.groups.files)):
+                for each in self._of_file(file, self.rank, epoch):
+                    found = True
+                    yield each
+            if not found:
+                raise PackingError(self._nothing())
+            epoch += 1
+
+    def _after_in_pass(self, start: Position) -> Iterator[tuple[int, int, Position]]:
+        """Give the rest of the pass that a former loader was in."""
+        # Whoever stopped, all ranks go on behind the W row groups that were read at that time.
+        following = (start.rg_idx // self.world_size + 1) * self.world_size + self.rank
+        yield from self._of_file(start.pq_idx, following, start.epoch)
+        for file in range(start.pq_idx + 1, len(self.groups.files)):
+            yield from self._of_file(file, self.rank, start.epoch)
+
+    def _of_file(self, file: int, begin: int, epoch: int) -> Iterator[tuple[int, int, Position]]:
+        row_groups = self.groups.files[file].row_groups
+        if begin >= row_groups:
+            return
+        bounds = self.groups.bounds(file).tolist()
+        for group in range(begin, row_groups, self.world_size):
+            if bounds[group] < bounds[group + 1]:
+                position = Position(pq_idx=file, rg_idx=group, epoch=epoch)
+                yield bounds[group], bounds[group + 1], position
+
+    def _nothing(self) -> str:
+        most = max((file.row_groups for file in self.groups.files), default=0)
+        return (
+            f"rank {self.rank} of {self.world_size} has no document in a whole pass: it takes row "
+            f"groups {self.rank}, {self.rank + self.world_size}, ... of each file, and none of the "
+            f"{len(self.groups.files)} files has more than {most} row groups, or those are empty; "
+            "use fewer ranks, or `nanotok_ray.loader.Loader`, which shares rows"
+        )

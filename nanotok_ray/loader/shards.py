@@ -1,11 +1,11 @@
-"""The documents of chosen shards, by global index. Files are opened when first touched.
-
-Takes the rows of shards.idx; gives ids, masks and images of documents, one at a time or many. Does
-not know where files lie, nor in which order documents are wanted.
-"""
+"""The documents of chosen shards, by global index. Files are opened when first used."""
 
 import hashlib
+import os
+import resource
+import threading
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,14 +15,126 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.formats.manifest import ShardsIndex
-from nanotok_ray.formats.schema import record_name, shard_name
-from nanotok_ray.reader.checked import check_files, read_record
-from nanotok_ray.reader.files import Files
-from nanotok_ray.reader.kept_open import KeptOpen, most_files
-from nanotok_ray.reader.order import DocumentOrder
-from nanotok_ray.reader.pieces import Pieces, Places
-from nanotok_ray.reader.shard import Ids, Mask, Numbers, OpenShard, open_shard
+from nanotok_ray.formats.manifest import RECORD_FORMAT, SHARDS_INDEX_NAME, ShardsIndex, from_json
+from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_record_shape, record_name, shard_name
+from nanotok_ray.loader.files import Files, Stored
+from nanotok_ray.loader.order import DocumentOrder
+from nanotok_ray.loader.shard import (
+    SIZES,
+    Ids,
+    Mask,
+    Numbers,
+    OpenShard,
+    Pieces,
+    Places,
+    open_shard,
+    stored_files,
+)
+
+MOST_FILES = 40_000
+"""Files that are mapped at a time, of all shards of one object; Linux maps 65,530 in a process."""
+
+_LOCK = threading.Lock()
+"""Of all objects: a fork takes it too, so that no child is born with it held by another thread."""
+os.register_at_fork(
+    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class KeptOpen:
+    """Open shards by place."""
+
+    most_files: int
+    _shards: "OrderedDict[int, OpenShard]" = field(init=False, default_factory=OrderedDict)
+    _files: int = field(init=False, default=0)
+
+    def get(self, place: int) -> OpenShard | None:
+        """Give a shard that is open."""
+        with _LOCK:
+            found = self._shards.get(place)
+            if found is not None:
+                self._shards.move_to_end(place)
+        return found
+
+    def add(self, place: int, shard: OpenShard) -> None:
+        """Keep a shard that was opened, and let go of others until there is room for it."""
+        with _LOCK:
+            if place in self._shards:  # another thread was faster
+                return
+            self._shards[place] = shard
+            self._files += shard.num_files
+            while self._files > self.most_files and len(self._shards) > 1:
+                self._files -= self._shards.popitem(last=False)[1].num_files
+
+    def __len__(self) -> int:
+        return len(self._shards)
+
+
+def most_files() -> int:
+    """Give how many files may be mapped: half of what the process may open, as each stays open."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if limit == resource.RLIM_INFINITY else min(MOST_FILES, limit // 2)
+
+
+_BLOCK_BYTES = 4 << 20
+
+
+def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
+    """Read the record that names a shard.
+
+    Raises:
+        CorruptOutputError: it is missing, not the one that shards.idx names, or no record.
+    """
+    name = record_name(shard)
+    path = f"{files.url}/{name}"
+    try:
+        data = files.read(name, most=MAX_RECORD_BYTES)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise CorruptOutputError(f"{path} is missing; {_next_step(files)}") from error
+    if hashlib.sha256(data).digest() != row["record_sha256"].tobytes():
+        raise CorruptOutputError(
+            f"{path} is not the record that {SHARDS_INDEX_NAME} names; {_next_step(files)}"
+        )
+    values = from_json(data, name=path, expected_format=RECORD_FORMAT)
+    check_record_shape(values, name=path, of_shards=True)
+    return values
+
+
+def check_files(files: Files, shard: str, row: np.void) -> None:
+    """Read all bytes of a shard and compare them with its record.
+
+    Raises:
+        CorruptOutputError: naming the first file that has other bytes.
+    """
+    values = read_record(files, shard, row)
+    sums = {str(file["name"]): str(file["sha256"]) for file in values["files"]}
+    for suffix, stored in stored_files(files, shard, row):
+        name = f"{shard}{suffix}"
+        if name not in sums:
+            raise CorruptOutputError(
+                f"{files.url}/{record_name(shard)} does not name {name}; {_next_step(files)}"
+            )
+        if _sha256(stored, int(row[SIZES[suffix]])) != sums[name]:
+            raise CorruptOutputError(
+                f"{files.url}/{name} has another sha256 than its record says: its bytes were "
+                f"changed; {_next_step(files)}"
+            )
+
+
+def _sha256(stored: Stored, num_bytes: int) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, num_bytes, _BLOCK_BYTES):
+        digest.update(stored.part(start, min(start + _BLOCK_BYTES, num_bytes)).data)
+    return digest.hexdigest()
+
+
+def _next_step(files: Files) -> str:
+    return (
+        f"`nanotok verify {files.url}` names all that is wrong; remove those files and run the job "
+        "again, which makes them anew"
+    )
+
 
 MOST_VIEWED = 64
 """Shards of which pieces are views, which keep the file open; of more they are copies."""

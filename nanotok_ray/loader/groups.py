@@ -24,11 +24,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nanotok_ray import _core
-from nanotok_ray.packing.batch import Numbers, Segments
-from nanotok_ray.packing.report import PackingReport
-from nanotok_ray.packing.settings import RowSettings
-from nanotok_ray.reader import Shards
-from nanotok_ray.reader.permutation import Permutation
+from nanotok_ray.loader.batch import Numbers, PackingReport, Segments
+from nanotok_ray.loader.order import Permutation
+from nanotok_ray.loader.settings import RowSettings
+from nanotok_ray.loader.shards import Shards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

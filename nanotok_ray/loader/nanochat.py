@@ -15,20 +15,19 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import PackingError
 from nanotok_ray.formats.schema import number, shown
-from nanotok_ray.packing.batch import Batch, Segments
-from nanotok_ray.packing.rank_batches import Position, RankBatches
-from nanotok_ray.packing.report import PackingReport
-from nanotok_ray.packing.row_groups import RowGroups
-from nanotok_ray.packing.rows import (
+from nanotok_ray.loader.batch import Batch, PackingReport, Segments
+from nanotok_ray.loader.rank_batches import Position, RankBatches, RowGroups
+from nanotok_ray.loader.settings import (
     Arrays,
     arrays_for,
     check_arrays,
+    check_dtype,
     check_shards,
     fill,
     padding_id,
+    whole,
 )
-from nanotok_ray.packing.settings import check_dtype, whole
-from nanotok_ray.reader import Shards
+from nanotok_ray.loader.shards import Shards
 
 Numbers = npt.NDArray[np.int64]
 

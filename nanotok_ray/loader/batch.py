@@ -1,0 +1,192 @@
+"""A batch: arrays for a trainer, image positions, and what packing cost."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.loader.shards import Shards
+
+Numbers = npt.NDArray[np.int64]
+Cells = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+"""Inputs or targets, (rows, length)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Segments:
+    """Stretches of documents, row by row.
+
+    >>> two = np.array([0, 2], dtype=np.int64)
+    >>> one = Segments(documents=two, starts=two, lengths=two, rows=two)
+    >>> one.num_rows, one.part(0, 1).documents.tolist()
+    (1, [0, 2])
+    """
+
+    documents: Numbers
+    """The global index of the document of each segment."""
+    starts: Numbers
+    """Where each begins in its document, in tokens."""
+    lengths: Numbers
+    """The number of tokens of each."""
+    rows: Numbers
+    """Segments `rows[i]` to `rows[i + 1]` are row i: one number more than there are rows."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self.rows) - 1
+
+    def part(self, start: int, stop: int) -> "Segments":
+        """Give the segments of neighbouring rows, as views where that can be."""
+        first, last = int(self.rows[start]), int(self.rows[stop])
+        return Segments(
+            documents=self.documents[first:last],
+            starts=self.starts[first:last],
+            lengths=self.lengths[first:last],
+            rows=self.rows[start : stop + 1] - first,
+        )
+
+    def reordered(self, order: Numbers) -> "Segments":
+        """Give the rows in another order, (rows,) numbers of rows.
+
+        >>> documents = np.array([4, 5, 6], dtype=np.int64)
+        >>> rows = np.array([0, 2, 3], dtype=np.int64)
+        >>> one = Segments(documents=documents, starts=documents, lengths=documents, rows=rows)
+        >>> one.reordered(np.array([1, 0])).documents.tolist()
+        [6, 4, 5]
+        """
+        counts = np.diff(self.rows)[order]
+        rows = np.zeros_like(self.rows)
+        np.cumsum(counts, out=rows[1:])
+        places = np.arange(rows[-1]) + np.repeat(self.rows[order] - rows[:-1], counts)
+        return Segments(
+            documents=self.documents[places],
+            starts=self.starts[places],
+            lengths=self.lengths[places],
+            rows=rows,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Segments"]) -> "Segments":
+        """Give the rows of all parts, one after the other.
+
+        >>> Segments.joined([]).rows.tolist()
+        [0]
+        """
+        if len(parts) == 1:
+            return parts[0]
+        none = np.zeros(0, dtype=np.int64)
+        ends = np.cumsum([0, *(len(part.documents) for part in parts)])
+        rows = [part.rows[1:] + end for part, end in zip(parts, ends[:-1], strict=True)]
+        return cls(
+            documents=np.concatenate([none, *(part.documents for part in parts)]),
+            starts=np.concatenate([none, *(part.starts for part in parts)]),
+            lengths=np.concatenate([none, *(part.lengths for part in parts)]),
+            rows=np.concatenate([np.zeros(1, dtype=np.int64), *rows]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Batch:
+    """Rows for one step of one rank."""
+
+    inputs: Cells
+    """(rows, length), int32 or int64."""
+    targets: Cells
+    """As `inputs`: the token after each; -1 where none is to be learned."""
+    segments: Segments
+    """Which stretches of which documents the rows are made of."""
+    state: dict[str, Any]
+    """Where to go on after this batch: what `load_state_dict` takes. JSON-able."""
+    epoch: int | None = None
+    """How often all documents had been taken before those of the last row; None in a mixture."""
+
+
+def images_in(shards: Shards, batch: Batch) -> Numbers:
+    """Find the image tokens of a batch, so that what an encoder gives can be put in their place.
+
+    Args:
+        shards: those that the batch is of.
+        batch: of a loader.
+
+    Returns:
+        int64 (m, 5), by row and column: row, the first column of the inputs that is a token of the
+        image and the first that is none any more, document, number of the image in its document.
+        Of an image that the packing cut (never `conversations`), what of it is in the row.
+    """
+    segments, length = batch.segments, batch.inputs.shape[1]
+    found: list[tuple[int, int, int, int, int]] = []
+    for row, (first, stop) in enumerate(pairwise(segments.rows.tolist())):
+        column = 0
+        for place in range(first, stop):
+            document, start = int(segments.documents[place]), int(segments.starts[place])
+            end = start + int(segments.lengths[place])
+            images = shards.images(document)
+            for own, behind, number in [] if images is None else images.tolist():
+                begin, after = max(own, start), min(behind, end)
+                shift = column - start
+                if begin < after and begin + shift < length:
+                    after = min(after + shift, length)
+                    found.append((row, begin + shift, after, document, number))
+            column += end - start
+    return np.array(found, dtype=np.int64).reshape(-1, 5)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamUse:
+    """What was taken of a stream: of one source of a mixture, or of all documents."""
+
+    name: str
+    documents: int
+    tokens: int
+    epochs: float
+    """How often all its documents were taken: 0.5 is half of them once, 3.0 all of them thrice."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackingReport:
+    """Totals of the documents that a loader has packed so far.
+
+    >>> print(PackingReport(rows=2, tokens=6, padding=2, documents=3, cut_documents=1, groups=1))
+    2 rows of 6 tokens and 2 padding (75.0% used), 3 documents: 1 cut, 0 dropped, 0 tokens lost
+    """
+
+    rows: int = 0
+    tokens: int = 0
+    """Tokens that stand in rows, each counted once."""
+    padding: int = 0
+    """Cells of the rows that hold none."""
+    cropped_tokens: int = 0
+    """Tokens of documents that stand in rows, which themselves stand in none."""
+    documents: int = 0
+    cut_documents: int = 0
+    """Documents that lie in more than one row or stretch, or of which tokens were cropped."""
+    dropped_documents: int = 0
+    """Documents of which no token stands in a row, though they have some."""
+    groups: int = 0
+    """Packing groups; of nanochat's packing, row groups."""
+
+    @property
+    def utilisation(self) -> float:
+        """The share of the cells that hold a token, 1 if there are no cells."""
+        return self.tokens / cells if (cells := self.tokens + self.padding) else 1.0
+
+    def __add__(self, other: "PackingReport") -> "PackingReport":
+        """Give the totals of both."""
+        mine, others = asdict(self), asdict(other)
+        return PackingReport(**{name: mine[name] + others[name] for name in mine})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all numbers by name, and `utilisation`."""
+        return {**asdict(self), "utilisation": self.utilisation}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} rows of {self.tokens:,} tokens and {self.padding:,} padding "
+            f"({self.utilisation:.1%} used), {self.documents:,} documents: "
+            f"{self.cut_documents:,} cut, {self.dropped_documents:,} dropped, "
+            f"{self.cropped_tokens:,} tokens lost"
+        )
