@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.export import mds as module
 from nanotok_ray.export import parse_layout
-from nanotok_ray.export.check import unit_problems
 from nanotok_ray.export.mds import Mds
+from nanotok_ray.export.work import unit_problems
 from nanotok_ray.storage import Folder
 from tests.made_output import BOS, MadeSource, export_here, made_output, mask_of, native_documents
 

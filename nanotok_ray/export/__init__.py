@@ -1,13 +1,14 @@
-"""A finished output in the layouts of other trainers: one file a layout, the rest is common.
+"""A finished output in the layouts of other trainers: one module a layout, the rest is shared.
 
-Takes the native shards; writes, checks and records what each layout's readers expect. Does not know
-Ray or the command line.
+Input is native shards. Output is the files that each layout's readers expect, checked and
+recorded. The package knows neither Ray nor the command line.
 """
 
 from nanotok_ray.export.corpus import Corpus, ShardFacts, read_corpus
 from nanotok_ray.export.folder import (
     EXPORT_NAME,
     EXPORTS,
+    SamePass,
     begin,
     check_folder,
     export_values,
@@ -16,11 +17,8 @@ from nanotok_ray.export.folder import (
     told_options,
     write_export,
 )
-from nanotok_ray.export.layout import Exported, Layout, Written
+from nanotok_ray.export.layout import Exported, Layout, Target, Written, finished_units
 from nanotok_ray.export.layouts import LAYOUTS, parse_layout
-from nanotok_ray.export.record import finished_units
-from nanotok_ray.export.same_pass import SamePass
-from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit, units_of
 from nanotok_ray.export.work import ExportWork, check_unit, export_unit
 

@@ -1,16 +1,17 @@
-"""The folder of an export as a whole: whose it is, what is left of former ones, export.json.
+"""The folder of an export, and the export of a slice in the pass that writes it."""
 
-Takes a folder and what was exported; removes what no record names, writes export.json last. Does
-not know how a unit is written.
-"""
-
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.errors import ExportError, IncompleteOutputError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Exported, Layout
-from nanotok_ray.export.record import FILE_SHAPE, RECORDS, record_name
+from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
+from nanotok_ray.export.corpus import Corpus, ShardFacts
+from nanotok_ray.export.layout import FILE_SHAPE, RECORDS, Exported, Layout, record_name
+from nanotok_ray.export.native import NativeShard
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.export.work import ExportWork, export_unit
 from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
@@ -196,3 +197,57 @@ def told_options(layout: Layout) -> str:
     """
     options = ",".join(f"{key}={value}" for key, value in layout.options.items())
     return f"{layout.name}:{options}" if options else layout.name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamePass:
+    """What a worker exports of each slice that it has tokenized."""
+
+    corpus: Corpus
+    """Of the output to be; its manifest is not there yet."""
+    layouts: tuple[tuple[Layout, str], ...]
+    """With the URL of the folder of each export."""
+
+    def begin(self) -> None:
+        """Take each export.json away: what workers write stands beside files of former exports."""
+        for _, folder in self.layouts:
+            mark_unfinished(Folder(folder))
+
+    def export(self, record: Mapping[str, Any]) -> None:
+        """Export the shards of a slice, whose record is written; no error of that is the slice's.
+
+        The export of the finished output comes upon it again, and tells it.
+        """
+        for unit in self._units(record):
+            for layout, folder in self.layouts:
+                if layout.joined is None and not layout.numbered:
+                    with suppress(NanotokError, OSError):
+                        export_unit(
+                            ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)
+                        )
+
+    def _units(self, record: Mapping[str, Any]) -> Iterator[Unit]:
+        source, split = record["slice"]["source"], record["slice"]["split"]
+        sha256 = hashlib.sha256(to_json(record)).hexdigest()
+        for shard in record["shards"]:
+            facts = ShardFacts(
+                name=shard["name"],
+                source=source,
+                split=split,
+                documents=shard["documents"],
+                tokens=shard["tokens"],
+                sizes=_sizes(shard["name"], record["files"]),
+                record_sha256=sha256,
+            )
+            native = NativeShard(
+                out=self.corpus.out, facts=facts, item_bytes=self.corpus.item_bytes
+            )
+            yield Unit(source=source, split=split, number=0, name=facts.name, shards=(native,))
+
+
+def _sizes(name: str, files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {
+        file["name"].removeprefix(name): file["size"]
+        for file in files
+        if file["name"].startswith(f"{name}.")
+    }

@@ -15,8 +15,7 @@ import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Document, Exported, Layout, Written
-from nanotok_ray.export.target import Target
+from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
 

@@ -1,15 +1,18 @@
-"""The export of one unit: a pure function of a small value and storage, wherever it runs.
+"""Exporting one unit and checking it, wherever that runs."""
 
-Writes the files of a unit, reads them back as the layout's readers do, and only then its record.
-"""
-
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.export.check import unit_problems
 from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Exported, Layout
-from nanotok_ray.export.record import (
+from nanotok_ray.export.layout import (
+    Document,
+    Exported,
+    Layout,
+    Target,
     finished_unit,
     read_record,
     record_name,
@@ -17,9 +20,92 @@ from nanotok_ray.export.record import (
     unit_key,
     write_record,
 )
-from nanotok_ray.export.target import Target
 from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
+
+
+def unit_problems(
+    exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
+) -> Iterator[str]:
+    """Give what is wrong with the files of a unit.
+
+    Raises:
+        CorruptOutputError: of the native shards; of those the unit's files say nothing.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    problems = list(file_problems(exported, folder))
+    yield from problems
+    if problems:
+        return
+    try:
+        yield from _document_problems(exported, layout, corpus, folder)
+    except _UnreadableError as error:
+        yield str(error)
+
+
+def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
+    """Give the files of a unit that are missing or have other bytes than its record says."""
+    for file in exported.files:
+        name = file["name"]
+        size = folder.size(name)
+        if size is None:
+            yield f"{folder.join(name)} is missing"
+        elif size != file["size"]:
+            yield f"{folder.join(name)} has {size:,} bytes, its record says {file['size']:,}"
+        elif folder.sha256(name) != file["sha256"]:
+            yield f"{folder.join(name)} has another sha256 than its record says"
+
+
+def _document_problems(
+    exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
+) -> Iterator[str]:
+    """Give the first document that its reader sees otherwise, and sums that do not agree."""
+    found = _read(exported, layout, corpus, folder)
+    wanted = layout.expected(exported.unit, corpus)
+    documents = tokens = 0
+    for number, (own, other) in enumerate(zip_longest(found, wanted)):
+        if own is None or other is None:
+            who = "fewer" if own is None else "more"
+            yield f"{exported.unit.name}: the files hold {who} documents than they should, {number}"
+            return
+        difference = _difference(own, other)
+        if difference:
+            yield f"{exported.unit.name}, document {number}: {difference}"
+            return
+        documents, tokens = documents + 1, tokens + len(own[0])
+    said = exported.written
+    if not layout.keeps_documents:
+        documents = said.documents
+    if (documents, tokens) != (said.documents, said.tokens):
+        yield (
+            f"{exported.unit.name}: {documents:,} documents of {tokens:,} tokens, its record says "
+            f"{said.documents:,} of {said.tokens:,}"
+        )
+
+
+class _UnreadableError(Exception):
+    """The files of a unit cannot be read as its layout; the message says why."""
+
+
+def _read(exported: Exported, layout: Layout, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    try:
+        yield from layout.read(exported, corpus, folder)
+    except CorruptOutputError as error:
+        raise _UnreadableError(str(error)) from error
+    except (ValueError, KeyError, IndexError, OverflowError) as error:
+        raise _UnreadableError(
+            f"{exported.unit.name} cannot be read as {layout.name}: {error}"
+        ) from error
+
+
+def _difference(own: Document, other: Document) -> str | None:
+    if not np.array_equal(own[0], other[0]):
+        return f"its {len(own[0])} ids are not the {len(other[0])} of the native shard"
+    if (own[1] is None) != (other[1] is None):
+        return "only one of export and native shard has a mask"
+    if own[1] is not None and other[1] is not None and not np.array_equal(own[1], other[1]):
+        return "its mask is not that of the native shard"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
