@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
+from nanotok_ray.job.task import Cause, Failure, Outcome
 from simulated_faults import Faults
 from simulated_slices import Slice
 

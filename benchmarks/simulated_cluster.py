@@ -1,4 +1,4 @@
-"""A cluster in virtual time, as the engine wants one (`nanotok_ray/cluster/calls.py`).
+"""A cluster in virtual time, as the engine wants one (`nanotok_ray/job/calls.py`).
 
 Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs; for one that wants
 several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say;
@@ -13,10 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.cluster.call import Step
-from nanotok_ray.cluster.calls import Reference
-from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
-from nanotok_ray.cluster.room import Room
+from nanotok_ray.job.calls import Reference, Room, Step
+from nanotok_ray.job.task import Cause, Failure, Outcome
 from simulated_attempts import Course, course_of
 from simulated_faults import Faults
 from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes

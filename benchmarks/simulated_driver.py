@@ -6,10 +6,8 @@ Stands between the engine and a simulated cluster, and is a cluster to the engin
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from nanotok_ray.cluster.call import Step
-from nanotok_ray.cluster.calls import Reference
-from nanotok_ray.cluster.outcome import Outcome
-from nanotok_ray.cluster.room import Room
+from nanotok_ray.job.calls import Reference, Room, Step
+from nanotok_ray.job.task import Outcome
 from simulated_cluster import SimulatedCluster
 
 

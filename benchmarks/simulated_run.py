@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nanotok_ray.cluster.engine import run_tasks
-from nanotok_ray.cluster.patience import Patience
-from nanotok_ray.cluster.task import Ended, Task
+from nanotok_ray.job.engine import run_tasks
+from nanotok_ray.job.task import Ended, Patience, Task
 from simulated_cluster import SimulatedCluster
 from simulated_driver import TimedCalls
 from simulated_scenarios import Scenario

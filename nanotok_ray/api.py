@@ -7,14 +7,14 @@ that is open, on the cluster of RAY_ADDRESS, or on a local one that is started a
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nanotok_ray.cluster import exporting, job, verifying
-from nanotok_ray.cluster.events import OnEvent, ignore
-from nanotok_ray.cluster.executor import Executor, executor_in_use, use_executor
-from nanotok_ray.cluster.exporting import ExportResult
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.export import Layout
+from nanotok_ray.job import exporting, job, verifying
+from nanotok_ray.job.events import OnEvent, ignore
+from nanotok_ray.job.executor import Executor, executor_in_use, use_executor
+from nanotok_ray.job.exporting import ExportResult
+from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.report import Summary
 from nanotok_ray.report_page import write_report
 from nanotok_ray.shards.verify import Verification
 from nanotok_ray.storage import Folder

@@ -19,9 +19,9 @@ from pathlib import Path
 import fsspec.config
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster import grouping
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import NanotokError
+from nanotok_ray.job import scheduler
 from nanotok_ray.recipe import Recipe, parse_recipe
 from nanotok_ray.storage import Folder
 from tests.chaos_cluster import Round
@@ -53,7 +53,7 @@ def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
     """Play rounds against one server, on one local Ray."""
     os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # of the workers
     fsspec.config.conf["s3"] = CLIENT
-    grouping.SLICE_BYTES = grouping.LEAST_BYTES
+    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
     write_corpus(root / "in")
     with s3_behind_a_proxy() as proxy, ray_session(workers=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")

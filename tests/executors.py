@@ -4,11 +4,11 @@ import random
 from contextlib import contextmanager
 from dataclasses import replace
 
-from nanotok_ray.cluster.engine import Ended
-from nanotok_ray.cluster.events import ignore
-from nanotok_ray.cluster.learner import learn_tokenizer
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import NanotokError
+from nanotok_ray.job.events import ignore
+from nanotok_ray.job.learner import learn_tokenizer
+from nanotok_ray.job.task import Ended
 
 
 def do_nothing(**_):

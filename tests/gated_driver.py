@@ -12,8 +12,9 @@ from pathlib import Path
 import ray
 
 import nanotok_ray.api as jobs
-from nanotok_ray.cluster import counting, grouping, stages, tokenize
-from nanotok_ray.cluster.events import Event
+from nanotok_ray.job import counting, scheduler, tokenize
+from nanotok_ray.job import work as stages
+from nanotok_ray.job.events import Event
 from nanotok_ray.recipe import Recipe, load_recipe
 
 
@@ -27,7 +28,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     recipe = load_recipe(path)
     if gate is not None:
         stand_still(recipe, gate=Path(gate), after=after)
-    grouping.SLICE_BYTES = grouping.LEAST_BYTES
+    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
     getattr(jobs, job)(recipe, on_event=tell)
 

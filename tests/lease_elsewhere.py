@@ -1,9 +1,8 @@
 """A living run on another host that holds the lease of an output, without any waiting."""
 
-from nanotok_ray.cluster import lease as leases
-from nanotok_ray.cluster.events import ignore
-from nanotok_ray.cluster.lease import Clock, take
-from nanotok_ray.cluster.lease_holder import Holder
+from nanotok_ray.job import lease as leases
+from nanotok_ray.job.events import ignore
+from nanotok_ray.job.lease import Clock, Holder, take
 
 ELSEWHERE = Holder(host="elsewhere", pid=7)
 

@@ -11,8 +11,8 @@ import pytest
 from nanotok_ray import errors
 from nanotok_ray.cli import main
 from nanotok_ray.cli.progress import Progress
-from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
-from nanotok_ray.cluster.executor import use_executor
+from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.job.executor import use_executor
 from nanotok_ray.tokenizer import Tokenizer
 from tests.executors import InProcess
 from tests.small_corpus import RECIPE, texts, write_corpus, write_parquet

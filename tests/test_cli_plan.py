@@ -7,10 +7,9 @@ import sys
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.outlook_text import outlook_text
-from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.formats.manifest import PLAN_NAME
-from nanotok_ray.rates import measured_rates
+from nanotok_ray.job.outlook_text import outlook_text
+from nanotok_ray.job.planning import measured_rates, plan_job
 from tests.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 

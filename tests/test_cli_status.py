@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import Clock, look
-from nanotok_ray.cluster.events import StageStarted, ignore
-from nanotok_ray.cluster.lease import leased, take
-from nanotok_ray.cluster.lease_file import lease_name
-from nanotok_ray.cluster.lease_holder import Holder
-from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import SliceError, TransientIOError
-from nanotok_ray.journal import Journal, segment_name
+from nanotok_ray.job.events import StageStarted, ignore
+from nanotok_ray.job.journal import segment_name
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.lease import Holder, lease_name, leased, take
+from nanotok_ray.job.planning import plan_job
 from nanotok_ray.storage import Folder
 from tests.small_corpus import recipe, write_corpus
 
@@ -216,10 +215,10 @@ def test_this_process_lives_however_silent(out):
 
 KILLED = """
 import os, sys
-from nanotok_ray.cluster.events import ignore
-from nanotok_ray.cluster.journaling import Journaling
-from nanotok_ray.cluster.lease import leased
-from nanotok_ray.journal import runs_in
+from nanotok_ray.job.events import ignore
+from nanotok_ray.job.journaling import Journaling
+from nanotok_ray.job.lease import leased
+from nanotok_ray.job import runs_in
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.storage import Folder
 recipe = load_recipe(sys.argv[1])

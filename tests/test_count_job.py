@@ -7,12 +7,12 @@ import rustbpe
 
 from nanotok_ray import _core
 from nanotok_ray.api import train_tokenizer
-from nanotok_ray.cluster.events import StageStarted
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.stages import count_work
-from nanotok_ray.cluster.training import training_of
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.training import training_of
+from nanotok_ray.job.work import count_work
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer

@@ -19,7 +19,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.cli.main import parser
-from nanotok_ray.cluster.executor import use_executor
+from nanotok_ray.job.executor import use_executor
 from nanotok_ray.recipe import load_recipe
 from tests.doc_commands import has_command, head_commands, steps_of, words_of
 from tests.doc_folder import RECIPE, ROOT, make_folder

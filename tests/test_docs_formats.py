@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.journal import JOURNAL_FORMAT, FailedAttempt, Happened, JournalledSlice, Stage
-from nanotok_ray.journal.names import segment_name
+from nanotok_ray.job.journal import (
+    JOURNAL_FORMAT,
+    FailedAttempt,
+    Happened,
+    JournalledSlice,
+    Stage,
+    segment_name,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/formats.md").read_text("utf-8")
@@ -27,7 +33,7 @@ def test_an_event_says_what_its_model_has(event, model):
 
 
 def test_every_event_that_is_read_is_on_the_page():
-    source = (ROOT / "nanotok_ray/journal/reading.py").read_text("utf-8")
+    source = (ROOT / "nanotok_ray/job/journal.py").read_text("utf-8")
     assert set(re.findall(r'^ +case "([a-z ]+)":', source, re.MULTILINE)) <= ROWS.keys()
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli.main import EXIT_CODES
-from nanotok_ray.cluster.outcome import Cause
-from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.job.task import Cause, Patience
 from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[1]

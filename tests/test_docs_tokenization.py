@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.executor import use_executor
+from nanotok_ray.job.executor import use_executor
 from tests.executors import InProcess
 
 ROOT = Path(__file__).parents[1]

@@ -10,16 +10,17 @@ from types import SimpleNamespace
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.doctor import disk, machine, software
-from nanotok_ray.doctor.cgroup import cpu_limit, memory_limit, memory_used
-from nanotok_ray.doctor.clock import clock_finding
-from nanotok_ray.doctor.ray_settings import (
+from nanotok_ray.errors import how_to_install
+from nanotok_ray.job.doctor import machine, software
+from nanotok_ray.job.doctor import machine as disk
+from nanotok_ray.job.doctor.folder import clock_finding
+from nanotok_ray.job.doctor.machine import cpu_limit, memory_limit, memory_used
+from nanotok_ray.job.doctor.ray_settings import (
     check_auth_mode,
     check_ray_address,
     check_ray_settings,
     check_token,
 )
-from nanotok_ray.errors import how_to_install
 from nanotok_ray.units import without_secrets
 from tests.small_corpus import write_corpus
 

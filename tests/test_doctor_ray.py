@@ -13,7 +13,7 @@ from nanotok_ray.cluster.cluster_check import (
     nodes_finding,
     versions_finding,
 )
-from nanotok_ray.doctor.ray_address import check_reachable
+from nanotok_ray.job.doctor.ray_settings import check_reachable
 from tests.machine_speed import scaled
 from tests.ray_head import BIN
 

@@ -3,9 +3,9 @@
 import fsspec
 import pytest
 
-from nanotok_ray.doctor.finding import worst
-from nanotok_ray.doctor.probe import check_folder
 from nanotok_ray.errors import how_to_install
+from nanotok_ray.job.doctor.folder import check_folder
+from nanotok_ray.job.doctor.result import worst
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.local import LocalStore
 from nanotok_ray.storage.remote import RemoteStore

@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.attempts import Attempts
-from nanotok_ray.cluster.grouping import LEAST_BYTES
-from nanotok_ray.cluster.outcome import Cause, Failure, Outcome
-from nanotok_ray.cluster.patience import Patience
-from nanotok_ray.cluster.task import Task
+from nanotok_ray.job.scheduler import LEAST_BYTES, Attempts
+from nanotok_ray.job.task import Cause, Failure, Outcome, Patience, Task
 
 GOOD = Outcome(result=1, seconds=0.5)
 LIMITS = Patience()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from nanotok_ray.cluster.call import run_call
-from nanotok_ray.cluster.outcome import Cause
-from nanotok_ray.cluster.probes import Probe
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
+from nanotok_ray.job.calls import run_call
+from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.task import Cause
 
 
 class PanicError(BaseException):

@@ -4,8 +4,8 @@ import pytest
 from ray import exceptions
 
 from nanotok_ray.cluster.deaths import failure_of
-from nanotok_ray.cluster.outcome import Cause
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
+from nanotok_ray.job.task import Cause
 
 LONG = "it was on 10.0.0.7, " * 100
 

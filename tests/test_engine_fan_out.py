@@ -2,10 +2,10 @@
 
 import pytest
 
-from nanotok_ray.cluster.engine import Ended, Task
-from nanotok_ray.cluster.events import Advanced, Note
-from nanotok_ray.cluster.fan_out import fan_out
 from nanotok_ray.errors import SliceError
+from nanotok_ray.job.events import Advanced, Note
+from nanotok_ray.job.run_stage import fan_out
+from nanotok_ray.job.task import Ended, Task
 from tests.executors import InProcess
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.grouping import (
+from nanotok_ray.job.scheduler import (
     CALLS_PER_CPU,
     LEAST_BYTES,
     LEAST_CPUS,
@@ -16,7 +16,7 @@ from nanotok_ray.cluster.grouping import (
     groups,
     weight,
 )
-from nanotok_ray.cluster.task import Task
+from nanotok_ray.job.task import Task
 
 
 def tasks_of(sizes):

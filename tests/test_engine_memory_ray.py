@@ -6,9 +6,9 @@ import pytest
 from ray._common.utils import get_system_memory
 from ray._private.utils import get_used_memory
 
-from nanotok_ray.cluster.engine import Task
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.job.task import Task
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 

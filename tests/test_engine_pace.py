@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.attempts import Call
-from nanotok_ray.cluster.pace import Pace
-from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.job.engine import Pace
+from nanotok_ray.job.scheduler import Call
+from nanotok_ray.job.task import Patience
 
 MIB = 1 << 20
 

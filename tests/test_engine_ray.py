@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.cluster.engine import Patience, SharedFolder, Task
-from nanotok_ray.cluster.events import Note
-from nanotok_ray.cluster.fan_out import fan_out
-from nanotok_ray.cluster.grouping import LEAST_BYTES
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import SharedFolderError, TransientIOError
+from nanotok_ray.job.events import Note
+from nanotok_ray.job.run_stage import fan_out
+from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.task import Patience, SharedFolder, Task
 from tests.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]

@@ -9,15 +9,14 @@ import pytest
 
 from nanotok_ray.api import export
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted, ignore
-from nanotok_ray.cluster.export_check import verify_export
-from nanotok_ray.cluster.lease import leased
-from nanotok_ray.cluster.lease_file import lease_in_force
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError
 from nanotok_ray.export import parse_layout
 from nanotok_ray.export.llmc import Llmc
 from nanotok_ray.export.mds import Mds
 from nanotok_ray.export.raw import Raw
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
+from nanotok_ray.job.exporting import verify_export
+from nanotok_ray.job.lease import lease_in_force, leased
 from nanotok_ray.storage import Folder
 from tests.lease_elsewhere import renew_while_others_wait
 from tests.made_output import BOS, MadeSource, made_output

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli.overview import overview
-from nanotok_ray.doctor.software import PACKAGES
 from nanotok_ray.errors import how_to_install
+from nanotok_ray.job.doctor.software import PACKAGES
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -184,12 +184,12 @@ def test_a_record_of_another_version_has_its_slice_made_again(finished, out):
 
 
 def test_a_lease_of_another_version_is_taken_for_an_unknown_holders(out):
-    from nanotok_ray.cluster.lease_file import (  # noqa: PLC0415
+    from nanotok_ray.job.lease import (  # noqa: PLC0415
+        Holder,  # noqa: PLC0415
         lease_in_force,
         lease_name,
         lease_numbers,
     )
-    from nanotok_ray.cluster.lease_holder import Holder  # noqa: PLC0415
 
     path = out / lease_name(max(lease_numbers(Folder(str(out)))))
     change(path, 9)

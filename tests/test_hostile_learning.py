@@ -23,11 +23,11 @@ import pytest
 
 from nanotok_ray import Tokenizer, _core, reference
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.counts.count_file import CountOrigin, pack_counts
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
+from nanotok_ray.job.executor import use_executor
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
 from tests.executors import Twice

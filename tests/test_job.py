@@ -6,10 +6,6 @@ from functools import partial
 import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.outlook import outlook
-from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import (
     IncompleteOutputError,
     PatternError,
@@ -17,6 +13,10 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, make_model

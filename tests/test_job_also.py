@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from nanotok_ray.api import prepare, train_tokenizer
-from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.outlook import outlook
 from nanotok_ray.tokenizer import Tokenizer
 from tests.small_corpus import contents, recipe, write_corpus
 

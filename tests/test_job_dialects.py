@@ -11,12 +11,12 @@ import pytest
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.chat.reference import message_texts, segments_of
 from nanotok_ray.chat.segments import compose
-from nanotok_ray.cluster.planning import plan_job
-from nanotok_ray.cluster.shard_settings import check_special_tokens
-from nanotok_ray.cluster.stages import count_work
-from nanotok_ray.cluster.training import training_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.tokenize import check_special_tokens
+from nanotok_ray.job.training import training_of
+from nanotok_ray.job.work import count_work
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import GROUNDING

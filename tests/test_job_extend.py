@@ -7,10 +7,10 @@ import pytest
 
 import nanotok_ray
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster import extension
-from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TransientIOError
+from nanotok_ray.job import training
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.outlook import outlook
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
@@ -159,7 +159,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(extension, "write_beside", die)
+        patch.setattr(training, "write_beside", die)
         with pytest.raises(KeyboardInterrupt):
             run(recipe(corpus, out, 'tokenizer.extend=["<a>"]'), train_tokenizer)
     _, stages, _ = run(recipe(corpus, out), train_tokenizer)

@@ -6,9 +6,9 @@ import pytest
 import tiktoken
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster.events import StageStarted
-from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job.outlook import outlook
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.shards.verify import verify_output

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.outlook import outlook
-from nanotok_ray.cluster.stages import count_work
 from nanotok_ray.errors import SourceError
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.job.work import count_work
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

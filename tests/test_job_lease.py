@@ -3,12 +3,11 @@
 import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted, ignore
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.lease import leased
-from nanotok_ray.cluster.lease_file import lease_name
-from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import LeaseLostError, OutputInUseError
+from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted, ignore
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.lease import lease_name, leased
+from nanotok_ray.job.planning import plan_job
 from nanotok_ray.storage import Folder
 from tests.executors import InProcess
 from tests.lease_elsewhere import held_elsewhere

@@ -8,9 +8,9 @@ import pytest
 
 from nanotok_ray.api import train_tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cluster import merging as merging_module
-from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.counts.reduce import merge_groups
+from nanotok_ray.job import counting as merging_module
+from nanotok_ray.job.events import StageStarted
 from tests.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
 

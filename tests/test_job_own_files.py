@@ -8,8 +8,8 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import SourceError
+from nanotok_ray.job.planning import plan_job
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.sources import make_plan

@@ -8,10 +8,10 @@ import pytest
 
 from nanotok_ray.api import export, prepare
 from nanotok_ray.cli.main import main
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError
 from nanotok_ray.export import export_unit, parse_layout
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.storage import Folder
 from tests.executors import on_ray_with
 from tests.finished_output import finished_output

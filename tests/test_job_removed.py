@@ -6,9 +6,9 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.outlook import outlook
-from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import PlanError
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.job.planning import plan_job
 from tests.small_corpus import (
     RECIPE,
     contents,

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster.events import Note
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.stages import count_work, tokenize_work
 from nanotok_ray.errors import SliceError, SourceError
+from nanotok_ray.job.events import Note
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.shards import quarantine_name
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder

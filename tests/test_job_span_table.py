@@ -5,9 +5,9 @@ import json
 import pytest
 
 from nanotok_ray.api import prepare, train_tokenizer
-from nanotok_ray.cluster import stages
-from nanotok_ray.cluster.events import StageStarted
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.job import work
+from nanotok_ray.job.events import StageStarted
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -26,13 +26,13 @@ def corpus(tmp_path, in_process):
 def used(monkeypatch):
     """Give the list of how many spans the table of each tokenized slice has."""
     sizes = []
-    tokenize_slices = stages.tokenize_slices
+    tokenize_slices = work.tokenize_slices
 
     def note(*arguments, tokenizer, **others):
         sizes.append(tokenizer.span_table_size)
         return tokenize_slices(*arguments, tokenizer=tokenizer, **others)
 
-    monkeypatch.setattr(stages, "tokenize_slices", note)
+    monkeypatch.setattr(work, "tokenize_slices", note)
     return sizes
 
 

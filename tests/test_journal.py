@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.journal import (
+from nanotok_ray.job import journal_writer
+from nanotok_ray.job.journal import (
     FailedAttempt,
     Happened,
-    Journal,
     JournalledSlice,
     read_journal,
     runs_in,
     segment_name,
-    writer,
 )
+from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.storage import Folder
 from tests.machine_speed import scaled
 
@@ -222,7 +222,7 @@ def test_storage_that_hangs_is_not_waited_for(tmp_path):
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_HELD", 1000)
+    monkeypatch.setattr(journal_writer, "MOST_HELD", 1000)
     out = Refusing(str(tmp_path), 10**9)
     journal = Journal(out, 1)
     tracemalloc.start()
@@ -238,7 +238,7 @@ def test_memory_is_bounded(tmp_path, monkeypatch):
 
 
 def test_many_rows_are_written_before_their_time(out, monkeypatch):
-    monkeypatch.setattr(writer, "SEGMENT_BYTES", 100)
+    monkeypatch.setattr(journal_writer, "SEGMENT_BYTES", 100)
     journal = Journal(out, 1)
     journal.begin()
     journal.add({"event": "note", "at": 1.0, "text": "a" * 200})
@@ -271,8 +271,8 @@ def test_a_row_that_is_wanted_soon_is_there_at_once_and_those_after_it_soon(out,
 
 
 def test_rows_that_are_wanted_soon_make_no_segments_without_end(out, monkeypatch):
-    monkeypatch.setattr(writer, "SEGMENTS", 3)
-    monkeypatch.setattr(writer, "SOON_SECONDS", 60.0)
+    monkeypatch.setattr(journal_writer, "SEGMENTS", 3)
+    monkeypatch.setattr(journal_writer, "SOON_SECONDS", 60.0)
     journal = Journal(out, 1)
     journal.begin()
     for number in range(1, 10):
@@ -304,7 +304,7 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
             assert "was not written in time" in journal.close(seconds=0)
         ends.append(read_journal(out, 30).end)
         Folder(out.url).remove(name)
-        if len(runs_in(out)) == writer.KEPT_RUNS:
+        if len(runs_in(out)) == journal_writer.KEPT_RUNS:
             is_tidy.set()
 
     monkeypatch.setattr(out, "remove", remove)

@@ -8,16 +8,17 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster import journal_rows
-from nanotok_ray.cluster.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
-from nanotok_ray.cluster.journaling import Journaling
-from nanotok_ray.cluster.lease_file import lease_name
-from nanotok_ray.cluster.planning import plan_job
 from nanotok_ray.errors import LeaseLostError, SliceError
-from nanotok_ray.journal import Journal, read_journal, runs_in, writer
+from nanotok_ray.job import journal_writer, journaling
+from nanotok_ray.job.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
+from nanotok_ray.job.journal import read_journal, runs_in
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.journaling import Journaling
+from nanotok_ray.job.lease import lease_name
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.termination import Terminated
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
-from nanotok_ray.termination import Terminated
 from tests.small_corpus import recipe, write_corpus
 
 STAGES = ["count", "reduce", "learn", "span table", "tokenize", "verify"]
@@ -49,7 +50,7 @@ def summary_of(out):
 
 
 def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
-    monkeypatch.setattr(writer, "SOON_SECONDS", 1000.0)
+    monkeypatch.setattr(journal_writer, "SOON_SECONDS", 1000.0)
     seen = []
 
     def listen(event):
@@ -262,7 +263,7 @@ def test_what_was_told_before_the_lease_is_written_too(kept, out):
 
 
 def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
-    monkeypatch.setattr(journal_rows, "MOST_ATTEMPTS", 5)
+    monkeypatch.setattr(journaling, "MOST_ATTEMPTS", 5)
     kept.leased(1)
     attempt = AttemptFailed(stage="count", name="a", slices=2, cause="slow", text="x" * 5000)
     for number in range(9):

@@ -7,8 +7,9 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli.status import Clock, look
-from nanotok_ray.cluster.events import Note, StageStarted
-from nanotok_ray.journal import Journal, read_journal, segment_name
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.journal import read_journal, segment_name
+from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.faulty_proxy import Fault

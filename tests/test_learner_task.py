@@ -7,9 +7,9 @@ import pytest
 
 from nanotok_ray.api import train_tokenizer
 from nanotok_ray.cluster import learner_task
-from nanotok_ray.cluster.events import Advanced, Note, StageEnded
 from nanotok_ray.cluster.learner_task import learning_events, placement_notes
 from nanotok_ray.errors import SourceError
+from nanotok_ray.job.events import Advanced, Note, StageEnded
 from nanotok_ray.recipe import LearnerRecipe
 from tests.small_corpus import contents, recipe, write_corpus, write_parquet
 

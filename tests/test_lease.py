@@ -10,20 +10,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nanotok_ray.cluster import lease_holder
-from nanotok_ray.cluster.events import Advanced, Note, StageStarted, ignore
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.lease import (
+from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
+from nanotok_ray.job import lease as lease_holder
+from nanotok_ray.job.events import Advanced, Note, StageStarted, ignore
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.lease import (
     EXPIRY_SECONDS,
     RENEW_SECONDS,
     Clock,
+    Holder,
     Lease,
+    free_number,
+    lease_in_force,
+    lease_name,
     leased,
     take,
 )
-from nanotok_ray.cluster.lease_file import free_number, lease_in_force, lease_name
-from nanotok_ray.cluster.lease_holder import Holder
-from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
 from nanotok_ray.storage import Folder
 from tests.executors import InProcess
 from tests.machine_speed import scaled

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DRIVER = """
 import sys
 import ray
-from nanotok_ray.cluster.events import AttemptFailed, StageEnded, StageStarted
+from nanotok_ray.job.events import AttemptFailed, StageEnded, StageStarted
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.recipe import load_recipe

@@ -79,16 +79,16 @@ def test_a_part_that_failed_is_not_success_and_a_file_added_later_is_not_mixed_u
     job, tmp_path, monkeypatch
 ):
     files = {name: write(tmp_path, f"{name}.jsonl", texts(20, seed=ord(name))) for name in "abcd"}
-    from nanotok_ray.cluster import stages  # noqa: PLC0415 - patched
+    from nanotok_ray.job import work  # noqa: PLC0415 - patched
 
-    right = stages.tokenize_slices
+    right = work.tokenize_slices
 
     def fail(slices, *arguments, **options):
         if any(piece.path in ("a.jsonl", "c.jsonl") for piece in slices[0].pieces):
             raise CorruptOutputError("no")
         return right(slices, *arguments, **options)
 
-    monkeypatch.setattr(stages, "tokenize_slices", fail)
+    monkeypatch.setattr(work, "tokenize_slices", fail)
     code, told, _ = job()
     assert (code, told["status"]) == (5, "failed")
     assert "2 of " in told["error"] or "slices failed" in told["error"]
@@ -96,7 +96,7 @@ def test_a_part_that_failed_is_not_success_and_a_file_added_later_is_not_mixed_u
     with pytest.raises(FileNotFoundError, match="has not finished"):
         open_shards(str(tmp_path / "out"))
     files["aa"] = write(tmp_path, "aa.jsonl", texts(20, seed=99))
-    monkeypatch.setattr(stages, "tokenize_slices", right)
+    monkeypatch.setattr(work, "tokenize_slices", right)
     code, told, _ = job()
     assert (code, told["status"]) == (0, "done")
     assert written(tmp_path) == [text for name in sorted(files) for text in files[name]]

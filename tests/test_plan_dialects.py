@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.cluster.outlook import outlook
 from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.job.outlook import outlook
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import changes, make_plan, overview, plan_from_json, plan_to_json, resolve
 from nanotok_ray.sources.plan import file_key

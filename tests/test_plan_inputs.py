@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster.events import Note
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.job.events import Note
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import make_plan, resolve
 from nanotok_ray.sources.stored import is_compressed

@@ -10,15 +10,9 @@ from hypothesis import strategies as st
 from nanotok_ray.cli import progress as progresses
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.cli.stage_progress import StageProgress
-from nanotok_ray.cluster import fan_out as fan_outs
-from nanotok_ray.cluster.engine import Ended, Task
-from nanotok_ray.cluster.events import (
-    Advanced,
-    AttemptFailed,
-    SliceEnded,
-    StageEnded,
-    StageStarted,
-)
+from nanotok_ray.job import run_stage as fan_outs
+from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
+from nanotok_ray.job.task import Ended, Task
 from tests.executors import InProcess
 
 MB = 10**6

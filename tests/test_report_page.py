@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
-from nanotok_ray.journal import read_journal
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.journal import read_journal
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report_page import lengths, report_page, write_report
 from nanotok_ray.report_page.busy import bars_of, busy_seconds
@@ -138,7 +138,7 @@ def test_stages_slices_and_failures_are_those_of_the_journal(out):
 
 
 def test_the_slowest_slices_are_those_that_took_longest_for_their_size(out):
-    from nanotok_ray.journal import read_journal  # noqa: PLC0415
+    from nanotok_ray.job.journal import read_journal  # noqa: PLC0415
 
     journal = read_journal(Folder(str(out)))
     assert journal is not None

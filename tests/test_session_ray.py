@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 CODE = """
 import json, os
-from nanotok_ray.cluster.engine import Task
+from nanotok_ray.job.engine import Task
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.ray_calls import look as look_around
 from nanotok_ray.cluster.session import ray_session

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
-from nanotok_ray.cluster.events import Advanced, SliceEnded, StageStarted
-from nanotok_ray.cluster.executor import use_executor
-from nanotok_ray.cluster.planning import plan_job
-from nanotok_ray.cluster.shard_settings import shard_settings
-from nanotok_ray.cluster.stages import tokenize_work
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
 from nanotok_ray.formats.manifest import to_json
-from nanotok_ray.journal import read_journal
+from nanotok_ray.job.events import Advanced, SliceEnded, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.tokenize import shard_settings
+from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.shards import tokenize_slice
 from nanotok_ray.shards.output import Expected

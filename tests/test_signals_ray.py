@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster.events import StageStarted
+from nanotok_ray.job.events import StageStarted
 from tests.machine_speed import scaled
 from tests.small_corpus import RECIPE, contents, recipe, write_corpus
 

@@ -13,8 +13,8 @@ sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # its scripts im
 
 import simulate
 import simulated_scenarios
-from nanotok_ray.cluster.engine import run_tasks
-from nanotok_ray.cluster.patience import Patience
+from nanotok_ray.job.engine import run_tasks
+from nanotok_ray.job.task import Patience
 from simulated_cluster import SimulatedCluster
 from simulated_faults import ALL, CALM, Faults
 from simulated_run import assert_once, run

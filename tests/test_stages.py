@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster.stages import TokenizeWork, tokenize_work
 from nanotok_ray.errors import ProofError, TransientIOError
+from nanotok_ray.job.work import TokenizeWork, tokenize_work
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.sources import make_plan
 from nanotok_ray.sources.slices import SliceReading

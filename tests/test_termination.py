@@ -9,10 +9,10 @@ from array import array
 
 import pytest
 
-from nanotok_ray import termination
 from nanotok_ray.cli import main
 from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.termination import Terminated, interruptible, terminable
+from nanotok_ray.job import termination
+from nanotok_ray.job.termination import Terminated, interruptible, terminable
 from nanotok_ray.tokenizer.learn import learn
 from tests.small_corpus import texts
 

@@ -6,9 +6,9 @@ import pytest
 
 from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli.main import main
-from nanotok_ray.cluster.events import Advanced, StageEnded, StageStarted
-from nanotok_ray.cluster.executor import use_executor
 from nanotok_ray.errors import TransientIOError
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted
+from nanotok_ray.job.executor import use_executor
 from nanotok_ray.shards.verify import check_slice, work
 from nanotok_ray.storage import Folder
 from tests.executors import FailingFirst, InProcess, Replacing, backwards

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from nanotok_ray.cli.file_flags import add_file_flags, rules_of, with_flags
 from nanotok_ray.cli.progress import Progress
-from nanotok_ray.cluster.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.counts.corpus import CorpusCounts, count_corpus
 from nanotok_ray.errors import SourceError
+from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.sources.named_files import NamedFiles, find_named, suffix_format
 from nanotok_ray.sources.quarantine import TAIL, FirstBad, check_limits, places_of, reason_of

@@ -123,7 +123,7 @@ def _folder(place: str) -> WorkFolder:
 
 
 def _in_use(recipe: Recipe) -> Collection[str]:
-    from nanotok_ray.cluster.count_use import names_in_use  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.counting import names_in_use  # noqa: PLC0415 - slow to import
 
     return names_in_use(recipe)
 
@@ -143,8 +143,8 @@ def _run_rm(arguments: argparse.Namespace) -> int:
 
 def _remove(recipe: Recipe, *, of_all: bool) -> "_Removal":
     """Remove counts under the lease of the output: a job needs those that are in use."""
-    from nanotok_ray.cluster.events import Event, Note  # noqa: PLC0415 - slow to import
-    from nanotok_ray.cluster.lease import leased  # noqa: PLC0415 - as above
+    from nanotok_ray.job.events import Event, Note  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.lease import leased  # noqa: PLC0415 - as above
 
     def tell(event: Event) -> None:
         if isinstance(event, Note):

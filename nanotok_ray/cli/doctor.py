@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nanotok_ray.cli.exit_codes import INFRASTRUCTURE
 from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.doctor.finding import Finding, worst
+from nanotok_ray.job.doctor.result import Finding, worst
 from nanotok_ray.units import printable, without_secrets
 
 _DOCTOR = """\
@@ -83,7 +83,7 @@ _KINDS = ("ok", "warn", "fail")
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from nanotok_ray.doctor.examination import examine  # noqa: PLC0415 - knows stores: slow
+    from nanotok_ray.job.doctor.checks import examine  # noqa: PLC0415 - knows stores: slow
 
     yield from examine(arguments.places, address=arguments.address)
     if arguments.address is not None:

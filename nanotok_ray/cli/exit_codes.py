@@ -1,6 +1,6 @@
 """What the exit codes of all commands mean, in names and in words. Imports nothing heavy."""
 
-from nanotok_ray.termination import EXIT_CODE as TERMINATED
+from nanotok_ray.job.termination import EXIT_CODE as TERMINATED
 
 __all__ = [
     "BAD_DATA",

@@ -40,8 +40,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_gc(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.events import Event, Note  # noqa: PLC0415 - slow to import
-    from nanotok_ray.cluster.lease import leased  # noqa: PLC0415 - as above
+    from nanotok_ray.job.events import Event, Note  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.lease import leased  # noqa: PLC0415 - as above
 
     def tell(event: Event) -> None:
         if isinstance(event, Note):

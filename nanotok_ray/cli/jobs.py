@@ -203,7 +203,7 @@ def _run_job(
 
 
 def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
-    from nanotok_ray.cluster.outlook import outlook  # noqa: PLC0415 - as above
+    from nanotok_ray.job.outlook import outlook  # noqa: PLC0415 - as above
 
     foreseen = outlook(
         recipe,

@@ -35,7 +35,7 @@ from nanotok_ray.errors import (
     VerificationError,
     os_error_message,
 )
-from nanotok_ray.termination import Terminated, interruptible, terminable
+from nanotok_ray.job.termination import Terminated, interruptible, terminable
 from nanotok_ray.units import printable
 
 
@@ -140,7 +140,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from nanotok_ray.doctor.software import versions  # noqa: PLC0415 - where it is needed
+        from nanotok_ray.job.doctor.software import versions  # noqa: PLC0415 - where it is needed
 
         print(versions())
         parser.exit()

@@ -82,7 +82,7 @@ def _rate(text: str) -> float:
 
 
 def _run_plan(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.planning import plan_job  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.planning import plan_job  # noqa: PLC0415 - slow to import
 
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
     foreseen = plan_job(

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from nanotok_ray.cli.merge_line import is_line_due, merge_line, percent, shown_token
 from nanotok_ray.cli.stage_progress import UNITS, StageProgress, counted, unit_of
-from nanotok_ray.cluster.events import (
+from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
     Event,

@@ -5,8 +5,8 @@ Takes events and seconds; knows neither bars nor streams.
 
 from dataclasses import dataclass
 
-from nanotok_ray.cluster.events import Advanced, AttemptFailed, SliceEnded, StageStarted
-from nanotok_ray.cluster.outlook_text import duration
+from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageStarted
+from nanotok_ray.job.outlook_text import duration
 
 UNITS = {"reduce": "count files", "learn": "merges", "span table": "spans"}
 

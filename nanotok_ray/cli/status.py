@@ -76,7 +76,7 @@ def _run_status(arguments: argparse.Namespace) -> int:
 
 def exit_code(values: dict[str, Any]) -> int:
     """Give the exit code that stands for a state."""
-    from nanotok_ray.cluster.standing import WELL  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.status import WELL  # noqa: PLC0415 - slow to import
 
     return 0 if values["state"] in WELL else BAD_OUTPUT
 
@@ -118,7 +118,7 @@ def look(
 
 def _look_once(output: str, now: float) -> dict[str, Any]:
     from nanotok_ray.cli.status_values import status_values  # noqa: PLC0415 - slow to import
-    from nanotok_ray.cluster.standing import standing_of  # noqa: PLC0415 - as above
+    from nanotok_ray.job.status import standing_of  # noqa: PLC0415 - as above
     from nanotok_ray.storage import Folder  # noqa: PLC0415 - as above
 
     out = Folder(output)

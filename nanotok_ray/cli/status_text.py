@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nanotok_ray.cli.stage_progress import UNITS, unit_of
-from nanotok_ray.cluster.outlook_text import duration
+from nanotok_ray.job.outlook_text import duration
 
 _NEXT = {
     "nothing": "is the path right? no job has written anything there",

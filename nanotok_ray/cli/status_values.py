@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from nanotok_ray.cluster.standing import FINISHED, RUNNING, Standing
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
-from nanotok_ray.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.status import FINISHED, RUNNING, Standing
 from nanotok_ray.storage import Folder
 
 SHOWN_FAILURES = 3

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_removed, add_resplit
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
-from nanotok_ray.doctor.ray_address import host_and_port
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.job.doctor.ray_settings import host_and_port
 
 if TYPE_CHECKING:
     from nanotok_ray.cluster.submitting.ray_jobs import RayJobs

@@ -14,7 +14,7 @@ from nanotok_ray.cluster.submitting.log_tail import LogTail
 from nanotok_ray.cluster.submitting.log_text import LogText
 from nanotok_ray.cluster.submitting.model import JobState, WallClock
 from nanotok_ray.cluster.submitting.ray_jobs import RayJobs
-from nanotok_ray.termination import Terminated
+from nanotok_ray.job.termination import Terminated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -125,7 +125,7 @@ def _lies_in_output(folder: Folder) -> bool:
 
 
 def _run_verify_export(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.cluster.export_check import verify_export  # noqa: PLC0415 - as above
+    from nanotok_ray.job.exporting import verify_export  # noqa: PLC0415 - as above
 
     folder = Folder(arguments.folder)
     if arguments.deep or arguments.masks or arguments.no_sample or arguments.workers:

@@ -6,8 +6,8 @@ WorkerCrashedError, which does not say how; a node that dies or stops is NodeDie
 
 from typing import TYPE_CHECKING
 
-from nanotok_ray.cluster.outcome import Cause, Failure
 from nanotok_ray.errors import NanotokError, SharedFolderError, TransientIOError
+from nanotok_ray.job.task import Cause, Failure
 
 if TYPE_CHECKING:
     from ray.exceptions import RayError

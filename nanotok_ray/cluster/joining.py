@@ -6,10 +6,9 @@ changes nothing.
 
 from contextlib import closing
 
-from nanotok_ray.doctor.finding import Finding
-from nanotok_ray.doctor.ray_address import NO_CLUSTER, check_form, check_reachable
-from nanotok_ray.doctor.ray_settings import check_token
 from nanotok_ray.errors import NanotokError, RecipeError, RefusedError, UnreachableError
+from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, check_form, check_reachable, check_token
+from nanotok_ray.job.doctor.result import Finding
 
 CALL_SECONDS = 15.0
 """For which the head may take to answer one call: it may be busy."""

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from nanotok_ray.cluster.counting import CountedSlices
-from nanotok_ray.cluster.events import Event, Note, OnEvent
-from nanotok_ray.cluster.learner import learn_tokenizer
-from nanotok_ray.cluster.training import Training
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
+from nanotok_ray.job.counting import CountedSlices
+from nanotok_ray.job.events import Event, Note, OnEvent
+from nanotok_ray.job.learner import learn_tokenizer
+from nanotok_ray.job.training import Training
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer

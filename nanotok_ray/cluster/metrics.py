@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nanotok_ray.cluster.events import (
+from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
     Event,

@@ -7,12 +7,10 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from nanotok_ray.cluster.call import Step, run_call
-from nanotok_ray.cluster.calls import Reference
 from nanotok_ray.cluster.deaths import failure_of
-from nanotok_ray.cluster.outcome import Outcome
-from nanotok_ray.cluster.probes import Probe
-from nanotok_ray.cluster.room import Room
+from nanotok_ray.job.calls import Reference, Room, Step, run_call
+from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.task import Outcome
 
 GET_SECONDS = 60.0
 

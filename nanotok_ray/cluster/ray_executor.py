@@ -4,16 +4,15 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from nanotok_ray.cluster.counting import CountedSlices
-from nanotok_ray.cluster.engine import OnFailure, run_tasks
-from nanotok_ray.cluster.events import OnEvent
 from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
-from nanotok_ray.cluster.patience import Patience
 from nanotok_ray.cluster.ray_calls import RayCalls
 from nanotok_ray.cluster.session import check_address, ray_session
-from nanotok_ray.cluster.task import Ended, SharedFolder, Task
-from nanotok_ray.cluster.training import Training
+from nanotok_ray.job.counting import CountedSlices
+from nanotok_ray.job.engine import OnFailure, run_tasks
+from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.task import Ended, Patience, SharedFolder, Task
+from nanotok_ray.job.training import Training
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

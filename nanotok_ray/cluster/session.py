@@ -17,9 +17,9 @@ from pathlib import Path
 
 from nanotok_ray.cluster.joining import NOT_JOINED, first_line, require_cluster
 from nanotok_ray.cluster.node_check import check_nodes
-from nanotok_ray.cluster.task import SharedFolder
 from nanotok_ray.errors import DiskFullError, NanotokError, SliceError, UnreachableError
-from nanotok_ray.termination import terminable
+from nanotok_ray.job.task import SharedFolder
+from nanotok_ray.job.termination import terminable
 from nanotok_ray.units import format_bytes
 
 LOCAL_SETTINGS = {

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.journal import JournalledSlice, RunJournal
+from nanotok_ray.job.journal import JournalledSlice, RunJournal
 from nanotok_ray.report_page.head import began_at
 
 BINS: Final = 200

@@ -12,7 +12,7 @@ from nanotok_ray.formats.manifest import (
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
 )
-from nanotok_ray.journal import JOURNAL_FOLDER
+from nanotok_ray.job.journal import JOURNAL_FOLDER
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.head import began_at

@@ -22,7 +22,7 @@ from nanotok_ray.formats.manifest import (
     from_json,
 )
 from nanotok_ray.formats.schema import MAX_MANIFEST_BYTES, check_size, parse_manifest
-from nanotok_ray.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.job.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.storage import Folder

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from nanotok_ray.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal
+from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, TERMINATED, RunJournal
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.markup import (

@@ -12,7 +12,7 @@ from typing import Final
 
 from nanotok_ray.formats.manifest import PLAN_NAME, RECORDS
 from nanotok_ray.formats.schema import record_name
-from nanotok_ray.journal import RunJournal
+from nanotok_ray.job.journal import RunJournal
 from nanotok_ray.report_page.facts import UNREADABLE, Facts
 from nanotok_ray.report_page.markup import code, note, shown, table
 from nanotok_ray.sources import plan_from_json

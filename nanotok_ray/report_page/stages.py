@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.journal import Stage
+from nanotok_ray.job.journal import Stage
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.facts import Facts
 from nanotok_ray.report_page.markup import Part, bar, shown, table

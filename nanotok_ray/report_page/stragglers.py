@@ -7,7 +7,7 @@ out.
 from collections.abc import Sequence
 from statistics import median
 
-from nanotok_ray.journal import JournalledSlice, RunJournal
+from nanotok_ray.job.journal import JournalledSlice, RunJournal
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.markup import code, heading, note, shown, table
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from nanotok_ray.journal import JournalledSlice, RunJournal
+from nanotok_ray.job.journal import JournalledSlice, RunJournal
 from nanotok_ray.report_page import numbers
 from nanotok_ray.report_page.busy import BINS, SliceBar, bars_of, busy_seconds, origin_of
 from nanotok_ray.report_page.markup import legend, note, shown

@@ -1,0 +1,142 @@
+"""What the engine needs of a cluster: calls that start and end, and what one runs."""
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from nanotok_ray.errors import (
+    OF_THE_MACHINE,
+    NanotokError,
+    TransientIOError,
+    os_error_message,
+)
+from nanotok_ray.job.probes import Probe, see
+from nanotok_ray.job.task import Cause, Failure, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """CPUs of all nodes; CPUs and memory (bytes) of the node with the most memory."""
+
+    cpus: int
+    node_cpus: int
+    node_memory: int
+
+    def request(self, level: int) -> dict[str, Any]:
+        """Give what a call asks Ray for, at a memory level (`Call.memory_level`).
+
+        CPUs too: calls of level 0 ask for no memory, and only CPUs keep them off a node.
+
+        >>> Room(cpus=64, node_cpus=8, node_memory=16_000).request(1)
+        {'num_cpus': 2, 'memory': 4000}
+        >>> Room(cpus=64, node_cpus=8, node_memory=16_000).request(9)
+        {'num_cpus': 8, 'memory': 16000}
+        """
+        cpus = self.cpus_at(level)
+        if level == 0:
+            return {"num_cpus": cpus}
+        return {"num_cpus": cpus, "memory": self.node_memory * cpus // self.node_cpus}
+
+    def cpus_at(self, level: int) -> int:
+        """Give how many CPUs a call of a memory level asks for."""
+        return min(1 << level, self.node_cpus)
+
+
+Step = tuple[Callable[[Any], Any], Any]
+"""What a slice is to a worker: a function and its argument."""
+
+SHOWN_FRAMES = -8
+
+
+def run_call(steps: Sequence[Step], probes: Sequence[Probe]) -> list[Outcome]:
+    """Run slices in turn and give their outcomes.
+
+    Raises:
+        SharedFolderError: this node does not see a folder that the job writes to; nothing was run.
+        TransientIOError: whether it does cannot be told for now.
+    """
+    for probe in probes:
+        see(probe)
+    worker = f"{socket.gethostname()}/{os.getpid()}"
+    return [_run(work, argument, worker) for work, argument in steps]
+
+
+def _run(work: Callable[[Any], Any], argument: object, worker: str) -> Outcome:
+    began = time.time()
+    return replace(_outcome(work, argument), began=began, worker=worker)
+
+
+def _outcome(work: Callable[[Any], Any], argument: object) -> Outcome:
+    start = time.perf_counter()
+    try:
+        result = work(argument)
+    except TransientIOError as error:
+        return _failed(Cause.STORAGE, str(error), start)
+    except NanotokError as error:
+        return _failed(Cause.ERROR, str(error), start, raised=error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in native code is no Exception
+        if isinstance(error, OSError) and error.filename and error.errno in OF_THE_MACHINE:
+            return _failed(Cause.ERROR, os_error_message(error), start)
+        told = "".join(traceback.format_exception(error, limit=SHOWN_FRAMES)).rstrip()
+        return _failed(Cause.ERROR, told, start)
+    return Outcome(result=result, seconds=time.perf_counter() - start)
+
+
+def _failed(
+    cause: Cause, text: str, start: float, *, raised: NanotokError | None = None
+) -> Outcome:
+    return Outcome(seconds=time.perf_counter() - start, failure=Failure(cause, text, raised))
+
+
+Reference = Hashable
+"""A call that was started."""
+
+
+class Calls(Protocol):
+    """Calls on a cluster, and its clock. Times are in seconds."""
+
+    def now(self) -> float:
+        """Give the time; only differences count."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+
+    def room(self) -> Room:
+        """Give what the cluster has now."""
+
+    def free_cpus(self) -> int:
+        """Give the CPUs that nothing runs on, as known a moment ago."""
+
+    def start(
+        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+    ) -> Reference:
+        """Have steps run in a worker, in turn.
+
+        Args:
+            name: what a person sees.
+            steps: functions and their arguments.
+            room: what the memory level is measured by.
+            memory_level: as in `attempts.Call`.
+            spread: whether it should go where little runs.
+        """
+
+    def wait(
+        self, references: Collection[Reference], number: int, seconds: float
+    ) -> list[Reference]:
+        """Give calls that ended, at most so many; wait for so many, and so long, at most."""
+
+    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
+        """Give what became of the steps, of which there are so many, of a call that ended.
+
+        Raises:
+            SharedFolderError: the worker's node does not see a folder of the job.
+        """
+
+    def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
+        """Cancel those that have not ended: interrupt them, or with force kill their workers."""

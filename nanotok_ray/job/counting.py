@@ -1,0 +1,328 @@
+"""The counting stage: which slices are counted, up to which character, and merged in groups."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from nanotok_ray.counts.reduce import merge_groups
+from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.existing import plan_for
+from nanotok_ray.job.probes import work_folder
+from nanotok_ray.job.run_stage import GivingUp, fan_out, give_up_after
+from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.training import Training, training_of
+from nanotok_ray.job.work import CountWork, MergeWork, count_work, merge_work
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Record, finished_records
+from nanotok_ray.storage import Folder
+
+
+def next_round(
+    works: Sequence[CountWork],
+    known: Mapping[str, Record],
+    *,
+    passed_over: Container[str],
+    limit: int,
+) -> list[CountWork]:
+    """Give the slices to count next; none once the leading ones pass the limit or are all there.
+
+    A slice is chosen if those before it are not expected to pass the limit. At first a byte is
+    taken for a code point, of which there cannot be more, so that no slice is counted in vain;
+    in later rounds a byte is worth what it was in those that are known.
+    """
+    rate = _points_per_byte(works, known)
+    expected, chosen = 0.0, []
+    is_known = True
+    for work in works:
+        if expected > limit:
+            break
+        if work.name in passed_over:
+            continue
+        record = known.get(work.name)
+        if record is None:
+            is_known = False
+            chosen.append(work)
+            expected += work.slice.num_bytes * rate
+        else:
+            expected += _points(record)
+    return [] if is_known else chosen
+
+
+def cut_of(
+    works: Sequence[CountWork],
+    known: Mapping[str, Record],
+    *,
+    passed_over: Container[str],
+    limit: int,
+) -> tuple[list[CountWork], tuple[CountWork, int] | None]:
+    """Give the slices that lie before the cut, and the one it lies in with its code points left.
+
+    No slice is cut where the limit is not passed at all.
+    """
+    total = 0
+    whole: list[CountWork] = []
+    for work in works:
+        if work.name in passed_over:
+            continue
+        points = _points(known[work.name])
+        if total + points > limit:
+            return whole, (work, limit - total)
+        total += points
+        whole.append(work)
+    return whole, None
+
+
+def _points_per_byte(works: Sequence[CountWork], known: Mapping[str, Record]) -> float:
+    there = [work for work in works if work.name in known]
+    num_bytes = sum(work.slice.num_bytes for work in there)
+    points = sum(_points(known[work.name]) for work in there)
+    return min(1.0, points / num_bytes) if num_bytes and points else 1.0
+
+
+def _points(record: Record) -> int:
+    return int(record.values["code_points"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountedSlices:
+    """The count files that are learned from, and the slices that were left out."""
+
+    works: tuple[CountWork, ...]
+    """In the order of the plan; with max_chars those up to the cut."""
+    records: tuple[Record, ...]
+    """Of each work."""
+    files: tuple[tuple[str, str], ...]
+    """Source and path in the work folder of every file that is to be summed."""
+    skipped: tuple[Ended, ...] = ()
+    """Slices that could not be counted, no more than the recipe lets be."""
+
+    def by_source(self, name: str) -> dict[str, int]:
+        """Sum a number of the records for each source."""
+        sums: dict[str, int] = {}
+        for work, record in zip(self.works, self.records, strict=True):
+            source = work.slice.source
+            sums[source] = sums.get(source, 0) + int(record.values[name])
+        return sums
+
+    def sum(self, name: str) -> int:
+        """Sum a number of all records."""
+        return sum(self.by_source(name).values())
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many documents could not be used, by reason."""
+        total: dict[str, int] = {}
+        for record in self.records:
+            for reason, number in record.values["quarantined"].items():
+                total[reason] = total.get(reason, 0) + number
+        return dict(sorted(total.items()))
+
+
+def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
+    """Count what is not counted yet. Needs a Ray session.
+
+    Raises:
+        SliceError: more slices failed for good than the recipe lets be skipped.
+        QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
+    """
+    after = give_up_after(training.recipe.limits, training.slices)
+    works = [replace(training.work(each), give_up_after=after) for each in training.slices]
+    limit = training.recipe.limits.max_chars
+    if limit is not None:
+        return _count_up_to(training, works, limit, on_event)
+    skipped = _run(training, works, finished_counts(works), on_event)
+    return _counted(works, skipped)
+
+
+def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
+    """Give the records of the slices that are counted, by the name of the work."""
+    if not works:
+        return {}
+    wanted = [(f"{work.name}.json", work.settings.key(work.slice)) for work in works]
+    prefixes = sorted({work.name.rpartition("/")[0] + "/" for work in works})
+    found = finished_records(Folder(works[0].work), wanted, below=prefixes)
+    return {
+        work.name: record for work, record in zip(works, found, strict=True) if record is not None
+    }
+
+
+def _count_up_to(
+    training: Training, works: Sequence[CountWork], limit: int, on_event: OnEvent
+) -> CountedSlices:
+    """Count up to the document that passes the limit: as in nanochat, it is whole and the last."""
+    known = finished_counts(works)
+    skipped: dict[str, Ended] = {}
+    while chosen := next_round(works, known, passed_over=skipped, limit=limit):
+        ended = _run(training, chosen, known, on_event, skipped=len(skipped))
+        skipped |= {each.task.argument.name: each for each in ended}
+        known |= finished_counts([work for work in chosen if work.name not in known])
+    whole, cut = cut_of(works, known, passed_over=skipped, limit=limit)
+    if cut is not None:
+        work, budget = cut
+        last = [training.work(work.slice, budget=budget)]
+        ended = _run(training, last, finished_counts(last), on_event, skipped=len(skipped))
+        skipped |= {each.task.argument.name: each for each in ended}
+        whole += last
+    return _counted(whole, list(skipped.values()))
+
+
+def _run(
+    training: Training,
+    works: Sequence[CountWork],
+    known: Mapping[str, Record],
+    on_event: OnEvent,
+    *,
+    skipped: int = 0,
+) -> list[Ended]:
+    """Count what is not known; `skipped` slices have been left out before."""
+    todo = [work for work in works if work.name not in known]
+    after = works[0].give_up_after if works else None
+    shared = work_folder(training.recipe.output.work)
+    tasks = [
+        Task(
+            name=f"count {work.name.removeprefix('counts/')}",
+            work=count_work,
+            argument=work,
+            num_bytes=work.slice.num_bytes,
+            inputs=tuple(file.url for file in work.slice.files),
+            shared=shared,
+        )
+        for work in todo
+    ]
+    return fan_out(
+        "count",
+        tasks,
+        kept=len(works) - len(todo),
+        on_event=on_event,
+        on_result=GivingUp(
+            "count", Folder(training.recipe.output.work), training.recipe.limits, after
+        ),
+        max_skipped=training.recipe.limits.max_skipped_slices - skipped,
+        deadline=training.recipe.limits.slice_deadline,
+    )
+
+
+def counted_of(
+    works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[Ended] = ()
+) -> CountedSlices:
+    """Put together what was counted: works, and the records of all of them by name."""
+    return CountedSlices(
+        works=tuple(works),
+        records=tuple(records[work.name] for work in works),
+        files=tuple((work.slice.source, f"{work.name}.arrow") for work in works),
+        skipped=tuple(skipped),
+    )
+
+
+def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> CountedSlices:
+    """Read the records back, from storage alone."""
+    left_out = {ended.task.argument.name for ended in skipped}
+    chosen = [work for work in works if work.name not in left_out]
+    records = finished_counts(chosen)
+    for work in chosen:
+        if work.name not in records:
+            raise SourceError(
+                f"the count file {work.name} was made and is gone; who else writes to {work.work}?"
+            )
+    return counted_of(chosen, records, skipped)
+
+
+MERGE_ABOVE = 2048
+"""Count files that are summed as they are."""
+
+
+def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
+    """Give the same counts in fewer files, if they are very many. Needs a Ray session.
+
+    Args:
+        work: URL of the work folder.
+        counted: the slices, their records, and the files.
+        on_event: told of the stage `merge`.
+
+    Raises:
+        SliceError: a group could not be merged.
+    """
+    if not (works := merge_works(work, counted)):
+        return counted
+    todo = [own for own, record in zip(works, _finished(works), strict=True) if record is None]
+    shared = work_folder(work)
+    tasks = [
+        Task(
+            name=f"merge {own.name.removeprefix('merged/')}",
+            work=merge_work,
+            argument=own,
+            num_bytes=own.num_bytes,
+            shared=shared,
+        )
+        for own in todo
+    ]
+    fan_out("merge", tasks, kept=len(works) - len(todo), on_event=on_event)
+    for own, record in zip(works, _finished(works), strict=True):
+        if record is None:
+            raise CorruptOutputError(
+                f"{own.name} was merged and is gone; who else writes to {work}?"
+            )
+    return replace(counted, files=tuple((own.source, f"{own.name}.arrow") for own in works))
+
+
+def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
+    """Give the groups that are to be merged; none where the files are not very many."""
+    if len(counted.files) <= MERGE_ABOVE:
+        return []
+    works: list[MergeWork] = []
+    named = zip(counted.files, counted.records, strict=True)
+    for source, group in groupby(named, key=lambda each: each[0][0]):
+        members = [(name, record) for (_, name), record in group]
+        for first, end in merge_groups([record.values["key"] for _, record in members]):
+            records = [record for _, record in members[first:end]]
+            works.append(
+                MergeWork(
+                    source=source,
+                    files=tuple(name for name, _ in members[first:end]),
+                    keys=tuple(record.values["key"] for record in records),
+                    num_bytes=sum(record.values["files"][0]["size"] for record in records),
+                    work=work,
+                )
+            )
+    return works
+
+
+def _finished(works: Sequence[MergeWork]) -> list[Record | None]:
+    below = sorted({f"merged/{own.source}/" for own in works})
+    wanted = [(f"{own.name}.json", own.key) for own in works]
+    return finished_records(Folder(works[0].work), wanted, below=below)
+
+
+def names_in_use(recipe: Recipe) -> frozenset[str]:
+    """Give the names of the counts that `prepare` would use, whether they are there or not.
+
+    Raises:
+        SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
+    """
+    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
+    works = [training.work(each) for each in training.slices]
+    known = finished_counts(works)
+    summed = _summed(training, works, known)
+    merged: list[MergeWork] = []
+    if summed is not None:
+        records = known | finished_counts([work for work in summed if work.name not in known])
+        if all(work.name in records for work in summed):
+            merged = merge_works(recipe.output.work, counted_of(summed, records))
+    return frozenset(work.name for work in (*works, *(summed or ()), *merged))
+
+
+def _summed(
+    training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
+) -> list[CountWork] | None:
+    """Give what is summed, with max_chars up to the slice that is cut; None if it is not known."""
+    limit = training.recipe.limits.max_chars
+    if limit is None:
+        return list(works)
+    if next_round(works, known, passed_over=(), limit=limit):
+        return None
+    whole, cut = cut_of(works, known, passed_over=(), limit=limit)
+    if cut is not None:
+        work, budget = cut
+        whole.append(training.work(work.slice, budget=budget))
+    return whole

@@ -1,0 +1,126 @@
+"""All checks that need no Ray, in their order, and those of a recipe."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nanotok_ray.errors import NanotokError
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.job.doctor.folder import check_folder
+from nanotok_ray.job.doctor.machine import check_disk, check_machine, check_space
+from nanotok_ray.job.doctor.ray_settings import check_ray_settings
+from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.software import check_packages, check_software
+from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
+
+
+def opened_recipe(path: str) -> tuple[Finding, Recipe | None]:
+    """Read a recipe; None if it is wrong."""
+    name = "recipe"
+    try:
+        recipe = load_recipe(path)
+    except NanotokError as error:
+        advice = "mend it; docs/recipes.md tells every key"
+        return Finding(name=name, status="fail", found=str(error), advice=advice), None
+    told = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
+    return Finding(name=name, status="ok", found=told), recipe
+
+
+def check_inputs(recipe: Recipe) -> Iterator[Finding]:
+    """Open every input of a recipe and read its first documents, as `nanotok plan` does."""
+    sizes: dict[str, int] = {}
+    for source in recipe.sources:
+        yield _check_source(source, recipe, sizes)
+    if len(sizes) == len(recipe.sources):
+        yield from check_space(recipe, sizes)
+    if recipe.tokenizer.path is not None:
+        yield _check_tokenizer(recipe.tokenizer.path)
+
+
+def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -> Finding:
+    """Check one source, and add its bytes of text to `sizes`."""
+    from nanotok_ray.sources import (  # noqa: PLC0415 - as above
+        check_sample,
+        decoded_bytes,  # noqa: PLC0415 - slow to import
+        resolve,
+    )
+
+    name = f"source {source.name}"
+    try:
+        files = resolve(source, written=recipe.output.folders).files
+        notes = check_sample(source, files, limits=recipe.limits)
+    except (NanotokError, OSError) as error:
+        advice = "correct the source in the recipe, or the credentials here"
+        return Finding(name=name, status="fail", found=str(error), advice=advice)
+    sizes[source.name] = decoded_bytes(files)
+    num_bytes = sum(file.size for file in files)
+    noun = "file" if len(files) == 1 else "files"
+    found = f"{len(files):,} {noun} can be opened, {num_bytes / 1e6:,.1f} MB"
+    if notes:
+        return Finding(name=name, status="warn", found=found, advice="; ".join(notes))
+    return Finding(name=name, status="ok", found=found)
+
+
+def _check_tokenizer(path: str) -> Finding:
+    from nanotok_ray.tokenizer import open_tokenizer  # noqa: PLC0415 - slow to import
+
+    name = "tokenizer"
+    try:
+        tokenizer = open_tokenizer(path)
+    except (NanotokError, OSError) as error:
+        advice = "mend tokenizer.path in the recipe"
+        return Finding(name=name, status="fail", found=str(error), advice=advice)
+    return Finding(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
+
+
+def examine(places: Sequence[str], *, address: str | None = None) -> Iterator[Finding]:
+    """Check this machine and some places, giving each finding as it is made.
+
+    Args:
+        places: folders or URLs of them, and files of recipes.
+        address: the cluster or job server that is meant; its own checks are the caller's.
+    """
+    yield from check_software()
+    yield from check_ray_settings(address=address)
+    yield from check_machine()
+    recipes: list[Recipe] = []
+    folders: list[str] = []
+    for place in places:
+        if not is_recipe(place):
+            folders.append(place)
+            continue
+        finding, recipe = opened_recipe(place)
+        yield finding
+        if recipe is not None:
+            recipes.append(recipe)
+            folders += [recipe.output.path, recipe.output.work]
+    yield from _check_places(folders, recipes)
+
+
+def is_recipe(place: str) -> bool:
+    """Tell whether an argument means a recipe: by its ending, or as it is a file.
+
+    >>> is_recipe("jobs.toml"), is_recipe("s3://bucket/out")
+    (True, False)
+    """
+    path = local_path(place)
+    return path is not None and (place.endswith(".toml") or Path(path).is_file())
+
+
+def apart(folders: Sequence[str]) -> list[str]:
+    """Leave out folders that are named twice, or lie in another one.
+
+    >>> apart(["/data/out", "/data/out/work", "/data/other", "/data/out/"])
+    ['/data/out', '/data/other']
+    """
+    chosen = list(dict.fromkeys(folder.rstrip("/") or "/" for folder in folders))
+    return [each for each in chosen if not any(each.startswith(f"{other}/") for other in chosen)]
+
+
+def _check_places(folders: Sequence[str], recipes: Sequence[Recipe]) -> Iterator[Finding]:
+    inputs = [path for recipe in recipes for source in recipe.sources for path in source.paths]
+    yield from check_packages([*folders, *inputs])
+    for folder in apart(folders):
+        yield from check_folder(folder)
+    yield from map(check_disk, filter(None, map(local_path, apart(folders))))
+    for recipe in recipes:
+        yield from check_inputs(recipe)

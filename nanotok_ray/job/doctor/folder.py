@@ -1,0 +1,243 @@
+"""The check of a folder: a file is written, read, listed, refused twice, and removed."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from nanotok_ray.errors import NanotokError, TransientIOError
+from nanotok_ray.formats.paths import is_local
+from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.storage import Folder, find_files
+from nanotok_ray.storage.connect import extra_for
+
+MOST_SECONDS_APART = 60.0
+
+
+def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: float) -> Finding:
+    """Compare the time of a file with the local clock around its writing (seconds since 1970)."""
+    name = "clock"
+    if mtime_ns is None:
+        return Finding(name=name, status="ok", found=f"{where}: the store tells no time of a file")
+    written = mtime_ns / 1e9
+    apart = before - written if written < before else max(0.0, written - after)
+    side = "ahead of" if written < before else "behind"
+    if apart > MOST_SECONDS_APART:
+        return Finding(
+            name=name,
+            status="warn",
+            found=f"{where}: this machine is {apart:,.0f} s {side} the store: tokens may count as "
+            "expired, and times in journals mislead (leases compare no clocks)",
+            advice="synchronise clocks (chrony, systemd-timesyncd)",
+        )
+    return Finding(
+        name=name, status="ok", found=f"{where}: within {max(1.0, apart):.0f} s of the store"
+    )
+
+
+SLOW_SECONDS = 1.0
+"""A step that takes longer is warned of."""
+
+_STORAGE = "storage"
+
+_REFUSING = {None, "s3", "gcs"}
+"""Local disks and stores, by extra, that refuse a name that is taken in one step."""
+
+_REFUSING_UPLOADS = {"s3", "gcs", "azure"}
+
+T = TypeVar("T")
+
+
+def check_folder(
+    url: str,
+    *,
+    slow_seconds: float = SLOW_SECONDS,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Finding]:
+    """Check that a folder can be used as a job uses its output folder.
+
+    Args:
+        url: path or URL of the folder.
+        slow_seconds: a step that takes longer is warned of.
+        clock: returns this machine's time, in seconds since 1970.
+    """
+    try:
+        folder = Folder(url)
+    except (NanotokError, OSError) as error:
+        yield Finding(name=_STORAGE, status="fail", found=_why(error), advice=_advice(error))
+        return
+    probe = _Probe(folder, slow_seconds=slow_seconds, clock=clock)
+    missing = _missing_folders(folder)
+    try:
+        findings = list(probe.findings())
+    finally:
+        problem = probe.remove()
+        for path in missing:
+            with suppress(OSError):  # not empty: somebody else is at work there
+                path.rmdir()
+    if probe.passed:
+        yield probe.access()
+    yield from findings
+    if problem is not None and probe.may_be_there:
+        yield Finding(
+            name=_STORAGE,
+            status="fail",
+            found=f"{folder.join(probe.name)} cannot be removed: {_why(problem)}",
+            advice="allow deleting there, and remove this file by hand",
+        )
+
+
+class _Probe:
+    """One small file with a random name and random bytes, and what happens to it."""
+
+    def __init__(self, folder: Folder, *, slow_seconds: float, clock: Callable[[], float]) -> None:
+        self.folder = folder
+        self._slow_seconds = slow_seconds
+        self._clock = clock
+        token = secrets.token_hex(8)
+        self.name = f"nanotok-doctor-{token}/probe.tmp"
+        self.data = f"nanotok doctor {token}\n".encode()
+        self.seconds: dict[str, float] = {}
+        self.passed = False
+        """Whether it was written, read and listed."""
+        self.may_be_there = False
+        """Whether it was written, or nobody knows."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Write, read, list; then what needs the file to be there. Stops at the first failure."""
+        where = self.folder.url
+        try:
+            before = self._clock()
+            self._write()
+            after = self._clock()
+            problem = self._read() or self._list()
+            if problem is not None:
+                advice = "use another store: a job reads back what it wrote, and compares"
+                yield Finding(
+                    name=_STORAGE, status="fail", found=f"{where}: {problem}", advice=advice
+                )
+                return
+            self.passed = True
+            mtime_ns = find_files(self.folder.join(self.name)).files[0].mtime_ns
+            yield clock_finding(where, mtime_ns, before=before, after=after)
+            yield self._refusal()
+        except Exception as error:  # packages of stores raise errors of all kinds
+            found = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
+            yield Finding(name=_STORAGE, status="fail", found=found, advice=_advice(error))
+
+    def access(self) -> Finding:
+        """Tell how long each step took."""
+        told = ", ".join(f"{name} in {1000 * own:.0f} ms" for name, own in self.seconds.items())
+        slow = max(self.seconds.values()) > self._slow_seconds
+        return Finding(
+            name=_STORAGE,
+            status="warn" if slow else "ok",
+            found=f"{self.folder.url}: {told}",
+            advice="every file of a job pays this: run it nearer to the store" if slow else "",
+        )
+
+    def remove(self) -> Exception | None:
+        """Remove the file; give what went wrong."""
+        try:
+            self._timed("removed", lambda: self.folder.remove(self.name))
+        except Exception as error:  # see above
+            return error
+        if path := self.folder.local_path(self.name):
+            with suppress(OSError):
+                Path(path).parent.rmdir()
+        return None
+
+    @property
+    def _doing(self) -> str:
+        """What comes after the last step that was done."""
+        steps = ("written", "read", "listed", "created conditionally")
+        return steps[min(len(self.seconds), len(steps) - 1)]
+
+    def _write(self) -> None:
+        try:
+            self._timed("written", lambda: self.folder.write_whole(self.name, self.data))
+        except Exception as error:
+            self.may_be_there = isinstance(error, TransientIOError)
+            raise
+        self.may_be_there = True
+
+    def _timed(self, action: str, work: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = work()
+        self.seconds[action] = time.perf_counter() - start
+        return result
+
+    def _read(self) -> str | None:
+        data = self._timed("read", lambda: self.folder.read_bytes(self.name))
+        if data == self.data:
+            return None
+        return f"{len(self.data)} bytes were written, and {len(data)} other ones are read back"
+
+    def _list(self) -> str | None:
+        prefix = self.name.rpartition("/")[0] + "/"
+        names = self._timed("listed", lambda: self.folder.list_temporaries(prefix))
+        return None if self.name in names else "a file that was written is not in the listing"
+
+    def _refusal(self) -> Finding:
+        """Check that a name that is taken keeps what it holds: leases and shards rely on it."""
+        where = self.folder.url
+        name, extra = "conditions", extra_for(where)
+        if self.folder.write_new(self.name, self.data[::-1]):
+            promised = extra in _REFUSING and (extra is not None or is_local(where))
+            return Finding(
+                name=name,
+                status="fail" if promised else "warn",
+                found=f"{where}: a name that is taken is written over: two jobs may hold a lease",
+                advice="never start two jobs on one output there, or use a store that knows "
+                "If-None-Match",
+            )
+        if extra in _REFUSING_UPLOADS and not self._refuses_upload():
+            return Finding(
+                name=name,
+                status="fail",
+                found=f"{where}: an upload takes a name that is taken, so a late one may replace a "
+                "shard",
+                advice="update the store, or use one that knows If-None-Match for uploads",
+            )
+        return Finding(name=name, status="ok", found=f"{where}: a name that is taken is refused")
+
+    def _refuses_upload(self) -> bool:
+        try:
+            with self.folder.create_once(self.name) as file:
+                file.write(self.data[::-1])
+        except TransientIOError as error:
+            if "other bytes" in str(error):
+                return True
+            raise
+        return False
+
+
+def _missing_folders(folder: Folder) -> list[Path]:
+    """Give the local folders that are not there yet, the deepest first."""
+    path = folder.local_path("probe")
+    if path is None:
+        return []
+    missing = []
+    for place in Path(path).parents:
+        if place.exists():
+            break
+        missing.append(place)
+    return missing
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, NotImplementedError):
+        return "this store can only be read"
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__
+
+
+def _advice(error: Exception) -> str:
+    if "pip install" in str(error):
+        return ""  # it says what to do
+    if isinstance(error, PermissionError):
+        return "give this user or its credentials the right to write, read, list and delete there"
+    if isinstance(error, TransientIOError):
+        return "see that the store is up and can be reached from here"
+    return "check the path or URL; docs/storage.md says how stores are named"

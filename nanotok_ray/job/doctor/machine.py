@@ -1,0 +1,316 @@
+"""Checks of this machine: CPUs, memory, open files, disks, limits of its container."""
+
+import os
+import re
+import resource
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.job.doctor.result import Finding, Status
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.units import format_bytes
+
+_UNLIMITED = 1 << 60  # v1 says "no limit" as a number near 2**63
+
+
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """Give the bytes that this process and its neighbours in the cgroup may use."""
+    limits = [
+        *_numbers(root, "memory", "memory.max"),
+        *_numbers(root, "memory", "memory.limit_in_bytes"),
+    ]
+    return min((limit for limit in limits if limit < _UNLIMITED), default=None)
+
+
+def memory_used(root: Path = Path("/")) -> int | None:
+    """Give the bytes in use there that cannot be given back: without cached files."""
+    for name in ("memory.current", "memory.usage_in_bytes"):
+        for folder in _folders(root, "memory"):
+            if (used := _number(folder / name)) is not None:
+                return max(0, used - _cached(folder))
+    return None
+
+
+def cpu_limit(root: Path = Path("/")) -> float | None:
+    """Give how many CPUs' time may be used, as 1.5."""
+    limits = []
+    for folder in _folders(root, "cpu"):
+        quota, period = _quota(folder)
+        if quota is not None and period:
+            limits.append(quota / period)
+    return min(limits, default=None)
+
+
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """Give this process' folder and those above it: each of them may have a limit."""
+    mount = root / "sys/fs/cgroup"
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        own = mount / controller if controllers else mount
+        inside = Path(path.lstrip("/"))
+        yield from (own / each for each in (inside, *inside.parents))
+
+
+def _numbers(root: Path, controller: str, name: str) -> Iterator[int]:
+    for folder in _folders(root, controller):
+        if (number := _number(folder / name)) is not None:
+            yield number
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
+
+
+def _quota(folder: Path) -> tuple[int | None, int | None]:
+    try:
+        quota, _, period = (folder / "cpu.max").read_text().partition(" ")
+    except OSError:
+        return _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
+    return (int(quota) if quota.isdecimal() else None), int(period or 0)
+
+
+def _cached(folder: Path) -> int:
+    """Give the bytes of cached files that the kernel drops first."""
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    values = dict(line.split(" ", 1) for line in lines if " " in line)
+    return int(values.get("inactive_file", values.get("total_inactive_file", 0)))
+
+
+LEAST_MEMORY = 2_000_000_000
+LEAST_OPEN_FILES = 65_536
+LEAST_SHARED_MEMORY = 1_000_000_000
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - looked at, not written to
+
+
+def check_machine() -> Iterator[Finding]:
+    """Check what a job takes from this machine."""
+    yield check_cpus()
+    yield check_cpu_level()
+    yield check_memory()
+    yield check_open_files()
+    yield check_shared_memory()
+
+
+def check_cpus(root: Path = Path("/")) -> Finding:
+    """Check how many CPUs may be used: a limit that Ray does not see slows every task."""
+    name, usable, limit = "CPUs", len(os.sched_getaffinity(0)), cpu_limit(root)
+    found = f"{usable} usable of {os.cpu_count()}"
+    if limit is not None and limit < usable:
+        return Finding(
+            name=name,
+            status="warn",
+            found=f"{found}, and the container's limit is the time of {limit:g}",
+            advice=f"give --workers {max(1, int(limit))}, or raise the limit",
+        )
+    return Finding(name=name, status="ok", found=found)
+
+
+def check_cpu_level() -> Finding:
+    """Check which instructions the core uses, of those that it could."""
+    name, forced = "CPU features", os.environ.get("NANOTOK_CPU")
+    try:
+        from nanotok_ray._core import cpu_level, cpu_levels  # noqa: PLC0415 - it may be missing
+
+        level, levels = cpu_level(), cpu_levels()
+    except ImportError:
+        return Finding(name=name, status="fail", found="unknown: there is no core (see above)")
+    except TokenizerError as error:
+        return Finding(name=name, status="fail", found=str(error), advice="unset NANOTOK_CPU")
+    found = f"{level} of {', '.join(levels)}" + (", by NANOTOK_CPU" if forced else "")
+    if level != levels[-1]:
+        advice = f"unset NANOTOK_CPU, and {levels[-1]} is used: same results, sooner"
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    return Finding(name=name, status="ok", found=found)
+
+
+def check_memory(root: Path = Path("/")) -> Finding:
+    """Check the memory that is available, within the container's limit."""
+    name = "memory"
+    values = dict(re.findall(r"(\w+):\s+(\d+) kB", (root / "proc/meminfo").read_text()))
+    total, available = (int(values[key]) * 1024 for key in ("MemTotal", "MemAvailable"))
+    limit = memory_limit(root)
+    if limit is not None and limit < total:
+        total, available = limit, min(available, limit - (memory_used(root) or 0))
+    found = f"{available / 1e9:.1f} GB available of {total / 1e9:.1f} GB"
+    if limit is not None and limit == total:
+        found += ", the container's limit"
+    if available < LEAST_MEMORY:
+        advice = f"free some: a job wants {LEAST_MEMORY / 1e9:.0f} GB and more, by its vocabulary"
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    return Finding(name=name, status="ok", found=found)
+
+
+def check_open_files() -> Finding:
+    """Check how many files a process may hold open: Ray's head holds several for each worker."""
+    name = "open files"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raised = f"may be raised to {_told(hard)}" if hard != soft else "may not be raised"
+    found = f"at most {_told(soft)} (ulimit -n), {raised}"
+    if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
+        advice = f"ulimit -n {LEAST_OPEN_FILES} before Ray starts, on clusters of many workers"
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    return Finding(name=name, status="ok", found=found)
+
+
+def _told(limit: int) -> str:
+    return "any number" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+
+
+def check_shared_memory() -> Finding:
+    """Check the size of shared memory, where Ray keeps its objects."""
+    name = "shared memory"
+    advice = "start the container with --shm-size=2g, or Ray keeps its objects on disk"
+    try:
+        status = os.statvfs(SHARED_MEMORY)
+    except OSError as error:
+        found = f"{SHARED_MEMORY}: {error.strerror}"
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    size, free = (blocks * status.f_frsize for blocks in (status.f_blocks, status.f_bavail))
+    found = f"{free / 1e9:.1f} GB free of {size / 1e9:.1f} GB in {SHARED_MEMORY}"
+    if free < LEAST_SHARED_MEMORY:
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    return Finding(name=name, status="ok", found=found)
+
+
+LEAST_FREE = 10_000_000_000
+LEAST_SHARE = 0.1
+
+
+def check_disk(folder: str) -> Finding:
+    """Check the disk that a local folder lies on, or would lie on."""
+    name = "disk"
+    try:
+        status = os.statvfs(_existing(folder))
+    except OSError as error:
+        return Finding(
+            name=name, status="fail", found=f"{folder}: {error.strerror}", advice="name another one"
+        )
+    free, total = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
+    found = f"{folder}: {free / 1e9:.1f} GB free of {total / 1e9:.1f} GB"
+    has_inodes = status.f_files > 0  # some file systems count none
+    if has_inodes:
+        found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
+    if free == 0 or (has_inodes and status.f_favail == 0):
+        return Finding(name=name, status="fail", found=found, advice="it is full: free some")
+    if free < LEAST_FREE or free < LEAST_SHARE * total:
+        advice = "free some: shards take 2 or 4 bytes a token, and work/ holds the counts"
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    if has_inodes and status.f_favail < LEAST_SHARE * status.f_files:
+        advice = "remove small files, or make slices larger (limits.slice_bytes)"
+        return Finding(name=name, status="warn", found=found, advice=advice)
+    return Finding(name=name, status="ok", found=found)
+
+
+BYTES_PER_TOKEN = 3.0
+"""Bytes of text in a token, for estimates: fewer than in most corpora, so that these are high."""
+
+COUNTS_SHARE = 0.1
+"""Bytes of count files for each byte of text that is counted."""
+
+_SHORT_IDS = 2**16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Space:
+    """What a job is estimated to add to a local disk, and what is free there."""
+
+    folder: str
+    needed: int
+    """In bytes, as is `free`."""
+    free: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for it."""
+        return self.needed <= self.free
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """Return the line for people.
+
+        >>> Space(folder="/data/out", needed=9_000_000, free=2_000_000).text()
+        '/data/out: about 9.0 MB needed, only 2.0 MB free; free some space or choose another folder'
+        """
+        needed, free = format_bytes(self.needed), format_bytes(self.free)
+        if self.fits:
+            return f"{self.folder}: about {needed} needed, {free} free"
+        return (
+            f"{self.folder}: about {needed} needed, only {free} free; free some space or choose "
+            "another folder"
+        )
+
+
+def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> list[Space]:
+    """Estimate what a job adds to the local disks of its folders.
+
+    Args:
+        recipe: The recipe.
+        counted: Bytes of text that are counted.
+        tokenized: Bytes of text that are tokenized, by the kind of their sources.
+
+    Returns:
+        One value for each disk. Remote folders have none.
+    """
+    own = recipe.tokenizer
+    is_wide = own.path is None and own.vocab_size + len(own.extend) > _SHORT_IDS
+    tokens = {kind: size / BYTES_PER_TOKEN for kind, size in tokenized.items()}
+    shards = sum(tokens.values()) * (4 if is_wide else 2)
+    masks = sum(number for kind, number in tokens.items() if kind != "text")
+    needed = {
+        recipe.output.path: (shards + masks) * (1 + len(recipe.output.layouts)),
+        recipe.output.work: counted * COUNTS_SHARE,
+    }
+    disks: dict[int, Space] = {}
+    for folder, size in needed.items():
+        path = local_path(folder)
+        if path is None:
+            continue
+        place = _existing(path)
+        disk = place.stat().st_dev
+        known = disks.get(disk)
+        disks[disk] = Space(
+            folder=known.folder if known else path,
+            needed=round(size) + (known.needed if known else 0),
+            free=shutil.disk_usage(place).free,
+        )
+    return list(disks.values())
+
+
+def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[Finding]:
+    """Compare what a job writes with what is free, from the bytes of text in each source."""
+    tokenized: Counter[str] = Counter()
+    for source in recipe.sources:
+        tokenized[source.kind] += sizes.get(source.name, 0)
+    is_learned = recipe.tokenizer.path is None
+    counted = sum(sizes.get(each.name, 0) for each in recipe.sources if each.count and is_learned)
+    for space in space_for(recipe, counted=counted, tokenized=tokenized):
+        status: Status = "ok" if space.fits else "warn"
+        yield Finding(name="space", status=status, found=space.text())
+
+
+def _existing(folder: str) -> Path:
+    """Return the deepest folder of a path that exists."""
+    path = Path(folder)
+    return next((each for each in (path, *path.parents) if each.exists()), Path("/"))

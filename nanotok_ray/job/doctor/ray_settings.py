@@ -1,0 +1,203 @@
+"""Checks of what the environment tells Ray: address, auth mode, token."""
+
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from nanotok_ray.job.doctor.result import Finding
+
+CONNECT_SECONDS = 5.0
+"""Ray itself tries for minutes to reach what is not there."""
+
+NO_CLUSTER = "see that the head runs, and give HOST:6379 as seen from here, or auto on one of it"
+
+NO_SERVER = (
+    "see that the head runs and its dashboard port (8265) can be reached from here: "
+    "`ray dashboard cluster.yaml`, `kubectl port-forward`, or an SSH tunnel"
+)
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def check_form(address: str, *, name: str) -> Finding | None:
+    """Return why a driver cannot connect to an address of this form; None if it can.
+
+    >>> check_form("10.0.0.1:6379", name="RAY_ADDRESS")
+    >>> check_form("10.0.0.1", name="RAY_ADDRESS").found
+    "'10.0.0.1' is not the address of a Ray cluster"
+    """
+    if address in {"auto", "local"}:
+        return None
+    if address.startswith(("http://", "https://")):
+        return Finding(
+            name=name,
+            status="fail",
+            found=f"{address} is a job server, and a job that runs here cannot connect to it",
+            advice="unset RAY_ADDRESS and give it to `nanotok submit --address`, or to "
+            "`ray job submit` as RAY_API_SERVER_ADDRESS",
+        )
+    if address.startswith("ray://"):
+        return Finding(
+            name=name,
+            status="fail",
+            found=f"{address} is Ray Client, whose tasks end with this process' connection",
+            advice="submit the job with `nanotok submit`, or run it on the head with "
+            "RAY_ADDRESS=auto",
+        )
+    if "/" in address or host_and_port(address) is None:
+        return Finding(
+            name=name,
+            status="fail",
+            found=f"{address!r} is not the address of a Ray cluster",
+            advice="give HOST:PORT of its head, as 10.0.0.1:6379, or auto on a node of it; local, "
+            "or unset, starts a Ray of its own",
+        )
+    return None
+
+
+def check_reachable(address: str, *, advice: str) -> Finding | None:
+    """Return what keeps a connection from being opened; None if it can be opened."""
+    target = host_and_port(address)
+    if target is None:
+        found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
+        return Finding(name="address", status="fail", found=found, advice=advice)
+    try:
+        socket.create_connection(target, timeout=CONNECT_SECONDS).close()
+    except (OSError, UnicodeError) as error:  # a name may be none that can be asked for
+        why = getattr(error, "strerror", None) or error
+        found = f"{target[0]}:{target[1]} cannot be reached: {why}"
+        return Finding(name="address", status="fail", found=found, advice=advice)
+    return None
+
+
+def host_and_port(address: str) -> tuple[str, int] | None:
+    """Return the host and the port that an address or a URL names; None if it names none.
+
+    >>> host_and_port("10.0.0.1:6379"), host_and_port("https://ray.internal")
+    (('10.0.0.1', 6379), ('ray.internal', 443))
+    >>> host_and_port("http://head:web")
+    """
+    try:
+        parts: SplitResult = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    if not host or port is None or any(map(str.isspace, address)):
+        return None
+    return host, port
+
+
+_MODE, _TOKEN, _PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_ray_settings(*, address: str | None) -> Iterator[Finding]:
+    """Check the settings that a process started here would hand to Ray.
+
+    Args:
+        address: the cluster or job server that is meant; None: what RAY_ADDRESS names, if that.
+    """
+    is_remote = address is not None or os.environ.get("RAY_ADDRESS") not in {None, "", "local"}
+    yield check_auth_mode(is_remote=is_remote)
+    if os.environ.get(_MODE) != "disabled":
+        yield check_token(is_remote=is_remote)
+    finding = check_ray_address()
+    named = os.environ.get("RAY_ADDRESS", "")
+    if finding.status == "ok" and address is None and host_and_port(named) is not None:
+        finding = _unreachable(named) or finding
+    yield finding
+
+
+def _unreachable(address: str) -> Finding | None:
+    finding = check_reachable(address, advice=NO_CLUSTER)
+    return None if finding is None else replace(finding, name="RAY_ADDRESS")
+
+
+def check_auth_mode(*, is_remote: bool) -> Finding:
+    """Check that the auth mode is stated, where it is not for a local Ray alone."""
+    name, mode = "Ray auth mode", os.environ.get(_MODE)
+    if not mode and not is_remote:
+        found = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
+        return Finding(name=name, status="ok", found=found)
+    if not mode:
+        return Finding(
+            name=name,
+            status="warn",
+            found=f"{_MODE} is not set: whether a token is asked for then depends on Ray's version "
+            "and on what an earlier session left in ~/.ray, and a client may be answered 401",
+            advice=f"export {_MODE}=token here and on every node",
+        )
+    if mode == "token":
+        return Finding(name=name, status="ok", found="token")
+    if mode == "disabled":
+        return Finding(
+            name=name,
+            status="warn",
+            found="disabled: whoever reaches Ray's ports may run any code",
+            advice=f"export {_MODE}=token here and on every node",
+        )
+    return Finding(
+        name=name,
+        status="fail",
+        found=f"{_MODE} is {mode!r}, which Ray does not know",
+        advice=f"export {_MODE}=token",
+    )
+
+
+def check_token(*, is_remote: bool) -> Finding:
+    """Check the token, from the first place of three that has one, without showing it."""
+    name, told = "Ray token", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
+    if _TOKEN in os.environ:
+        return _token_of_variable(name)
+    path = Path(os.environ.get(_PATH) or "~/.ray/auth_token").expanduser()
+    origin = f"{path} (of {_PATH})" if os.environ.get(_PATH) else str(path)
+    if not path.exists() and not os.environ.get(_PATH):
+        found = f"none in {told}"
+        if not is_remote:
+            told = f"{found}; nanotok makes one for the Ray that it starts here"
+            return Finding(name=name, status="ok", found=told)
+        advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
+        return Finding(name=name, status="fail", found=found, advice=advice)
+    return _token_of_file(name, path, origin=origin)
+
+
+def _token_of_variable(name: str) -> Finding:
+    if not os.environ[_TOKEN].strip():
+        return Finding(
+            name=name,
+            status="fail",
+            found=f"{_TOKEN} is set and empty",
+            advice=f"unset {_TOKEN}, or put the cluster's token into it",
+        )
+    return Finding(name=name, status="ok", found=f"from {_TOKEN}")
+
+
+def _token_of_file(name: str, path: Path, *, origin: str) -> Finding:
+    try:
+        is_empty = not path.read_bytes().strip()
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        found = f"{origin} cannot be read: {error.strerror}"
+        advice = "put the cluster's token there, readable for this user alone (mode 0600)"
+        return Finding(name=name, status="fail", found=found, advice=advice)
+    if is_empty:
+        advice = "put the cluster's token into it"
+        return Finding(name=name, status="fail", found=f"{origin} is empty", advice=advice)
+    if mode & _OTHERS:
+        found = f"{origin} has mode {mode:04o}: other users can read it"
+        return Finding(name=name, status="warn", found=found, advice=f"chmod 600 {path}")
+    return Finding(name=name, status="ok", found=f"from {origin}")
+
+
+def check_ray_address() -> Finding:
+    """Check that RAY_ADDRESS is what a driver can connect to."""
+    name, address = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS")
+    if not address or address == "local":
+        return Finding(name=name, status="ok", found="not set: jobs started here start a local Ray")
+    return check_form(address, name=name) or Finding(
+        name=name, status="ok", found=f"{address}: jobs started here run there"
+    )

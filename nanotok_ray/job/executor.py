@@ -1,0 +1,125 @@
+"""What runs the tasks of a job: a session in which tasks can run, and the run itself.
+
+The stages ask `current_executor()`, which the entry points of `nanotok_ray.api` set.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from nanotok_ray.job.engine import OnFailure
+from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.task import Ended, Patience, SharedFolder, Task
+from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from nanotok_ray.job.counting import CountedSlices
+    from nanotok_ray.job.training import Training
+    from nanotok_ray.tokenizer import Tokenizer
+
+
+class Executor(Protocol):
+    """Runs the tasks of a stage, in sessions that the job opens around its stages."""
+
+    def check(self) -> None:
+        """Check, before anything is planned, that a session can be opened.
+
+        Raises:
+            NanotokError: The session cannot be opened; see `session.check_address`.
+        """
+
+    def session(
+        self, *, workers: int | None = None, shared: Collection[SharedFolder] = ()
+    ) -> AbstractContextManager[None]:
+        """Return a context manager inside which tasks can run; sessions may be nested.
+
+        Args:
+            workers: The CPUs to use where the executor starts workers itself; None: all of them.
+            shared: The folders that every node must see as they are here.
+
+        Raises:
+            NanotokError: The session cannot be opened; see `session.ray_session`.
+        """
+
+    def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        patience: Patience,
+        on_note: Callable[[str], None],
+        on_failure: OnFailure,
+        on_look: Callable[[int], None],
+    ) -> Iterator[Ended]:
+        """Run tasks inside a session and yield each as it ends, in any order.
+
+        Closing the iterator early cancels the tasks that have not ended.
+
+        Args:
+            tasks: The tasks to run.
+            patience: How often and when a failed attempt is repeated.
+            on_note: Called with a text that a person should read.
+            on_failure: Called for each failed attempt that may be repeated: the name of the first
+                slice, the number of slices, and the failure.
+            on_look: Called with the number of calls that seem to run.
+
+        Raises:
+            SharedFolderError: A node does not see a folder of the tasks.
+        """
+
+    def learn(
+        self, training: "Training", counted: "CountedSlices", out: Folder, *, on_event: OnEvent
+    ) -> "Tokenizer":
+        """Run the learner where `[learner]` of the recipe asks for it, and return its tokenizer.
+
+        Raises:
+            SliceError: Its worker or node died each time.
+            NanotokError: The learner raised it.
+        """
+
+    def metrics(self) -> OnEvent:
+        """Return a new listener that records the metrics of one run."""
+
+    def driver(self) -> tuple[str, str]:
+        """Return the cluster and the job that this process drives; empty if there is none."""
+
+    def is_dead_driver(self, job: str) -> bool:
+        """Return whether the driver of another job of this cluster has ended for sure."""
+
+
+_executors: list[Executor] = []
+"""The ones that `use_executor` has set; the last one is used."""
+
+
+def executor_in_use() -> Executor | None:
+    """Return the executor that `use_executor` has set last, None outside of its blocks."""
+    return _executors[-1] if _executors else None
+
+
+def current_executor() -> Executor:
+    """Return the executor that jobs of this process use.
+
+    Raises:
+        RuntimeError: No executor is set: call the functions of `nanotok_ray.api`.
+    """
+    executor = executor_in_use()
+    if executor is None:
+        raise RuntimeError("no executor is set: call nanotok_ray.api, or use_executor()")
+    return executor
+
+
+@contextmanager
+def use_executor(executor: Executor) -> Iterator[None]:
+    """Use another executor for all jobs of this process while the block runs.
+
+    The executor is set for the whole process and not for the current thread only, because a job
+    may ask for it from a thread that it started. Blocks may be nested; they must not overlap
+    otherwise, so do not call this from several threads.
+
+    Args:
+        executor: The executor that `current_executor` returns inside the block.
+    """
+    _executors.append(executor)
+    try:
+        yield
+    finally:
+        _executors.pop()

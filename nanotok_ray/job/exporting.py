@@ -1,0 +1,378 @@
+"""The export stage, in threads or as tasks, and the verification of an export."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from nanotok_ray.counts.patterns import default_threads
+from nanotok_ray.errors import CorruptOutputError, ExportError, IncompleteOutputError, RecipeError
+from nanotok_ray.export import (
+    EXPORT_NAME,
+    EXPORTS,
+    Corpus,
+    Exported,
+    ExportWork,
+    Layout,
+    SamePass,
+    Target,
+    begin,
+    check_folder,
+    check_unit,
+    export_unit,
+    export_values,
+    finished_units,
+    parse_layout,
+    read_corpus,
+    read_export,
+    remove_strangers,
+    units_of,
+    write_export,
+)
+from nanotok_ray.formats.manifest import MANIFEST_NAME
+from nanotok_ray.job.events import Advanced, Event, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.lease import leased
+from nanotok_ray.job.probes import output_folder
+from nanotok_ray.job.run_stage import fan_out
+from nanotok_ray.job.task import Task
+from nanotok_ray.job.tokenize import Tokenizing
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.storage import Folder
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+def run_here(
+    stage: str,
+    work: Callable[[A], R],
+    arguments: Sequence[A],
+    *,
+    sizes: Sequence[int],
+    kept: int,
+    on_event: OnEvent,
+) -> Iterator[R]:
+    """Give the result for each argument in order; the first error ends it all.
+
+    Args:
+        stage: its name, for people.
+        work: called in threads.
+        arguments: one for each call.
+        sizes: bytes that each stands for.
+        kept: how many were done already.
+        on_event: told of start, progress and end.
+    """
+    start, done_bytes = time.perf_counter(), 0
+    on_event(StageStarted(stage=stage, todo=len(sizes), kept=kept, num_bytes=sum(sizes)))
+    for done, (result, size) in enumerate(
+        zip(_in_threads(work, arguments), sizes, strict=True), start=1
+    ):
+        done_bytes += size
+        on_event(Advanced(stage=stage, done=done, todo=len(sizes), num_bytes=done_bytes))
+        yield result
+    on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=done_bytes))
+
+
+def _in_threads(work: Callable[[A], R], arguments: Sequence[A]) -> Iterator[R]:
+    with ThreadPoolExecutor(max_workers=default_threads()) as pool:
+        try:
+            yield from pool.map(work, arguments)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+STAGE = "export"
+
+Runner = Callable[[Sequence[ExportWork], int], None]
+"""Exports units, of which so many were done already."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportResult:
+    """What an export is, and how much of it this call did."""
+
+    folder: str
+    values: dict[str, Any]
+    """What export.json says."""
+    units_done: int
+    """Units that were exported by this call; the others were there."""
+    removed: int
+    """Files of former exports that were removed."""
+    unchanged: bool
+    """Whether there was nothing to do."""
+
+
+def export_folder(out: Folder, layout: Layout) -> Folder:
+    """Give the folder in which an output's export lies unless told otherwise."""
+    return Folder(out.join(f"{EXPORTS}/{layout.name}"))
+
+
+def export(
+    out: Folder,
+    layout: Layout,
+    *,
+    folder: Folder | None = None,
+    workers: int | None = None,
+    on_event: OnEvent = ignore,
+) -> ExportResult:
+    """Write a finished output in another layout.
+
+    Args:
+        out: the output folder of a job.
+        layout: the layout with its options.
+        folder: where to; None: `export/NAME` in the output.
+        workers: CPUs of a local Ray, or any number on the cluster that RAY_ADDRESS names; None:
+            threads of this process.
+        on_event: told of start, progress, notes and end.
+
+    Raises:
+        IncompleteOutputError: there is no manifest.
+        ExportError: the layout cannot hold this output, or the folder holds something else.
+        CorruptOutputError: a native file is not what it should be, or the output changed meanwhile.
+        SliceError: units failed for good, on Ray.
+        OutputInUseError: another run has the output, in which the folder lies.
+        LeaseLostError: another run has taken the output over.
+    """
+    exporting = Exporting.of(out, layout, folder=folder)
+    if exporting.is_done:
+        return exporting.run(in_threads(on_event))
+    use_ray = workers is not None and bool(exporting.todo)
+    session = current_executor().session(workers=workers) if use_ray else nullcontext()
+    with session, _held(out, exporting.folder, on_event) as told:
+        own = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
+        return own.run(on_ray(told) if use_ray else in_threads(told))
+
+
+@contextmanager
+def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
+    """Hold the lease of the output whose folder is written to: no job, gc or export comes between.
+
+    Gives who is to be told of events: each asks whether the lease is still held.
+    """
+    if not folder.url.startswith(f"{out.url}/"):
+        yield on_event
+        return
+    with leased(out, command="export", on_event=on_event) as lease:
+
+        def told(event: Event) -> None:
+            lease.guard(event)
+            on_event(event)
+
+        yield told
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exporting:
+    """What is to be exported, and what is done already."""
+
+    layout: Layout
+    corpus: Corpus
+    folder: Folder
+    works: tuple[ExportWork, ...]
+    found: tuple[Exported | None, ...]
+    """In the order of `works`; None: to do."""
+    is_whole: bool
+    """Whether export.json is there, and of this layout, these options and this output."""
+
+    @classmethod
+    def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> Self:
+        """Look at an output and at what was exported of it."""
+        corpus, shards = read_corpus(out)
+        layout.check(corpus)
+        target = folder or export_folder(out, layout)
+        check_folder(target)
+        units = units_of(corpus, shards, joined=layout.joined)
+        works = tuple(
+            ExportWork(unit=unit, layout=layout, corpus=corpus, folder=target.url) for unit in units
+        )
+        return cls(
+            layout=layout,
+            corpus=corpus,
+            folder=target,
+            works=works,
+            found=_finished(target, works),
+            is_whole=_is_whole(target, layout, corpus),
+        )
+
+    @property
+    def todo(self) -> list[ExportWork]:
+        """Units that have no record, or whose files are not there."""
+        return [work for work, own in zip(self.works, self.found, strict=True) if own is None]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.is_whole and not self.todo
+
+    def run(self, run: Runner) -> ExportResult:
+        """Export what is not there, then what stands for all of it."""
+        if self.is_done:
+            return self._result(read_export(self.folder))
+        todo = self.todo
+        begin(self.folder, self.corpus, [own for own in self.found if own is not None])
+        if todo:
+            run(todo, len(self.works) - len(todo))
+        exported = self._exported(again=bool(todo))
+        self._check_output()  # a job that runs now writes files that would pass for strangers
+        joint = Target(self.folder)
+        unread = self.layout.finish(exported, self.corpus, joint)
+        removed = remove_strangers(self.folder, self.corpus, exported, joint.files)
+        self._check_output()
+        values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
+        write_export(self.folder, values)
+        return self._result(values, removed=removed)
+
+    def _result(self, values: dict[str, Any], *, removed: int = 0) -> ExportResult:
+        return ExportResult(
+            folder=self.folder.url,
+            values=values,
+            units_done=len(self.todo),
+            removed=removed,
+            unchanged=self.is_done,
+        )
+
+    def _exported(self, *, again: bool) -> list[Exported]:
+        found = _finished(self.folder, self.works) if again else self.found
+        exported = [own for own in found if own is not None]
+        if len(exported) != len(found):
+            raise CorruptOutputError(
+                f"{self.folder.url}: {len(found) - len(exported)} units were written and cannot be "
+                "read here; is the folder on storage that every node shares?"
+            )
+        return exported
+
+    def _check_output(self) -> None:
+        out = self.corpus.out
+        if read_corpus(out)[0].manifest_sha256 != self.corpus.manifest_sha256:
+            raise CorruptOutputError(
+                f"{out.join(MANIFEST_NAME)} changed while it was exported: a job ran; export again"
+            )
+
+
+def in_threads(on_event: OnEvent) -> Runner:
+    """Export in threads of this process."""
+
+    def run(works: Sequence[ExportWork], kept: int) -> None:
+        sizes = [work.unit.num_bytes for work in works]
+        for _ in run_here(STAGE, export_unit, works, sizes=sizes, kept=kept, on_event=on_event):
+            pass
+
+    return run
+
+
+def on_ray(on_event: OnEvent) -> Runner:
+    """Export as tasks of the Ray session that is open."""
+
+    def run(works: Sequence[ExportWork], kept: int) -> None:
+        tasks = [_task(work) for work in works]
+        fan_out(STAGE, tasks, kept=kept, on_event=on_event)
+
+    return run
+
+
+def _finished(target: Folder, works: Sequence[ExportWork]) -> tuple[Exported | None, ...]:
+    units, keys = [work.unit for work in works], [work.key for work in works]
+    return tuple(finished_units(target, units, keys))
+
+
+def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
+    try:
+        found = read_export(target)
+    except (IncompleteOutputError, CorruptOutputError):
+        return False
+    own = [found[key] for key in ("layout", "layout_format", "options", "manifest_sha256")]
+    is_same = own == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
+    return is_same and all(
+        target.size(file["name"]) == file["size"] for file in found["joint_files"]
+    )
+
+
+def _task(work: ExportWork) -> Task:
+    unit = work.unit
+    return Task(
+        name=f"export {work.layout.name} {unit.name}",
+        work=export_unit,
+        argument=work,
+        num_bytes=unit.num_bytes,
+        inputs=(work.corpus.out.join(f"{unit.shards[0].facts.name}.bin"),),
+        shared=output_folder(work.folder),
+    )
+
+
+def layouts_of(recipe: Recipe) -> list[Layout]:
+    """Give the layouts that a recipe names.
+
+    Raises:
+        RecipeError: one of them, or an option, is none.
+    """
+    try:
+        return [parse_layout(text) for text in recipe.output.layouts]
+    except ExportError as error:
+        raise RecipeError(f"output.layouts: {error}") from error
+
+
+def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass | None:
+    """Give what workers export of the slices that they tokenize; None where that is nothing.
+
+    Raises:
+        ExportError: a layout cannot hold what there will be, or its folder holds something else.
+    """
+    layouts = layouts_of(recipe)
+    if not layouts:
+        return None
+    corpus = Corpus(out=out, manifest=tokenizing.facts, manifest_sha256="")
+    for layout in layouts:
+        layout.check(corpus)
+        check_folder(export_folder(out, layout))
+    own = tuple((layout, export_folder(out, layout).url) for layout in layouts)
+    return SamePass(corpus=corpus, layouts=own)
+
+
+def exportings(recipe: Recipe, out: Folder) -> list[Exporting]:
+    """Look at a finished output and at each of its exports."""
+    return [Exporting.of(out, layout) for layout in layouts_of(recipe)]
+
+
+CHECK_STAGE = "verify"
+
+
+def verify_export(
+    folder: Folder, out: Folder, *, on_event: OnEvent = ignore
+) -> tuple[dict[str, Any], list[str]]:
+    """Compare every document of an export with the native shards; give export.json and problems.
+
+    Raises:
+        IncompleteOutputError: the export or the output is not finished.
+        CorruptOutputError: export.json, manifest or shards.idx cannot be read at all.
+        TransientIOError: a remote store failed in a way that may pass.
+    """
+    values = read_export(folder)
+    layout = _layout(folder, values)
+    corpus, shards = read_corpus(out)
+    if values["manifest_sha256"] != corpus.manifest_sha256:
+        return values, [f"{folder.url} is not an export of what {out.url} holds now: export again"]
+    units = units_of(corpus, shards, joined=layout.joined)
+    works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
+    sizes = [unit.num_bytes for unit in units]
+    found = run_here(CHECK_STAGE, check_unit, works, sizes=sizes, kept=0, on_event=on_event)
+    problems = [problem for own in found for problem in own]
+    return values, problems + list(_joint_problems(folder, values))
+
+
+def _layout(folder: Folder, values: Mapping[str, Any]) -> Layout:
+    options = ",".join(f"{key}={value}" for key, value in values["options"].items())
+    try:
+        return parse_layout(f"{values['layout']}:{options}" if options else values["layout"])
+    except ExportError as error:
+        raise CorruptOutputError(f"{folder.join(EXPORT_NAME)}: {error}") from error
+
+
+def _joint_problems(folder: Folder, values: Mapping[str, Any]) -> Iterator[str]:
+    for file in values["joint_files"]:
+        if folder.size(file["name"]) != file["size"]:
+            yield f"{folder.join(file['name'])} is missing or has another size"
+        elif folder.sha256(file["name"]) != file["sha256"]:
+            yield f"{folder.join(file['name'])} has another sha256 than export.json says"

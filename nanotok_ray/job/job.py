@@ -1,0 +1,305 @@
+"""The job: plan, first fan-out, learner, second fan-out, verification, manifest.
+
+Storage holds all state: the same job started again goes on where it stopped, and does nothing when
+there is nothing to do. The manifest is removed before anything changes and written last.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+from nanotok_ray.errors import (
+    IncompleteOutputError,
+    LeaseLostError,
+    NanotokError,
+    OutputInUseError,
+    SourceError,
+    VerificationError,
+)
+from nanotok_ray.export import SamePass
+from nanotok_ray.formats.manifest import (
+    MANIFEST_NAME,
+    SHARDS_INDEX_NAME,
+    SUMMARY_NAME,
+    TOKENIZER_FOLDER,
+    to_json,
+)
+from nanotok_ray.job.events import Note, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.existing import existing_tokenizer, setting_changes, tokenizer_in
+from nanotok_ray.job.exporting import (
+    Exporting,
+    ExportResult,
+    exportings,
+    layouts_of,
+    on_ray,
+    same_pass,
+)
+from nanotok_ray.job.journaling import StageTimes
+from nanotok_ray.job.run import Run, Start, looking_again
+from nanotok_ray.job.run_stage import first_refused
+from nanotok_ray.job.summary import Summary, summarise
+from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenize, tokenizing_of
+from nanotok_ray.job.train import finished_tokenizer, standing_tokenizer
+from nanotok_ray.job.training import training_of
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Output, Record
+from nanotok_ray.shards.verify import Verification, verify_output
+from nanotok_ray.sources import plan_to_json
+from nanotok_ray.sources.quarantine import QUARANTINE, check_limits
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+
+WritePage = Callable[[Folder], object]
+"""Writes the report page of an output; called at the end of a run, and never fails it."""
+
+MAX_ERROR_CHARS = 400
+
+
+def no_page(output: Folder) -> None:
+    """Write no report page."""
+
+
+def prepare(
+    recipe: Recipe,
+    *,
+    workers: int | None = None,
+    resplit: bool = False,
+    relearn: bool = False,
+    on_event: OnEvent = ignore,
+    write_page: WritePage = no_page,
+) -> Summary:
+    """Learn the tokenizer if need be, then tokenize the corpus.
+
+    A tokenizer that was learned by the same rules stays when inputs are added, changed or removed,
+    so that the shards of all other inputs stay too; with `relearn` it is learned from what there is
+    now.
+
+    Raises:
+        NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
+    """
+    check_special_tokens(recipe)
+    layouts_of(recipe)
+    watch = StageTimes(on_event)
+    start = Start("prepare", workers=workers, resplit=resplit, relearn=relearn, watch=watch)
+    return _run(recipe, start, _prepare, write_page)
+
+
+def _prepare(job: "_Job") -> Summary:
+    recipe = job.recipe
+    if recipe.tokenizer.path is not None:
+        return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
+    training = training_of(recipe, job.plan)
+    training, tokenizer = standing_tokenizer(training, job.out, relearn=job.start.relearn)
+    if tokenizer is not None:
+        job.complete(training, tokenizer)
+        return job.tokenize(tokenizer)
+    with job.changing():
+        return job.tokenize(job.train(training))
+
+
+def train_tokenizer(
+    recipe: Recipe,
+    *,
+    workers: int | None = None,
+    resplit: bool = False,
+    on_event: OnEvent = ignore,
+    write_page: WritePage = no_page,
+) -> Summary:
+    """Learn the tokenizer and stop there.
+
+    Raises:
+        NanotokError: a class of `nanotok_ray.errors`.
+    """
+    start = Start("train", workers=workers, resplit=resplit, watch=StageTimes(on_event))
+    return _run(recipe, start, _train, write_page)
+
+
+def _train(job: "_Job") -> Summary:
+    training = training_of(job.recipe, job.plan)
+    tokenizer = finished_tokenizer(training, job.out)
+    if tokenizer is not None:
+        job.complete(training, tokenizer)
+        return job.summary(tokenizer)
+    with job.changing():
+        tokenizer = job.train(training)
+    return job.summary(tokenizer)
+
+
+def tokenize_corpus(
+    recipe: Recipe,
+    *,
+    workers: int | None = None,
+    resplit: bool = False,
+    on_event: OnEvent = ignore,
+    write_page: WritePage = no_page,
+) -> Summary:
+    """Tokenize the corpus with the tokenizer that is there.
+
+    That is `tokenizer.path` of the recipe, else the one in the output folder.
+
+    Raises:
+        NanotokError: a class of `nanotok_ray.errors`.
+    """
+    start = Start("tokenize", workers=workers, resplit=resplit, watch=StageTimes(on_event))
+    return _run(recipe, start, _tokenize, write_page)
+
+
+def _tokenize(job: "_Job") -> Summary:
+    tokenizer = existing_tokenizer(job.recipe, job.out)
+    if tokenizer is None:
+        raise IncompleteOutputError(
+            f"no tokenizer in {job.out.join(TOKENIZER_FOLDER)}: train one first, "
+            "or name one as tokenizer.path in the recipe"
+        )
+    return job.tokenize(job.adopt(tokenizer))
+
+
+def _run(
+    recipe: Recipe, start: Start, run: Callable[["_Job"], Summary], write_page: WritePage
+) -> Summary:
+    """Run a job, with its journal, from the start again where another run came between.
+
+    A run that had the lease leaves a report page, of its failure too; one that is told to end has
+    no time for it.
+    """
+    current_executor().check()  # before planning, which may take long
+    watch = start.watch
+    try:
+        with watch.journalled(recipe, start.command):
+            summary = looking_again(recipe.output.path, lambda: run(_Job.of(recipe, start)))
+    except (LeaseLostError, OutputInUseError):  # the output is another run's
+        raise
+    except NanotokError:
+        _write(write_page, recipe.output.path, watch)
+        raise
+    _write(write_page, recipe.output.path, watch)
+    return summary
+
+
+def _write(write_page: WritePage, output: str, watch: StageTimes) -> None:
+    """Write the report page, if the run has a journal; a note says why it could not be."""
+    if not watch.journaling.has_begun:
+        return
+    try:
+        write_page(Folder(output))
+    except Exception as error:  # whatever it is, the run has ended as it has
+        cause = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+        text = f"the report page was not written ({cause}): `nanotok report {output}` does it"
+        watch.on_event(Note(text=text))
+
+
+class _Job(Run):
+    """One run to its end: tokenize, verify, publish, and say what was done."""
+
+    def tokenize(self, tokenizer: Tokenizer) -> Summary:
+        """Run the second fan-out where needed, verify, publish."""
+        tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
+        published = self._published(tokenizing)
+        if published is not None:
+            return self.summary(tokenizer, published, exports=self._export_missing())
+        for change in setting_changes(self.published, tokenizing.settings):
+            self.start.tell(change)
+        own = same_pass(self.recipe, tokenizing, self.out)
+        with self.changing(on_ray=bool(tokenizing.todo)):
+            return self._publish(tokenizing, own)
+
+    def _publish(self, tokenizing: Tokenizing, own: SamePass | None) -> Summary:
+        tokenizer = tokenizing.tokenizer
+        self.begin_changes()
+        if own is not None:
+            own.begin()
+        records = tokenize(tokenizing, self.out, same_pass=own, on_event=self.watch)
+        output = tokenizing.output(records)
+        self._check(output, tokenizing, records)
+        verification = self._verify(output)
+        self.hold.check()
+        output.publish(self.out)
+        self.hold.check()
+        self.has_changed = True
+        exports = self._export(exportings(self.recipe, self.out))
+        summary = self.summary(tokenizer, output, verification, exports=exports)
+        summary.values.update(self.watch.journaling.facts())
+        self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
+        return summary
+
+    def _export_missing(self) -> list[ExportResult]:
+        """Export what a published output lacks, and hold the lease for it."""
+        todo = exportings(self.recipe, self.out)
+        if all(each.is_done for each in todo):
+            return self._export(todo)
+        with self.changing(on_ray=any(each.todo for each in todo)):
+            self.has_changed = True
+            return self._export(todo)
+
+    def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
+        """Write the output in the other layouts of the recipe, on the Ray that is open."""
+        results = []
+        for each in todo:
+            with self.session() if each.todo else nullcontext():
+                results.append(each.run(on_ray(self.watch)))
+        return results
+
+    def summary(
+        self,
+        tokenizer: Tokenizer,
+        output: Output | None = None,
+        check: Verification | None = None,
+        *,
+        exports: Sequence[ExportResult] = (),
+    ) -> Summary:
+        """Say what the run did, so far."""
+        return summarise(
+            self.out.url,
+            tokenizer=tokenizer,
+            learned=self.learned,
+            of_other_inputs=self.is_of_other_inputs,
+            stages=self.watch.stages,
+            manifest=None if output is None else output.manifest,
+            verification=check,
+            exports=[{"folder": each.folder, **each.values} for each in exports],
+            unchanged=not self.has_changed,
+        )
+
+    def _published(self, tokenizing: Tokenizing) -> Output | None:
+        """Give the output if it is already there, whole and from this very plan."""
+        records = [record for record in tokenizing.records if record is not None]
+        if tokenizing.todo or self.frozen != plan_to_json(self.plan):
+            return None
+        output = tokenizing.output(records)
+        names = {MANIFEST_NAME: output.manifest_bytes, SHARDS_INDEX_NAME: output.shards_index}
+        same = all(
+            self.out.exists(name) and self.out.read_bytes(name) == data
+            for name, data in names.items()
+        )
+        return output if same else None
+
+    def _check(self, output: Output, tokenizing: Tokenizing, records: Sequence[Record]) -> None:
+        totals = output.manifest["totals"]["all"]
+        if totals["documents"]["in"] == 0:
+            number = len(list(self.plan.slices()))
+            raise SourceError(
+                f"no documents at all in {number} slices: the files are empty; see `paths` in the "
+                "recipe"
+            )
+        slices = [each.slice for each in tokenizing.expected]
+        check_limits(
+            documents=totals["documents"]["in"],
+            quarantined=totals["quarantined"],
+            limits=self.recipe.limits,
+            where=self.out.join(QUARANTINE.rstrip("/")),
+            first=lambda tails: first_refused(
+                self.out, zip(slices, records, strict=True), tails=tails
+            ),
+        )
+
+    def _verify(self, output: Output) -> Verification:
+        """Check what the records say together; each slice's files its worker has read back."""
+        slices = output.manifest["slices"]
+        self.watch(StageStarted(stage="verify", todo=slices, kept=0, num_bytes=0))
+        start = time.perf_counter()
+        verification = verify_output(self.out, unpublished=output, read_files=False)
+        self.watch(StageEnded(stage="verify", seconds=time.perf_counter() - start, num_bytes=0))
+        if not verification.passed:
+            raise VerificationError(verification.told(self.out.url))
+        return verification

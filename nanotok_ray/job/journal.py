@@ -1,0 +1,293 @@
+"""The journal of a run in OUT/run/journal: names, values, and reading it."""
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from nanotok_ray.storage import Folder
+
+DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted", "terminated")
+"""How a run may end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Happened:
+    """A note, with its time."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """A stage of the run; one that was run twice (count with max_chars) is here twice."""
+
+    name: str
+    at: float
+    """When it began."""
+    todo: int
+    """Slices (count files, merges, spans) to do."""
+    kept: int
+    """Slices that were done already."""
+    num_bytes: int
+    """Estimated bytes to do; 0 where the stage is not measured in bytes."""
+    done: int = 0
+    failed: int = 0
+    done_bytes: int = 0
+    progress: tuple[tuple[float, int, int], ...] = ()
+    """Of stages without slices: time, done, todo, now and then."""
+    seconds: float | None = None
+    """What it took; None: it has not ended."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JournalledSlice:
+    """A slice (or group of count files, or unit of an export) that ended in this run."""
+
+    stage: str
+    name: str
+    at: float
+    began: float
+    """By its worker's clock; 0: not known."""
+    seconds: float
+    num_bytes: int
+    worker: str
+    """Host and process: `node-7/1234`."""
+    attempts: int
+    error: str | None = None
+    estimate: int = 0
+    """Bytes that it was estimated to have, as in `Stage.num_bytes`."""
+    slices: int = 1
+    """How many it is: 2 where both splits were written from one read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailedAttempt:
+    """An attempt that failed and may have been tried again."""
+
+    stage: str
+    name: str
+    at: float
+    slices: int
+    cause: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunJournal:
+    """All that the journal of one run says so far."""
+
+    run: int
+    head: Mapping[str, Any]
+    """command, arguments (the process's own command line), started, host, pid, ray_job, version,
+    core, python, ray, cpus, nodes, recipe (its text), and work (URL of the work folder)."""
+    last_at: float
+    """When the last event was written down."""
+    notes: tuple[Happened, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    slices: tuple[JournalledSlice, ...] = ()
+    failed_attempts: tuple[FailedAttempt, ...] = ()
+    end: Mapping[str, Any] | None = field(default=None)
+    """status (one of ENDS), error, seconds; None: no end."""
+    missing_segments: int = 0
+    """Segments that are gone or cannot be read, between others."""
+
+
+JOURNAL_FOLDER = "run/journal"
+JOURNAL_FORMAT = "nanotok-journal 1"
+
+_NAME = re.compile(rf"{JOURNAL_FOLDER}/(\d{{6,18}})-(\d{{6,18}})\.jsonl")
+
+
+def segment_name(run: int, segment: int) -> str:
+    """Give the path in the output folder of a segment.
+
+    >>> segment_name(17, 2)
+    'run/journal/000017-000002.jsonl'
+    """
+    return f"{JOURNAL_FOLDER}/{run:06d}-{segment:06d}.jsonl"
+
+
+def runs_in(out: Folder) -> dict[int, list[int]]:
+    """Give the numbers of the segments that are there of each run, both in order."""
+    found: dict[int, list[int]] = {}
+    for name in out.list(f"{JOURNAL_FOLDER}/"):
+        match = _NAME.fullmatch(name)
+        if match is not None:
+            found.setdefault(int(match[1]), []).append(int(match[2]))
+    return {run: sorted(found[run]) for run in sorted(found)}
+
+
+READERS = 16
+"""Segments that are fetched at the same time: each is a small object of its own."""
+
+LARGEST = 2**63
+"""Numbers are below it; so NaN is none."""
+
+_Row = TypeVar("_Row", Happened, Stage, JournalledSlice, FailedAttempt)
+_TYPES: dict[Any, tuple[type, ...]] = {
+    float: (int, float),
+    int: (int,),
+    str: (str,),
+    str | None: (str, type(None)),
+}
+_FIELDS: dict[type[Any], tuple[tuple[str, Any], ...]] = {
+    kind: tuple((each.name, each.type) for each in fields(kind))
+    for kind in (Happened, Stage, JournalledSlice, FailedAttempt)
+}
+"""Names and types: of 200,000 slices they are wanted again and again."""
+
+
+def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
+    """Read the journal of a run.
+
+    Args:
+        out: the output folder.
+        run: its number; None: the last one that there is.
+
+    Returns:
+        None if there is no such journal.
+    """
+    found = runs_in(out)
+    number = max(found, default=0) if run is None else run
+    if number not in found:
+        return None
+    segments = found[number]
+    reading = _Reading(number, missing=max(segments) + 1 - len(segments))
+    names = [segment_name(number, segment) for segment in segments]
+    for lines in _segments(out, names):
+        reading.take(lines)
+    return reading.journal()
+
+
+def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[dict[str, Any]] | None]:
+    with ThreadPoolExecutor(min(READERS, len(names))) as pool:
+        yield from pool.map(lambda name: _lines(out, name), names)
+
+
+def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
+    """Give the events of a segment, None if it cannot be read."""
+    try:
+        text = out.read_bytes(name).decode("utf-8")
+        found = [json.loads(line) for line in text.splitlines()]
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    return found if all(isinstance(each, dict) for each in found) else None
+
+
+class _Reading:
+    """A journal, as far as it has been read."""
+
+    def __init__(self, run: int, *, missing: int) -> None:
+        self._run = run
+        self._head: dict[str, Any] = {}
+        self._last_at = 0.0
+        self._missing = missing
+        self._notes: list[Happened] = []
+        self._stages: list[Stage] = []
+        self._points: list[list[tuple[float, int, int]]] = []
+        self._slices: list[JournalledSlice] = []
+        self._failed: list[FailedAttempt] = []
+        self._end: dict[str, Any] | None = None
+
+    def take(self, lines: list[dict[str, Any]] | None) -> None:
+        """Read one segment."""
+        if lines is None:
+            self._missing += 1
+            return
+        for line in lines:
+            own = dict(line)
+            kind = own.pop("event", None)
+            try:
+                at = float(_checked("at", own.get("at"), float))
+                self._take(kind, own)
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                continue  # an event of another version
+            self._last_at = max(self._last_at, at)
+
+    def journal(self) -> RunJournal:
+        """Give what was read."""
+        return RunJournal(
+            run=self._run,
+            head=self._head,
+            last_at=self._last_at,
+            notes=tuple(self._notes),
+            stages=tuple(self._counted_stages()),
+            slices=tuple(self._slices),
+            failed_attempts=tuple(self._failed),
+            end=self._end,
+            missing_segments=self._missing,
+        )
+
+    def _take(self, kind: object, own: dict[str, Any]) -> None:
+        match kind:
+            case "run":
+                self._head = own
+            case "end":
+                self._end = own
+            case "note":
+                self._notes.append(_row(Happened, own))
+            case "slice":
+                self._slices.append(_row(JournalledSlice, own))
+            case "attempt":
+                self._failed.append(_row(FailedAttempt, own))
+            case _:
+                self._take_stage(kind, own)
+
+    def _take_stage(self, kind: object, own: dict[str, Any]) -> None:
+        match kind:
+            case "stage":
+                self._stages.append(_row(Stage, own))
+                self._points.append([])
+                self._end = None  # the run went on
+            case "progress":
+                done, todo = (_checked(name, own[name], int) for name in ("done", "todo"))
+                self._stages[-1] = replace(self._stages[-1], done=done, todo=todo)
+                self._points[-1].append((own["at"], done, todo))
+            case "stage end":
+                seconds = _checked("seconds", own["seconds"], float)
+                size = _checked("num_bytes", own["num_bytes"], int)
+                done = _checked("done", own.get("done", self._stages[-1].done), int)
+                ended = replace(self._stages[-1], seconds=seconds, done_bytes=size, done=done)
+                self._stages[-1] = ended
+
+    def _counted_stages(self) -> Iterator[Stage]:
+        """Give the stages with the slices that ended in each."""
+        by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
+        for each in self._slices:
+            by_stage[each.stage].append(each)
+        for number, stage in enumerate(self._stages):
+            again = (each.at for each in self._stages[number + 1 :] if each.name == stage.name)
+            until = next(again, math.inf)
+            own = [each for each in by_stage[stage.name] if stage.at <= each.at < until]
+            if not own:
+                yield replace(stage, progress=tuple(self._points[number]))
+                continue
+            done = sum(each.slices for each in own)
+            failed = sum(each.slices for each in own if each.error is not None)
+            done_bytes = sum(each.num_bytes for each in own)
+            yield replace(stage, done=done, failed=failed, done_bytes=done_bytes)
+
+
+def _row(kind: type[_Row], own: dict[str, Any]) -> _Row:
+    """Give a row whose values have the types of its fields; keys of later versions are left out.
+
+    Raises:
+        TypeError, ValueError: they have not, or some are missing.
+    """
+    given = [(name, wanted) for name, wanted in _FIELDS[kind] if name in own]
+    return kind(**{name: _checked(name, own[name], wanted) for name, wanted in given})
+
+
+def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it
+    kinds = _TYPES.get(wanted, ())
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise TypeError(f"{name} is no {wanted}")
+    if isinstance(value, int | float) and not -LARGEST < value < LARGEST:
+        raise ValueError(f"{name} is no such number")
+    return value

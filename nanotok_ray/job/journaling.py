@@ -1,0 +1,351 @@
+"""The events of a job to its journal, its summary, and the times of its stages."""
+
+import json
+import os
+import platform
+import shlex
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import nanotok_ray
+from nanotok_ray import _core
+from nanotok_ray.errors import LeaseLostError, NanotokError
+from nanotok_ray.formats.manifest import SUMMARY_NAME, to_json
+from nanotok_ray.job.events import (
+    Advanced,
+    AttemptFailed,
+    Event,
+    Note,
+    OnEvent,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+    ignore,
+)
+from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FORMAT, TERMINATED
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.storage import Folder
+from nanotok_ray.units import without_secrets
+
+MOST_ATTEMPTS = 10_000
+"""Failed attempts that are told one by one; beyond that they are only counted."""
+
+SHOWN_CHARS = 2000
+
+
+@dataclass(slots=True)
+class JournalRows:
+    """Events to rows, and what must be known of earlier ones."""
+
+    attempts: Counter[str] = field(default_factory=Counter)
+    """Failed attempts so far, by cause."""
+    _sliced: set[str] = field(default_factory=set)
+    _percents: dict[str, int] = field(default_factory=dict)
+    _done: dict[str, int] = field(default_factory=dict)
+    """How far each stage without slices is."""
+
+    def of(self, event: Event, at: float) -> dict[str, Any] | None:
+        """Give the row of an event, None if it is left out."""
+        match event:
+            case SliceEnded():
+                self._sliced.add(event.stage)
+                return _slice(event, at)
+            case Note():
+                return {"event": "note", "at": at, "text": told(event.text)}
+            case StageStarted():
+                self._percents.pop(event.stage, None)
+                self._done.pop(event.stage, None)
+                return _stage(event, at)
+            case StageEnded():
+                row = {"event": "stage end", "at": at, "seconds": round(event.seconds, 3)}
+                done = self._done.get(event.stage)
+                return (
+                    row | {"num_bytes": event.num_bytes} | ({} if done is None else {"done": done})
+                )
+            case Advanced():
+                return self._progress(event, at)
+            case AttemptFailed():
+                return self._attempt(event, at)
+
+    def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
+        """Give how far a stage without slices is, at most once a percent."""
+        if event.running > 0 or event.stage in self._sliced:  # the rows of slices say it
+            return None
+        self._done[event.stage] = event.done
+        percent = 100 * event.done // max(event.todo, 1)
+        if percent == self._percents.get(event.stage):
+            return None
+        self._percents[event.stage] = percent
+        return {"event": "progress", "at": at, "done": event.done, "todo": event.todo}
+
+    def _attempt(self, event: AttemptFailed, at: float) -> dict[str, Any] | None:
+        is_shown = self.attempts.total() < MOST_ATTEMPTS
+        self.attempts[event.cause] += event.slices
+        if not is_shown:
+            return None
+        return {"event": "attempt", "at": at, **asdict(event), "text": told(event.text)}
+
+
+def told(text: str) -> str:
+    """Give a text as a journal has it: without secrets, and of no more than SHOWN_CHARS."""
+    return without_secrets(text)[:SHOWN_CHARS]
+
+
+def _stage(event: StageStarted, at: float) -> dict[str, Any]:
+    return {
+        "event": "stage",
+        "at": at,
+        "name": event.stage,
+        "todo": event.todo,
+        "kept": event.kept,
+        "num_bytes": event.num_bytes,
+    }
+
+
+def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
+    row = {
+        "event": "slice",
+        "at": at,
+        "stage": event.stage,
+        "name": event.name,
+        "began": round(event.began, 3),
+        "seconds": round(event.seconds, 3),
+        "num_bytes": event.num_bytes,
+        "worker": event.worker,
+        "attempts": event.attempts,
+        "estimate": event.estimate,
+    }
+    if event.slices != 1:
+        row["slices"] = event.slices
+    return row if event.error is None else {**row, "error": told(event.error)}
+
+
+def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:
+    """Give the row that says what runs, on what, and since when."""
+    return {
+        "event": "run",
+        "at": at,
+        "format": JOURNAL_FORMAT,
+        "run": run,
+        "command": command,
+        "arguments": without_secrets(shlex.join(sys.argv)),
+        "started": iso(began),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "version": nanotok_ray.__version__,
+        "core": _core.cpu_level(),
+        "python": platform.python_version(),
+        **_ray(),
+        "recipe": without_secrets(recipe.text),
+        "work": without_secrets(recipe.output.work),
+    }
+
+
+def iso(at: float) -> str:
+    """Give a time in seconds since 1970 as ISO has it, UTC."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _ray() -> dict[str, Any]:
+    """Say what Ray is there: its version, this job, CPUs and nodes; none: this machine's CPUs."""
+    found = {"ray_job": "", "ray": "", "cpus": len(os.sched_getaffinity(0)), "nodes": 1}
+    ray = sys.modules.get("ray")  # importing it is for the session to do
+    with suppress(Exception):  # Ray that does not tell is no reason to fail
+        if ray is not None and ray.is_initialized():
+            alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            found |= {
+                "ray_job": ray.get_runtime_context().get_job_id(),
+                "ray": ray.__version__,
+                "cpus": int(sum(own.get("CPU", 0) for own in alive)),
+                "nodes": len(alive),
+            }
+    return found
+
+
+_TIMES = {"seconds", "bytes"}
+
+LEAVE_SECONDS = 1.0
+"""How long a run that is told to end waits for its journal: `ray job stop` kills after 3."""
+
+FAIL_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Journaling:
+    """Writes down what a run tells."""
+
+    recipe: Recipe | None = None
+    """None: nothing is written down."""
+    command: str = ""
+    tell: OnEvent = ignore
+    """Told if the journal could not be written."""
+    now: Callable[[], float] = time.time
+    stages: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    """Seconds and bytes of each stage that has ended, kept by the caller."""
+    _journal: Journal | None = None
+    _waiting: list[dict[str, Any]] = field(default_factory=list)
+    _began: float = 0.0
+    _seconds: float | None = None
+    """How long the run took, once somebody has asked."""
+    _rows: JournalRows = field(default_factory=JournalRows)
+    _earlier: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, event: Event) -> None:
+        """Write an event down."""
+        row = None if self.recipe is None else self._rows.of(event, self._at())
+        if row is not None:
+            self._add(row, soon=isinstance(event, StageStarted))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run had a lease, and so has a journal."""
+        return self._journal is not None
+
+    def leased(self, run: int) -> None:
+        """Begin the journal, as the run has its first lease; or say what it has since, as Ray."""
+        if self.recipe is None:
+            return
+        if self._journal is None:
+            self._began = self.now()
+            out = Folder(self.recipe.output.path)
+            self._earlier = stages_of_last_run(out)
+            self._journal = Journal(out, run)
+            self._journal.add(self._head(self.recipe, run))
+            for row in self._waiting:
+                self._journal.add(row)
+            self._waiting.clear()
+            self._journal.begin()
+        else:
+            self._journal.add(self._head(self.recipe, self._journal.run))
+
+    def failed(self, error: BaseException) -> None:
+        """Write down that the run ended with an error; call it while the lease is held."""
+        if self._journal is None or self.recipe is None:
+            return
+        self._seconds = None  # it went on after what was asked before
+        status, why = _status(error)
+        end = {"status": status, "error": told(why)}
+        files = {} if isinstance(error, LeaseLostError) else {SUMMARY_NAME: self._summary(end)}
+        self._end(end, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files)
+
+    def done(self) -> None:
+        """Write down that the run is done."""
+        if self._journal is not None:
+            self._end({"status": DONE})
+
+    def facts(self) -> dict[str, Any]:
+        """Give number, start (ISO, UTC) and seconds of the run, and failed attempts by cause.
+
+        The seconds are those of the first time that somebody asks: summary and journal agree.
+        """
+        if self._journal is None:
+            return {}
+        if self._seconds is None:
+            self._seconds = round(self.now() - self._began, 3)
+        return {
+            "run": self._journal.run,
+            "started": iso(self._began),
+            "seconds": self._seconds,
+            "failed_attempts": dict(sorted(self._rows.attempts.items())),
+        }
+
+    def _end(
+        self, end: Mapping[str, Any], *, seconds: float = 10.0, files: Mapping[str, bytes] = {}
+    ) -> None:
+        assert self._journal is not None
+        own = self.facts()
+        told = {name: own[name] for name in ("seconds", "failed_attempts")}
+        self._add({"event": "end", "at": self._at(), **end, **told})
+        problem = self._journal.close(seconds=seconds, last_files=files)
+        if problem is not None:
+            self.tell(Note(text=problem))
+
+    def _summary(self, end: Mapping[str, Any]) -> bytes:
+        """Give what a run that failed leaves as its summary."""
+        assert self.recipe is not None
+        out = Folder(self.recipe.output.path)
+        stages = {
+            name: {"seconds": round(seconds, 3), "bytes": size}
+            for name, (seconds, size) in self.stages.items()
+        }
+        own = {**self.facts(), "stages": stages, "earlier_stages": dict(self._earlier)}
+        return to_json({**end, "output": out.url, **own})
+
+    def _add(self, row: dict[str, Any], *, soon: bool = False) -> None:
+        if self._journal is None:
+            self._waiting.append(row)
+        else:
+            self._journal.add(row, soon=soon)
+
+    def _head(self, recipe: Recipe, run: int) -> dict[str, Any]:
+        return head_row(recipe, self.command, run=run, began=self._began, at=self._at())
+
+    def _at(self) -> float:
+        return round(self.now(), 3)
+
+
+def stages_of_last_run(out: Folder) -> dict[str, Any]:
+    """Give seconds and bytes of each stage when it was last run to its end; empty if not known.
+
+    A run that failed leaves those of the runs before it in its summary, so that they are not lost.
+    """
+    try:
+        values = json.loads(out.read_bytes(SUMMARY_NAME))
+    except (OSError, NanotokError, ValueError, RecursionError):  # it is for people
+        return {}
+    if not isinstance(values, dict):
+        return {}
+    found = [values.get(name, {}) for name in ("earlier_stages", "stages")]
+    rows = [row for own in found if isinstance(own, dict) for row in own.items()]
+    return {name: own for name, own in rows if isinstance(own, dict) and own.keys() >= _TIMES}
+
+
+def _status(error: BaseException) -> tuple[str, str]:
+    """Give how a run ended, in a word, and why."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, "by Ctrl-C"
+    if isinstance(error, SystemExit):  # Terminated is one, and Ray makes others of SIGTERM
+        return TERMINATED, "by SIGTERM"
+    return FAILED, str(error) or type(error).__name__
+
+
+@dataclass(slots=True)
+class StageTimes:
+    """Passes events on and remembers how long each stage took."""
+
+    on_event: OnEvent
+    stages: dict[str, tuple[float, int]] = field(default_factory=dict)
+    check: OnEvent = ignore
+    """Raises where the run must not go on; asked last, just before it does."""
+    journaling: Journaling = field(default_factory=Journaling)
+    metrics: OnEvent = field(default_factory=lambda: current_executor().metrics())
+
+    def __call__(self, event: Event) -> None:
+        """Pass one event on."""
+        if isinstance(event, StageEnded):
+            seconds, size = self.stages.get(event.stage, (0.0, 0))
+            self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
+        self.journaling(event)
+        self.metrics(event)
+        self.on_event(event)
+        self.check(event)
+
+    @contextmanager
+    def journalled(self, recipe: Recipe, command: str) -> Iterator[None]:
+        """Keep a journal of the run in the block, from its first lease on, and of how it ends."""
+        self.journaling = Journaling(recipe, command, tell=self.on_event, stages=self.stages)
+        try:
+            yield
+        except BaseException as error:
+            self.journaling.failed(error)
+            raise
+        self.journaling.done()

@@ -1,0 +1,446 @@
+"""The lease of an output folder: of two runs of one output, one is kept out."""
+
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Self
+
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    LeaseLostError,
+    NanotokError,
+    OutputInUseError,
+    TransientIOError,
+)
+from nanotok_ray.formats.manifest import from_json, to_json
+from nanotok_ray.job.events import Event, Note, OnEvent, StageEnded, StageStarted
+from nanotok_ray.job.executor import executor_in_use
+from nanotok_ray.storage import Folder
+
+_FIRST_NAMESPACE = "pid:[4026531836]"
+"""Of processes that are in no container: Linux gives it this number always."""
+
+_START_FIELD = 22 - 3
+"""Place of the start time in /proc/PID/stat, after the name, which may hold anything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """What is known of a process; what could not be found out is empty."""
+
+    host: str = ""
+    machine: str = ""
+    """/etc/machine-id"""
+    boot: str = ""
+    """Another one after each start of the host."""
+    pid_namespace: str = ""
+    """Numbers of processes mean something in the same one only: containers have their own."""
+    pid: int = 0
+    started: str = ""
+    """In the kernel's ticks since its start: numbers of processes are used again."""
+    ray_cluster: str = ""
+    ray_job: str = ""
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """Describe the process that asks."""
+        executor = executor_in_use()
+        cluster, job = ("", "") if executor is None else executor.driver()
+        return cls(
+            host=socket.gethostname(),
+            machine=_read("/etc/machine-id"),
+            boot=_read("/proc/sys/kernel/random/boot_id"),
+            pid_namespace=_link("/proc/self/ns/pid"),
+            pid=os.getpid(),
+            started=_process(os.getpid())[1],
+            ray_cluster=cluster,
+            ray_job=job,
+        )
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_values` gave, by this version or another."""
+        default = cls()
+        known = {each.name: getattr(default, each.name) for each in fields(cls)}
+        own = {name: values.get(name) for name in known}
+        return cls(**{n: v for n, v in own.items() if isinstance(v, type(known[n]))})
+
+    def to_values(self) -> dict[str, Any]:
+        """Give the fields as JSON-able values."""
+        return asdict(self)
+
+    def is_dead(self, me: Self) -> bool:
+        """Tell whether the process is gone for sure, as seen from the process `me`."""
+        return self._has_ended(me) or self._was_before_a_restart(me) or self._job_is_dead(me)
+
+    def lives(self, me: Self) -> bool:
+        """Tell whether the process is there for sure, as seen from the process `me`."""
+        return self._is_beside(me) and not self._has_ended(me)
+
+    def _is_beside(self, me: Self) -> bool:
+        """Whether both would have the same number for the process, and it is known."""
+        place = (self.host, self.boot, self.pid_namespace)
+        is_same = all(place) and place == (me.host, me.boot, me.pid_namespace)
+        return is_same and bool(self.pid) and bool(self.started)
+
+    def _has_ended(self, me: Self) -> bool:
+        """Whether there is no such process where both would have the same number for it."""
+        if not self._is_beside(me):
+            return False
+        state, started = _process(self.pid)
+        return state in {"", "Z", "X"} or started != self.started
+
+    def _was_before_a_restart(self, me: Self) -> bool:
+        """Whether this very host was started anew since.
+
+        Containers of one name may run on several hosts, so nothing is said of them.
+        """
+        machine = (self.host, self.machine, self.pid_namespace)
+        is_same = machine == (me.host, me.machine, _FIRST_NAMESPACE) and all(machine)
+        is_outside = me.pid_namespace == _FIRST_NAMESPACE
+        return is_same and is_outside and bool(self.boot) and bool(me.boot) and self.boot != me.boot
+
+    def _job_is_dead(self, me: Self) -> bool:
+        """Whether Ray says that the driver has gone, on the cluster that both are of."""
+        if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
+            return False
+        executor = executor_in_use()
+        if executor is None or self.ray_job == me.ray_job:
+            return False
+        return executor.is_dead_driver(self.ray_job)
+
+
+def _process(pid: int) -> tuple[str, str]:
+    """Give state and start time of a process; empty if there is none."""
+    stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (stat[0], stat[_START_FIELD]) if len(stat) > _START_FIELD else ("", "")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)  # noqa: PTH115 - the target is no path
+    except OSError:
+        return ""
+
+
+LEASE_FOLDER = "run/lease"
+LEASE_FORMAT = "nanotok-lease 1"
+RELEASED = "released"
+"""The state of a lease that was let go."""
+
+_NAME = re.compile(rf"{LEASE_FOLDER}/(\d{{6,18}})\.json")
+
+
+def lease_name(number: int) -> str:
+    """Give the path in the output folder of a lease.
+
+    >>> lease_name(17)
+    'run/lease/000017.json'
+    """
+    return f"{LEASE_FOLDER}/{number:06d}.json"
+
+
+def lease_numbers(out: Folder) -> list[int]:
+    """Give the numbers of all leases that are there."""
+    found = map(_NAME.fullmatch, out.list(f"{LEASE_FOLDER}/"))
+    return [int(match[1]) for match in found if match is not None]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The lease in force, as it was found."""
+
+    number: int
+    data: bytes
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """What it says; empty if that cannot be read."""
+        name = lease_name(self.number)
+        try:
+            return from_json(self.data, name=name, expected_format=LEASE_FORMAT)
+        except CorruptOutputError:
+            return {}
+
+    @property
+    def holder(self) -> Holder:
+        """Who holds it, or held it."""
+        holder = self.values.get("holder")
+        return Holder.from_values(holder if isinstance(holder, dict) else {})
+
+    @property
+    def is_released(self) -> bool:
+        """Whether its holder has let it go."""
+        return bool(self.values.get("state") == RELEASED)
+
+    def is_free(self, me: Holder) -> bool:
+        """Tell whether nobody holds it for sure: it was released, or its holder is dead."""
+        return self.is_released or self.holder.is_dead(me)
+
+    def told(self) -> str:
+        """Say who holds it, since when."""
+        holder, command = self.holder, self.values.get("command", "a run")
+        place = f"host {holder.host or '?'}, process {holder.pid or '?'}"
+        job = f", Ray job {holder.ray_job}" if holder.ray_job else ""
+        return f"{command} on {place}{job}, since {self.values.get('taken', '?')}"
+
+
+def lease_in_force(out: Folder) -> Seen | None:
+    """Give the lease in force, None if the output never had one."""
+    numbers = lease_numbers(out)
+    if not numbers:
+        return None
+    try:
+        data = out.read_bytes(lease_name(max(numbers)))
+    except FileNotFoundError:  # a higher one was taken meanwhile
+        data = b""
+    return Seen(max(numbers), data)
+
+
+def free_number(out: Folder) -> int | None:
+    """Give the number of the lease in force (0: none) if nobody holds it; None if somebody may."""
+    seen = lease_in_force(out)
+    if seen is None:
+        return 0
+    return seen.number if seen.is_free(Holder.this_process()) else None
+
+
+EXPIRY_SECONDS = 60.0
+"""A lease that was not rewritten for so long may be taken over."""
+
+RENEW_SECONDS = EXPIRY_SECONDS / 4
+LOOK_SECONDS = 1.0
+RELEASE_SECONDS = 2.0
+"""How long leaving waits for the release: `ray job stop` kills after 3."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clock:
+    """Seconds that went by, and waiting: tests have their own."""
+
+    now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    """Goes on while the machine sleeps."""
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Lease:
+    """The right to change an output, held by this run until a higher number exists."""
+
+    def __init__(
+        self, out: Folder, number: int, *, command: str, me: Holder, clock: Clock | None = None
+    ) -> None:
+        """Describe it; `take` is what takes it."""
+        self.number = number
+        self._out, self._command, self._me, self._clock = out, command, me, clock or Clock()
+        self._token = secrets.token_hex(16)
+        self._taken = _time()
+        self._renewals = 0
+        self._renewed_at = self._clock.now()
+        self._is_lost = False
+
+    def create(self) -> bool:
+        """Take the number; tell whether this is the lease in force now."""
+        data = self._data("held")
+        if not self._out.write_new(lease_name(self.number), data):
+            return False
+        seen = lease_in_force(self._out)
+        if seen is None or (seen.number, seen.data) != (self.number, data):
+            # An old number, free again because a higher one is in force.
+            self._out.remove(lease_name(self.number))
+            return False
+        for number in lease_numbers(self._out):
+            if number < self.number:
+                with suppress(OSError):
+                    self._out.remove(lease_name(number))
+        return True
+
+    def renew(self) -> None:
+        """Rewrite it, so that others see that the holder lives.
+
+        Raises:
+            TransientIOError: not now; to be tried again.
+        """
+        if not self._is_ours():
+            return
+        began = self._clock.now()
+        self._renewals += 1
+        self._out.write_whole(lease_name(self.number), self._data("held"))
+        self._renewed_at = began
+
+    def release(self) -> None:
+        """Leave it to the next run at once."""
+        if not self._is_lost:
+            self._out.write_whole(lease_name(self.number), self._data(RELEASED))
+
+    def check(self) -> None:
+        """Ask storage whether this run still holds the lease.
+
+        Raises:
+            LeaseLostError: it does not.
+            TransientIOError: storage does not answer for now.
+        """
+        if not self._is_ours():
+            raise LeaseLostError(
+                f"another run has taken over {self._out.url}, as this one had not been heard of "
+                f"for {EXPIRY_SECONDS:.0f} s: nothing more is changed here; run the same command "
+                "again when the other run has ended"
+            )
+
+    def glance(self) -> None:
+        """Do as `check`, but ask storage only where renewals have failed for long.
+
+        Raises:
+            LeaseLostError: this run does not hold the lease any more.
+        """
+        if self._is_lost or self._clock.now() - self._renewed_at >= EXPIRY_SECONDS:
+            with suppress(TransientIOError):
+                self.check()
+
+    def guard(self, event: Event) -> None:
+        """Check at the begin and end of each stage, and glance in between."""
+        if isinstance(event, StageStarted | StageEnded):
+            self.check()
+        elif not isinstance(event, Note):
+            self.glance()
+
+    def _is_ours(self) -> bool:
+        if not self._is_lost:
+            seen = lease_in_force(self._out)
+            if seen is None or seen.number != self.number:
+                self._is_lost = True  # and for good, whatever is found later
+            elif seen.data and seen.values.get("token") != self._token:
+                self._is_lost = True
+        return not self._is_lost
+
+    def _data(self, state: str) -> bytes:
+        return to_json(
+            {
+                "format": LEASE_FORMAT,
+                "state": state,
+                "token": self._token,
+                "command": self._command,
+                "holder": self._me.to_values(),
+                "taken": self._taken,
+                "renewed": _time(),
+                "renewals": self._renewals,
+            }
+        )
+
+
+def take(
+    out: Folder,
+    *,
+    command: str,
+    on_event: OnEvent,
+    me: Holder | None = None,
+    clock: Clock | None = None,
+) -> Lease:
+    """Take the lease of an output: at once, or after its holder was silent for `EXPIRY_SECONDS`.
+
+    Raises:
+        OutputInUseError: another run holds it, and lives.
+        TransientIOError: storage failed in a way that may pass.
+    """
+    me, clock = me or Holder.this_process(), clock or Clock()
+    before: Seen | None = None
+    silent = 0.0
+    while True:
+        seen = lease_in_force(out)
+        if seen is not None and not seen.is_free(me):
+            if before is not None and before != seen:
+                raise OutputInUseError(_in_use(out, seen))
+            if silent < EXPIRY_SECONDS:
+                if before is None:
+                    on_event(Note(text=_waiting(out, seen)))
+                before = seen
+                silent += _waited(clock)
+                continue
+        number = 1 if seen is None else seen.number + 1
+        lease = Lease(out, number, command=command, me=me, clock=clock)
+        if lease.create():
+            return lease
+        before = Seen(0, b"")  # who was faster lives
+
+
+@contextmanager
+def leased(
+    out: Folder,
+    *,
+    command: str,
+    on_event: OnEvent,
+    clock: Clock | None = None,
+    renew_seconds: float = RENEW_SECONDS,
+) -> Iterator[Lease]:
+    """Hold the lease of an output while the block runs; a thread renews it, and releases it last.
+
+    Args:
+        out: the output folder.
+        command: what runs, for people.
+        on_event: told before this waits for the lease of another run to expire.
+        clock: measures the time until the lease of another run expires; None: `Clock()`.
+        renew_seconds: how often the thread renews the lease.
+
+    Raises:
+        OutputInUseError: another run holds it.
+        TransientIOError: storage failed in a way that may pass.
+    """
+    lease = take(out, command=command, on_event=on_event, clock=clock)
+    stop = threading.Event()
+    keep = partial(_keep, lease, stop, renew_seconds)
+    thread = threading.Thread(target=keep, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield lease
+    finally:
+        stop.set()
+        thread.join(RELEASE_SECONDS)
+
+
+def _keep(lease: Lease, stop: threading.Event, renew_seconds: float) -> None:
+    """Renew until told to stop, then release: one thread, so that no renewal comes after it."""
+    while not stop.wait(renew_seconds):
+        with suppress(OSError, NanotokError):
+            lease.renew()
+    with suppress(OSError, NanotokError):
+        lease.release()
+
+
+def _waited(clock: Clock) -> float:
+    """Wait a moment; time in which this process stood still itself is not counted."""
+    start = clock.now()
+    clock.sleep(LOOK_SECONDS)
+    return min(clock.now() - start, 2 * LOOK_SECONDS)
+
+
+def _time() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _waiting(out: Folder, seen: Seen) -> str:
+    return (
+        f"{out.url} is in use by {seen.told()}; looking for up to {EXPIRY_SECONDS:.0f} s whether "
+        "that run lives"
+    )
+
+
+def _in_use(out: Folder, seen: Seen) -> str:
+    return (
+        f"{out.url} is in use by {seen.told()}: wait until that run has ended, or stop it, and run "
+        "this command again; two runs cannot write one output at the same time"
+    )

@@ -1,0 +1,154 @@
+"""An outlook as the lines that a person reads.
+
+Takes the plain values of an outlook, with an estimate or without. Knows nothing of how they were
+found.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nanotok_ray.job.doctor.machine import Space
+from nanotok_ray.units import few, format_bytes
+
+_INDENT = " " * 12
+
+
+def outlook_text(own: Mapping[str, Any]) -> str:
+    """Give the lines: output, sources, notes, changes, what is to do, how long it may take."""
+    lines = [f"output      {own['output']}"]
+    for source in own["sources"]:
+        lines += _source_lines(source)
+    lines += [f"note        {note}" for note in own["notes"]]
+    if own["changes"] is not None:
+        lines += change_lines(own["changes"])
+    lines += [
+        f"{stage:<11} {_told(own[stage])}"
+        for stage in ("count", "learn", "also", "tokenize")
+        if stage in own
+    ]
+    if "estimate" in own:
+        lines += _estimate_lines(own["estimate"])
+        lines += [f"space       {Space(**each).text()}" for each in own["estimate"]["space"]]
+    if "frozen" in own:
+        lines.append(_frozen_line(own["frozen"]))
+    return "\n".join(lines)
+
+
+def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
+    documents = source["documents"]
+    files = "file" if source["files"] == 1 else "files"
+    told = "documents unknown" if documents is None else f"{documents:,} documents"
+    stored, decoded = format_bytes(source["stored_bytes"]), format_bytes(source["bytes"])
+    yield (
+        f"source      {source['name']}: {source['files']:,} {files}, {stored} stored, about "
+        f"{decoded} of text, {told}"
+    )
+    told = f"{source['format']}{_dialects(source['dialects'])}"
+    yield f"{_INDENT}{told} in {source['root']}, split {source['split']}"
+    splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
+    groups = source["groups"]
+    word = "group" if groups["groups"] == 1 else "groups"
+    grouped = f"; {groups['files']:,} small files in {groups['groups']:,} {word}"
+    largest = f"the largest {format_bytes(source['largest_slice'])}"
+    yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
+    if source["val"]["files"]:
+        yield f"{_INDENT}val: {few(source['val']['first'], source['val']['files'])}"
+
+
+def _dialects(files: Mapping[str, int]) -> str:
+    """Name the dialects, and how many files each has if there are several.
+
+    >>> _dialects({}), _dialects({"messages": 3}), _dialects({"gsm8k": 1, "messages": 3})
+    ('', ' of messages', ' of gsm8k (1 file) and messages (3 files)')
+    """
+    if len(files) < 2:  # noqa: PLR2004 - one needs no number
+        return "".join(f" of {name}" for name in files)
+    counted = [f"{name} ({n:,} file{'s' if n != 1 else ''})" for name, n in files.items()]
+    return f" of {', '.join(counted[:-1])} and {counted[-1]}"
+
+
+def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
+    """Give the lines of what changed since the plan was frozen; none if nothing did."""
+    slices = changed["slices"]
+    for source in changed["sources"]:
+        described = [f"{each['file']}: {each['why']}" for each in source["changed"]]
+        parts = [
+            f"{len(names):,} {word} ({few(names, len(names))})"
+            for word, names in (
+                ("added", source["added"]),
+                ("changed", described),
+                ("removed", source["removed"]),
+            )
+            if names
+        ]
+        yield f"changed     {source['source']}: {', '.join(parts)}"
+    for each in changed["reading"]:
+        was, own = (each[when] or "none" for when in ("before", "now"))
+        yield f"changed     {each['source']}: {each['what']} is {own}, it was {was}"
+    before, now = changed["slice_bytes"]
+    if before != now:
+        yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
+    if slices["new"] or slices["gone"]:
+        yield (
+            f"{_INDENT}slices: {slices['same']:,} as in the frozen plan, {slices['new']:,} new "
+            f"(to be counted if train, and tokenized), {slices['gone']:,} gone (no longer counted, "
+            "nor in the output)"
+        )
+
+
+def _told(stage: Mapping[str, int]) -> str:
+    size = f", about {format_bytes(stage['bytes'])}" if stage.get("bytes") else ""
+    return f"{stage['todo']:,} to do, {stage['done']:,} done{size}"
+
+
+def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
+    if estimate["seconds"] is None:
+        yield "estimate    how long it takes is unknown: no text to measure with; --rate says it"
+        return
+    stages = estimate["stages"]
+    if not stages:
+        yield "estimate    nothing to count, learn or tokenize"
+        return
+    known = {name: each for name, each in stages.items() if each["seconds"] is not None}
+    parts = ", ".join(f"{name} {duration(each['seconds'])}" for name, each in known.items())
+    cpus = f"{estimate['cpus']:,} CPU{'s' if estimate['cpus'] != 1 else ''}"
+    left_out = [name for name, each in stages.items() if each["seconds"] is None]
+    without = f", {' and '.join(left_out)} not estimated" if left_out else ""
+    yield f"estimate    {duration(estimate['seconds'])} on {cpus}: {parts}{without}"
+    for name, each in known.items():
+        rate = each["megabytes_per_second"]
+        if rate is not None:
+            per = " a CPU" if each["per_cpu"] else ""
+            tasks = f"{each['tasks']:,} Ray task{'s' if each['tasks'] != 1 else ''}"
+            yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {each['from']}"
+        else:
+            yield f"{_INDENT}{name}: {each['from']}"
+
+
+def _frozen_line(frozen: Mapping[str, str]) -> str:
+    if frozen["status"] == "not frozen":
+        return (
+            f"not frozen  the output is finished and verifies with the {frozen['path']} it has, "
+            "which stays until a job replaces it"
+        )
+    if frozen["status"] == "in use":
+        return f"not frozen  another run has this output, and {frozen['path']} is its plan"
+    before = ", as before" if frozen["status"] == "as before" else ""
+    return f"frozen      {frozen['path']}{before}: a file added from now on is train"
+
+
+def duration(seconds: float) -> str:
+    """Give a time in words, to two units.
+
+    >>> duration(0.2), duration(59.6), duration(125), duration(7500), duration(200_000)
+    ('under 1 s', 'about 1 min', 'about 2 min 5 s', 'about 2 h 5 min', 'about 2 d 7 h')
+    """
+    if seconds < 1:
+        return "under 1 s"
+    left = round(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or parts:
+            parts.append(f"{number} {unit}" if number else "")
+    return f"about {' '.join(part for part in parts[:2] if part)}"

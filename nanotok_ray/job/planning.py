@@ -1,0 +1,250 @@
+"""Planning without running: what a job would do, and how long that may take."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nanotok_ray.counts.patterns import resolve_pattern
+from nanotok_ray.counts.span_counts import SpanCounts
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import SplitError
+from nanotok_ray.formats.manifest import PLAN_NAME
+from nanotok_ray.job.doctor.machine import space_for
+from nanotok_ray.job.existing import freeze
+from nanotok_ray.job.exporting import layouts_of
+from nanotok_ray.job.journaling import stages_of_last_run
+from nanotok_ray.job.outlook import Outlook, outlook
+from nanotok_ray.job.scheduler import num_calls
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.sources import Slice
+from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer, make_model
+from nanotok_ray.tokenizer.merges import learn_run
+
+STAGES = ("count", "tokenize")
+
+SAMPLE_BYTES = 8 << 20
+SAMPLE_SECONDS = 1.0
+"""Reading the sample ends when it is so large, or has taken so long."""
+
+LEAST_SECONDS = 5.0
+"""A stage of the last run that was over sooner says more of its start than of its speed."""
+
+_SAMPLE_SLICES = 16  # of so many at most: those before may hold no text
+_SAMPLE_MERGES = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """Text in a time."""
+
+    bytes_per_second: float
+    is_per_cpu: bool
+    """Of one CPU, or of all that the run had."""
+    told: str
+    """Where it comes from, for people."""
+
+    def seconds(self, slices: Sequence[Slice], *, cpus: int) -> float:
+        """Estimate the time for slices: no less than for the largest, which one CPU does."""
+        if not slices:
+            return 0.0
+        sizes = [each.num_bytes for each in slices]
+        if not self.is_per_cpu:
+            return sum(sizes) / self.bytes_per_second
+        return max(sum(sizes) / cpus, *sizes) / self.bytes_per_second
+
+
+def given_rates(megabytes_per_second: float) -> dict[str, Rate]:
+    """Take one rate of one CPU for both stages."""
+    told = "as given by --rate"
+    rate = Rate(bytes_per_second=megabytes_per_second * 1e6, is_per_cpu=True, told=told)
+    return dict.fromkeys(STAGES, rate)
+
+
+def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
+    """Give the rates of the stages that a run spent time on, from its summary.
+
+    >>> rates_of_run({"stages": {"count": {"seconds": 10.0, "bytes": 50}}})["count"].is_per_cpu
+    False
+    """
+    stages = {name: own for name, own in summary.get("stages", {}).items() if name in STAGES}
+    return {
+        name: Rate(
+            bytes_per_second=own["bytes"] / own["seconds"],
+            is_per_cpu=False,
+            told="as in the last run, with the CPUs it had",
+        )
+        for name, own in stages.items()
+        if own["bytes"] and own["seconds"] >= LEAST_SECONDS
+    }
+
+
+def measured_rates(
+    slices: Sequence[Slice], *, pattern: str, tokenizer: Tokenizer | None
+) -> dict[str, Rate]:
+    """Read, count and encode the first texts of slices, on one CPU; none if there is no text.
+
+    Without a tokenizer a small one is learned from the counts. Writing is not measured.
+
+    Raises:
+        SourceError, TransientIOError: the texts cannot be read.
+    """
+    start = time.perf_counter()
+    batches = list(_sample(slices))
+    reading = time.perf_counter() - start
+    size = sum(batch.num_bytes for batch in batches)
+    if not size:
+        return {}
+    counts = SpanCounts(pattern, threads=1)
+    counting = _timed(counts.update, batches)
+    if tokenizer is None:
+        merges = learn_run(counts.run(), num_merges=_SAMPLE_MERGES).merges
+        tokenizer = Tokenizer(make_model(merges, pattern=pattern, special_tokens=()))
+    times = {"count": counting, "tokenize": _timed(tokenizer.encode_documents, batches)}
+    told = f"measured on this machine with {size / 1e6:,.2f} MB of its texts"
+    return {
+        name: Rate(bytes_per_second=size / (reading + seconds), is_per_cpu=True, told=told)
+        for name, seconds in times.items()
+    }
+
+
+def _sample(slices: Sequence[Slice]) -> Iterator[Documents]:
+    end = time.perf_counter() + SAMPLE_SECONDS
+    size = 0
+    for each in slices[:_SAMPLE_SLICES]:
+        for _, batch in SliceReading(each):
+            yield batch.documents
+            size += batch.documents.num_bytes
+            if size >= SAMPLE_BYTES or time.perf_counter() >= end:
+                return
+        if time.perf_counter() >= end:
+            return
+
+
+def _timed(work: Callable[[Documents], object], batches: Sequence[Documents]) -> float:
+    start = time.perf_counter()
+    for batch in batches:
+        with suppress(SplitError):  # a job would quarantine the text; the others are enough here
+            work(batch)
+    return time.perf_counter() - start
+
+
+_LEARNING = ("learn", "span table")
+
+
+def plan_job(
+    recipe: Recipe,
+    *,
+    resplit: bool = False,
+    relearn: bool = False,
+    workers: int | None = None,
+    rate: float | None = None,
+) -> Outlook:
+    """Say what `prepare` would do with a recipe and how long it may take, and freeze its plan.
+
+    Args:
+        recipe: the recipe.
+        resplit: assign train and val anew instead of keeping what an earlier plan froze.
+        relearn: learn the tokenizer from what there is now, whether or not it was learned before.
+        workers: CPUs to estimate for; None: those of this machine.
+        rate: text that one CPU counts or tokenizes, in MB/s; None: as in the last run of this
+            output (unless `workers` is given: how many CPUs it had is not known), else measured.
+
+    Raises:
+        NanotokError: what the job itself would raise before it starts; nothing is frozen then.
+    """
+    out = Folder(recipe.output.path)
+    layouts_of(recipe)  # refuses what no job could write
+    foreseen = outlook(recipe, command="prepare", resplit=resplit, relearn=relearn)
+    last = {"stages": stages_of_last_run(out)}
+    rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)
+    cpus = len(os.sched_getaffinity(0)) if workers is None else workers
+    estimate = _estimate(foreseen, rates, last=last, cpus=cpus)
+    tokenized: Counter[str] = Counter()
+    for each in _reads(foreseen.todo.get("tokenize", ())):
+        tokenized[each.kind] += each.num_bytes
+    counted = sum(each.num_bytes for each in foreseen.todo.get("count", ()))
+    spaces = space_for(recipe, counted=counted, tokenized=tokenized)
+    estimate["space"] = [space.to_dict() for space in spaces]
+    frozen = {"status": freeze(foreseen.plan, out), "path": out.join(PLAN_NAME)}
+    return replace(foreseen, values=foreseen.values | {"estimate": estimate, "frozen": frozen})
+
+
+def _rates(
+    foreseen: Outlook, recipe: Recipe, *, last: Mapping[str, Any], rate: float | None
+) -> dict[str, Rate]:
+    needed = {stage for stage in STAGES if foreseen.todo.get(stage)}
+    if rate is not None:
+        return given_rates(rate)
+    known = rates_of_run(last)
+    if needed <= known.keys():
+        return known
+    measured = measured_rates(
+        _texts(foreseen, recipe),
+        pattern=resolve_pattern(recipe.tokenizer.pattern),
+        tokenizer=foreseen.tokenizer,
+    )
+    return measured | known
+
+
+def _texts(foreseen: Outlook, recipe: Recipe) -> Sequence[Slice]:
+    """Give slices of text to measure with: those that are counted, else any."""
+    texts = [each for each in foreseen.plan.slices() if each.kind == "text"]
+    counted = {source.name for source in recipe.sources if source.count}
+    return [each for each in texts if each.split == "train" and each.source in counted] or texts
+
+
+def _estimate(
+    foreseen: Outlook, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
+) -> dict[str, Any]:
+    """Estimate the stages that have something to do; `seconds` of a stage is null if unknown."""
+    stages: dict[str, dict[str, Any]] = {}
+    for stage in STAGES:
+        if slices := foreseen.todo.get(stage):
+            stages[stage] = _fan_out(slices, rates.get(stage), cpus=cpus)
+    unknown = any(each["seconds"] is None for each in stages.values())
+    if foreseen.values.get("learn", {}).get("todo"):
+        stages["learn"] = _learning(last)
+    known = [each["seconds"] for each in stages.values() if each["seconds"] is not None]
+    return {"cpus": cpus, "seconds": None if unknown else round(sum(known), 1), "stages": stages}
+
+
+def _reads(slices: Sequence[Slice]) -> list[Slice]:
+    """Return one slice for each pass over files: both splits of a share are read at once."""
+    return list({each.reads: each for each in slices}.values())
+
+
+def _fan_out(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
+    reads = _reads(slices)
+    tasks = num_calls([each.num_bytes for each in reads], cpus=cpus)
+    if rate is None:
+        return _stage(None, told="unknown") | {"tasks": tasks}
+    return _stage(rate.seconds(reads, cpus=cpus), told=rate.told) | {
+        "tasks": tasks,
+        "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
+        "per_cpu": rate.is_per_cpu,
+    }
+
+
+def _learning(last: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the time that learning took in the last run: it depends on the spans, not the bytes."""
+    stages = last.get("stages", {})
+    seconds = [stages[name]["seconds"] for name in _LEARNING if name in stages]
+    return (
+        _stage(sum(seconds), told="as in the last run") if seconds else _stage(None, told="unknown")
+    )
+
+
+def _stage(seconds: float | None, *, told: str) -> dict[str, Any]:
+    return {
+        "seconds": None if seconds is None else round(seconds, 1),
+        "tasks": None,
+        "megabytes_per_second": None,
+        "per_cpu": None,
+        "from": told,
+    }

@@ -1,0 +1,165 @@
+"""Probe files: does a process see the same folders as the one that started the job?
+
+A probe is a file with a random token, and an answer is a file that another node writes beside it.
+Knows storage; does not know Ray, nor which processes there are.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from socket import gethostname
+
+from nanotok_ray.errors import SharedFolderError, TransientIOError
+from nanotok_ray.job.task import SharedFolder
+from nanotok_ray.storage import Folder
+
+WAITS = (0.0, 0.5, 1.0, 2.0)
+"""Seconds before each look: a network file system may show a new file a moment later."""
+
+OUTPUT_PROBES = "run/probe"
+"""Where probes are written in an output folder."""
+
+WORK_PROBES = "probe"
+"""The same in a work folder."""
+
+WHAT_TO_DO = (
+    "give a path that is mounted on every node, or a URL such as s3://bucket/folder, "
+    "and credentials for it on every node"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A file that was written into a shared folder."""
+
+    folder: str
+    """URL of the shared folder."""
+    name: str
+    token: str
+    waits: tuple[float, ...] = WAITS
+    """Seconds before each look at the file."""
+
+    def answer_name(self, node: str) -> str:
+        """Name of the file that a node answers with."""
+        return f"{self.name}-{node}"
+
+
+def output_folder(url: str) -> tuple[SharedFolder, ...]:
+    """Give an output folder as one that every node must see."""
+    return (SharedFolder(url=Folder(url).url, probes=OUTPUT_PROBES),)
+
+
+def work_folder(url: str) -> tuple[SharedFolder, ...]:
+    """Give a work folder as one that every node must see."""
+    return (SharedFolder(url=Folder(url).url, probes=WORK_PROBES),)
+
+
+def shared_folders(output: str, work: str) -> tuple[SharedFolder, ...]:
+    """Give output and work folder as folders that every node must see."""
+    return output_folder(output) + work_folder(work)
+
+
+@contextmanager
+def probes_in(
+    shared: Iterable[SharedFolder], *, waits: tuple[float, ...] = WAITS
+) -> Iterator[Sequence[Probe]]:
+    """Keep a probe in each folder while the block runs.
+
+    Args:
+        shared: the folders.
+        waits: seconds before each look at a probe.
+    """
+    probes: list[Probe] = []
+    try:
+        for place in sorted(set(shared), key=lambda place: (place.url, place.probes)):
+            token = secrets.token_hex(16)
+            name = f"{place.probes}/{token[:12]}"
+            probe = Probe(folder=place.url, name=name, token=token, waits=waits)
+            probes.append(probe)
+            Folder(probe.folder).write_whole(probe.name, token.encode())
+        yield tuple(probes)
+    finally:
+        for probe in probes:
+            remove(probe, probe.name)
+
+
+def problem_with(
+    probe: Probe, name: str | None = None, *, sleep: Callable[[float], None] = time.sleep
+) -> str | None:
+    """Say why the file of a probe (or its answer `name`) is not what it must be, None if it is.
+
+    Args:
+        probe: the probe.
+        name: the answer; None: the probe itself.
+        sleep: waits so many seconds before each look.
+
+    Raises:
+        TransientIOError: storage failed in a way that may pass.
+    """
+    problem: str | TransientIOError | None = None
+    for wait in probe.waits:
+        sleep(wait)
+        problem = _look(probe, name or probe.name)
+        if problem is None:
+            return None
+    if isinstance(problem, TransientIOError):
+        raise problem
+    return problem
+
+
+@lru_cache(maxsize=64)
+def see(probe: Probe) -> None:
+    """Check once a process that it sees what the driver wrote.
+
+    Raises:
+        SharedFolderError: it does not.
+        TransientIOError: storage failed in a way that may pass.
+    """
+    problem = problem_with(probe)
+    if problem is not None:
+        raise SharedFolderError(
+            f"{probe.folder} is not one folder for all nodes: a worker on {gethostname()} does not "
+            f"see what the job wrote there ({problem}); {WHAT_TO_DO}"
+        )
+
+
+def answer(probes: Sequence[Probe], node: str) -> list[str | None]:
+    """Answer each probe as a node, and say which problem it has with it, None if it has none.
+
+    Raises:
+        TransientIOError: storage failed in a way that may pass.
+    """
+    return [_answer(probe, node) for probe in probes]
+
+
+def remove(probe: Probe, name: str) -> None:
+    """Remove a probe or an answer; one that is not there, or cannot be removed, is left."""
+    with suppress(OSError):
+        Folder(probe.folder).remove(name)
+
+
+def _answer(probe: Probe, node: str) -> str | None:
+    try:
+        problem = problem_with(probe)
+        if problem is None:
+            folder = Folder(probe.folder)
+            folder.write_whole(probe.answer_name(node), probe.token.encode())
+    except TransientIOError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: SourceError, no such protocol here
+        return f"{type(error).__name__}: {error}"
+    return problem
+
+
+def _look(probe: Probe, name: str) -> str | TransientIOError | None:
+    folder = Folder(probe.folder)
+    try:
+        token = folder.read_bytes(name).decode(errors="replace")
+    except TransientIOError as error:
+        return error
+    except OSError as error:
+        return f"{folder.join(name)}: {type(error).__name__}"
+    return None if token == probe.token else f"{folder.join(name)} holds something else"

@@ -1,0 +1,307 @@
+"""One stage over slices: progress, failures, and when it is ended early."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from nanotok_ray.errors import DiskFullError, ExportError, QuarantineLimitError, SliceError
+from nanotok_ray.job.events import (
+    Advanced,
+    AttemptFailed,
+    Note,
+    OnEvent,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
+from nanotok_ray.job.executor import Executor, current_executor
+from nanotok_ray.job.task import Ended, Failure, Patience, Task
+from nanotok_ray.job.work import AllBad
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.shards.output import Record
+from nanotok_ray.sources import Piece, Slice, SourceFile, estimated_bytes
+from nanotok_ray.sources.quarantine import (
+    BY_CHOICE,
+    TAIL,
+    FirstBad,
+    QuarantineEntry,
+    entry_of,
+    is_quarantine_file,
+    places_of,
+    reason_of,
+    told_first,
+)
+from nanotok_ray.storage import Folder, open_input
+
+ENDS_STAGE = (DiskFullError, ExportError)
+"""Errors of one slice that all others would meet too: the stage ends with the first."""
+
+SHOWN_FAILURES = 5
+LOOK_SECONDS = 1.0
+
+
+def fan_out(
+    stage: str,
+    tasks: Sequence[Task],
+    *,
+    kept: int,
+    on_event: OnEvent,
+    max_skipped: int = 0,
+    on_result: Callable[[Ended], int] = lambda ended: ended.result or 0,
+    deadline: float | None = None,
+    executor: Executor | None = None,
+) -> list[Ended]:
+    """Run tasks and give those that failed; a failed one does not stop the others.
+
+    An error of `ENDS_STAGE` does: what is in flight is cancelled, and the error is raised.
+
+    Args:
+        stage: count, merge, tokenize or verify.
+        tasks: what is not done yet.
+        kept: how many slices were done already.
+        on_event: told of start, progress, notes and end.
+        max_skipped: so many may fail; more fail the job at the end.
+        on_result: given each task that ended well; gives the bytes it stands for.
+        deadline: seconds that an attempt may run for each started GiB; None: as `Patience` says.
+        executor: what runs the tasks; None: `current_executor()`.
+
+    Raises:
+        SliceError: naming the slices that failed, their input files, and why.
+        SharedFolderError: a node does not see a folder of the tasks.
+        DiskFullError: a disk is full.
+        ExportError: a layout cannot hold the output.
+    """
+    size = sum(task.num_bytes for task in tasks)
+    todo = sum(task.slices for task in tasks)
+    on_event(StageStarted(stage=stage, todo=todo, kept=kept, num_bytes=size))
+    start = time.perf_counter()
+    tally = _Tally(stage, todo, on_event)
+    failures: list[Ended] = []
+    for ended in _run(tally, tasks, deadline, executor or current_executor()):
+        if isinstance(ended.raised, ENDS_STAGE):
+            raise ended.raised
+        if ended.error is not None:
+            failures.append(ended)
+        done_bytes = 0 if ended.error is not None else on_result(ended)
+        on_event(_slice_ended(stage, ended, done_bytes))
+        tally.add(ended, done_bytes)
+    if tasks:
+        seconds = time.perf_counter() - start
+        on_event(StageEnded(stage=stage, seconds=seconds, num_bytes=tally.num_bytes))
+    if tally.failed > max_skipped:
+        raise SliceError(_told(stage, failures, tally))
+    return failures
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How far a fan-out is, told with every slice, and where none ends, every second."""
+
+    stage: str
+    todo: int
+    on_event: OnEvent
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    num_bytes: int = 0
+    told_at: float = 0.0
+
+    def add(self, ended: Ended, num_bytes: int) -> None:
+        """Add the slices of a task that has ended."""
+        self.done += ended.task.slices
+        self.failed += ended.task.slices if ended.error is not None else 0
+        self.num_bytes += num_bytes
+        self._tell()
+
+    def look(self, running: int) -> None:
+        """So many calls seem to run now."""
+        self.running = running
+        if time.monotonic() - self.told_at >= LOOK_SECONDS:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.told_at = time.monotonic()
+        self.on_event(
+            Advanced(
+                stage=self.stage,
+                done=self.done,
+                todo=self.todo,
+                num_bytes=self.num_bytes,
+                failed=self.failed,
+                running=self.running,
+            )
+        )
+
+
+def _run(
+    tally: _Tally, tasks: Sequence[Task], deadline: float | None, executor: Executor
+) -> Iterator[Ended]:
+    stage, on_event = tally.stage, tally.on_event
+
+    def on_note(text: str) -> None:
+        on_event(Note(text=f"{stage}: {text}"))
+
+    def on_failure(name: str, slices: int, failure: Failure) -> None:
+        cause, text = failure.cause.value, failure.text
+        on_event(AttemptFailed(stage=stage, name=name, slices=slices, cause=cause, text=text))
+
+    if tasks:
+        patience = Patience() if deadline is None else Patience(deadline=deadline)
+        yield from executor.run(
+            tasks,
+            patience=patience,
+            on_note=on_note,
+            on_failure=on_failure,
+            on_look=tally.look,
+        )
+
+
+def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
+    return SliceEnded(
+        stage=stage,
+        name=ended.task.name,
+        began=ended.began,
+        seconds=ended.seconds,
+        num_bytes=num_bytes,
+        worker=ended.worker,
+        attempts=ended.attempts,
+        error=ended.error,
+        estimate=ended.task.num_bytes,
+        slices=ended.task.slices,
+    )
+
+
+def _told(stage: str, failures: Sequence[Ended], tally: _Tally) -> str:
+    counted = f"{stage}: {tally.failed} of {tally.todo}"
+    lines = [f"{counted} slices failed; the others are kept, run the job again"]
+    lines += [told_failure(failed) for failed in failures[:SHOWN_FAILURES]]
+    if more := sum(failed.task.slices for failed in failures[SHOWN_FAILURES:]):
+        lines.append(f"  and {more} more")
+    return "\n".join(lines)
+
+
+def told_failure(failed: Ended) -> str:
+    """Say in a line which slice failed, of which input files, and why."""
+    inputs = failed.task.told_inputs
+    of = f" (of {inputs})" if inputs else ""
+    return f"  {failed.task.name}{of}: {failed.error}"
+
+
+def first_refused(
+    folder: Folder, records: Iterable[tuple[Slice, Record]], *, tails: bool
+) -> FirstBad | None:
+    """Return the first document that was quarantined though no rule asked for it, or first tail.
+
+    Args:
+        folder: where the quarantine files are: the output or work folder.
+        records: the records of the slices, in the order of the plan.
+        tails: whether only tails are meant.
+    """
+    for own, record in records:
+        kinds = record.values["quarantined"].keys()
+        if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
+            for file in record.values["files"]:
+                if is_quarantine_file(file["name"]):
+                    found = first_listed(folder, file["name"], own, tails=tails)
+                    if found is not None:
+                        return found
+    return None
+
+
+def first_listed(folder: Folder, name: str, own: Slice, *, tails: bool = False) -> FirstBad | None:
+    """Return the first such entry of one quarantine file of a slice."""
+    for entry in _entries(folder.join(name)):
+        if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
+            (place,) = places_of([entry], own.pieces)
+            dialect = next((each.dialect for each in own.pieces if each.path == entry.file), None)
+            read_as = f", read as {dialect}" if dialect and not tails else ""
+            return FirstBad(
+                place=f"source {entry.source!r}, {place}{read_as}",
+                reason=reason_of(entry),
+                listed=folder.join(name),
+            )
+    return None
+
+
+def _entries(url: str) -> Iterator[QuarantineEntry]:
+    with open_input(url) as file:
+        yield from filter(None, map(entry_of, file))
+
+
+LEAST_BAD: Final = 10_000
+"""A stage is not given up before so many documents were read and all of them were bad."""
+
+_LEAST_BYTES: Final = {"jsonl": 64, "lines": 8}
+"""Bytes of an average document, at least, in lines of each format: far fewer than in real text."""
+
+
+def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
+    """Return how many documents, all bad, show that a stage cannot keep the limits; None: none do.
+
+    Let R be rows, G the most lines that can be documents, s the share that may be bad. A result of
+    T documents within the limit has at most s * T bad lines, so T <= R + G + s * T.
+    """
+    allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
+    share = limits.max_quarantined_share
+    if share < 1:
+        pieces = ((file, piece) for own in slices for file, piece in _pieces(own))
+        good = sum(_most_documents(file, piece) for file, piece in pieces)
+        allowed.append(ceil(share * good / (1 - share)))
+    return max(LEAST_BAD, min(allowed) + 1) if allowed else None
+
+
+def _pieces(own: Slice) -> Iterable[tuple[SourceFile, Piece]]:
+    return zip(own.files, own.pieces, strict=True)
+
+
+def _most_documents(file: SourceFile, piece: Piece) -> int:
+    """Return how many documents of a piece there may be at most, bad lines not counted."""
+    if piece.format == "parquet":
+        return sum(group.rows for group in file.layout[piece.start : piece.stop])
+    if piece.format == "document":
+        return 1
+    return estimated_bytes(file, piece) // _LEAST_BYTES[piece.format] + 1
+
+
+@dataclass(slots=True)
+class GivingUp:
+    """Takes the results of a stage, and gives it up where all of many documents were bad."""
+
+    stage: str
+    folder: Folder
+    """Where quarantine files are."""
+    limits: LimitsRecipe
+    after: int | None
+    """As `give_up_after` says."""
+    _documents: int = 0
+    _slices: int = 0
+
+    def __call__(self, ended: Ended) -> int:
+        """Return the bytes of a slice that ended well.
+
+        Raises:
+            QuarantineLimitError: the limits cannot be kept any more.
+        """
+        found = ended.result
+        if not isinstance(found, AllBad):
+            return found or 0
+        self._documents += found.documents
+        self._slices += 1
+        if self.after is not None and self._documents >= self.after:
+            first = first_listed(self.folder, found.listed, ended.task.argument.slice)
+            raise QuarantineLimitError(
+                f"{self._told()}; {told_first(first, where=self.folder.url)}"
+            )
+        return 0
+
+    def _told(self) -> str:
+        most = self.limits.max_quarantined
+        number = "" if most is None else f" or limits.max_quarantined = {most}"
+        return (
+            f"{self.stage} stopped early: all {self._documents:,} documents that were read of "
+            f"{self._slices:,} {'slice' if self._slices == 1 else 'slices'} were quarantined, more "
+            f"than limits.max_quarantined_share = {self.limits.max_quarantined_share}{number} "
+            "allows of the whole input"
+        )

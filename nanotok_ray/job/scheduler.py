@@ -1,0 +1,287 @@
+"""Slices into calls, the attempts of each slice, and what is to be done next."""
+
+import heapq
+import itertools
+import random
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nanotok_ray.job.task import Cause, Ended, Failure, Outcome, Patience, Task
+
+LEAST_BYTES = 8 << 20
+"""A call of less is hardly longer than what Ray does around it."""
+
+MOST_BYTES = 4 << 30
+"""About 30 seconds of work for one CPU; what is lost when a node goes away."""
+
+SLICE_BYTES = 64 << 10
+"""What a slice weighs at least: opening and writing files takes time however small they are."""
+
+MOST_SLICES = 256
+"""In one call: its argument names all their files, and lies in the driver's memory."""
+
+CALLS_PER_CPU = 4
+"""Into so many calls a CPU what is left would be cut."""
+
+LEAST_CPUS = 32
+"""Calls are cut as if for so many CPUs at least: a cluster that begins with none may grow."""
+
+
+def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
+    """Give the tasks of each call, as they are made, on a cluster that always has that many CPUs.
+
+    >>> from nanotok_ray.job.task import Task
+    >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(3)]
+    >>> [len(each) for each in groups(tasks, cpus=2)]
+    [1, 1, 1]
+    >>> tasks = [Task(name="", work=len, argument="", num_bytes=1 << 20) for _ in range(1200)]
+    >>> [len(each) for each in groups(tasks, cpus=2)][:6]
+    [9, 9, 9, 9, 9, 9]
+    """
+    waiting = Waiting(tasks)
+    while waiting:
+        yield [tasks[number] for number in waiting.take(cpus=cpus)]
+
+
+def num_calls(sizes: Sequence[int], *, cpus: int) -> int:
+    """Give how many calls slices of so many bytes become.
+
+    >>> num_calls([5 << 20] * 3, cpus=2), num_calls([], cpus=2)
+    (3, 0)
+    """
+    tasks = [Task(name="", work=len, argument="", num_bytes=size) for size in sizes]
+    return sum(1 for _ in groups(tasks, cpus=cpus))
+
+
+def weight(task: Task) -> int:
+    """Give what a task counts for, in bytes."""
+    return max(task.num_bytes, SLICE_BYTES)
+
+
+class Waiting:
+    """The tasks that no call has taken yet, by their numbers, the largest first."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        """Let all tasks wait; those of one size stay in order."""
+        self._weights = [weight(task) for task in tasks]
+        by_size = sorted(range(len(tasks)), key=self._weights.__getitem__, reverse=True)
+        self._numbers = deque(by_size)
+        self._left = sum(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def take(self, *, cpus: int) -> list[int]:
+        """Take the tasks of the next call: one, and more up to the share of a call.
+
+        Raises:
+            IndexError: none is waiting.
+        """
+        calls = CALLS_PER_CPU * max(cpus, LEAST_CPUS)
+        share = max(LEAST_BYTES, min(MOST_BYTES, self._left // calls))
+        taken: list[int] = []
+        size = 0
+        while self._numbers and len(taken) < MOST_SLICES:
+            size += self._weights[self._numbers[0]]
+            if taken and size > share:
+                break
+            taken.append(self._numbers.popleft())
+        if not taken:
+            raise IndexError("no task is waiting")
+        self._left -= sum(self._weights[number] for number in taken)
+        return taken
+
+
+ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL, Cause.SLOW})
+"""Causes that say nothing about which slice of a call is at fault."""
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """Slices that go to a worker together, by their numbers."""
+
+    slices: tuple[int, ...]
+    num_bytes: int
+    memory_level: int = 0
+    """0: no memory is asked for; else 2 ** level times a CPU's share of its node."""
+    is_second: bool = False
+    """Whether it runs beside a first attempt at the same slices."""
+    twin: "Call | None" = None
+    """The other attempt at the same slices, if there is one in flight, or one ended them."""
+    num_seconds: int = 0
+    """Second attempts at the same slices so far."""
+
+    def may_have_second(self, patience: Patience) -> bool:
+        """Whether it may be tried a second time beside this attempt."""
+        return self.twin is None and self.num_seconds < patience.second_attempts
+
+
+@dataclass(slots=True)
+class _Account:
+    """One slice that has been begun and has not ended."""
+
+    attempts: int = 0
+    in_flight: int = 0
+    failures: Counter[Cause] = field(default_factory=Counter)
+    memory_level: int = 0
+
+
+class Attempts:
+    """The attempts at the slices of one fan-out."""
+
+    def __init__(self, tasks: Sequence[Task], *, patience: Patience) -> None:
+        """Let all tasks wait, the largest first."""
+        self._tasks = tasks
+        self._patience = patience
+        self._fresh = Waiting(tasks)
+        self._again: list[tuple[float, int, Call]] = []
+        self._numbers = itertools.count()
+        self._begun: dict[int, _Account] = {}
+        self._jitter = random.Random(0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every slice has ended."""
+        return not (self._fresh or self._begun)
+
+    def due(self, now: float) -> float | None:
+        """Give the seconds until a call can be taken (0: now), None if none will by waiting."""
+        if self._fresh:
+            return 0.0
+        return max(0.0, self._again[0][0] - now) if self._again else None
+
+    def take(self, now: float, *, cpus: int) -> Call | None:
+        """Take the next call to make, None if there is none now."""
+        if self._again and self._again[0][0] <= now:
+            call = heapq.heappop(self._again)[2]
+        elif self._fresh:
+            call = self._call(self._fresh.take(cpus=cpus))
+        else:
+            return None
+        self._begin(call)
+        return call
+
+    def take_second(self, call: Call) -> Call:
+        """Take a second call of the slices of one that is in flight and has no twin."""
+        second = self._call([number for number in call.slices if number in self._begun])
+        levels = [self._begun[number].memory_level for number in second.slices]
+        second.memory_level, second.is_second = max(levels), True
+        call.twin, second.twin = second, call
+        call.num_seconds = second.num_seconds = call.num_seconds + 1
+        self._begin(second)
+        return second
+
+    def is_wanted(self, call: Call) -> bool:
+        """Tell whether a call in flight has slices that have not ended."""
+        return any(number in self._begun for number in call.slices)
+
+    def ended(self, call: Call, outcomes: Sequence[Outcome], now: float) -> list[Ended]:
+        """Take what became of the slices of a call, and give those that ended with it."""
+        ended: list[Ended] = []
+        again: list[tuple[int, Failure | None]] = []
+        for number, outcome in zip(call.slices, outcomes, strict=True):
+            account = self._begun.get(number)
+            if account is None:  # its twin was first
+                continue
+            account.in_flight -= 1
+            last = self._judge(number, account, outcome, call)
+            if last is not None:
+                ended.append(last)
+            elif account.in_flight == 0:  # else its twin may yet succeed
+                again.append((number, outcome.failure))
+        self._try_again(again, now)
+        if call.twin is not None and self.is_wanted(call):  # the other may have another beside it
+            call.twin.twin = None
+        return ended
+
+    def _judge(self, number: int, account: _Account, outcome: Outcome, call: Call) -> Ended | None:
+        """Give the end of a slice if this was it."""
+        failure = outcome.failure
+        if failure is None:
+            return self._end(number, account, outcome, None)
+        if failure.cause is Cause.MEMORY:
+            if call.memory_level < account.memory_level:  # its twin had told that already
+                return None
+            account.memory_level = call.memory_level + 1
+        if failure.cause in ALONE and len(call.slices) > 1:
+            return None
+        account.failures[failure.cause] += 1
+        if account.failures[failure.cause] < self._patience.limits[failure.cause]:
+            return None
+        if account.in_flight and failure.cause is not Cause.ERROR:
+            return None
+        return self._end(number, account, outcome, _told(failure, account))
+
+    def _end(self, number: int, account: _Account, outcome: Outcome, error: str | None) -> Ended:
+        del self._begun[number]
+        return Ended(
+            task=self._tasks[number],
+            result=outcome.result,
+            seconds=outcome.seconds,
+            began=outcome.began,
+            worker=outcome.worker,
+            error=error,
+            raised=None if outcome.failure is None else outcome.failure.raised,
+            attempts=account.attempts,
+        )
+
+    def _try_again(self, slices: Sequence[tuple[int, Failure | None]], now: float) -> None:
+        """Let slices wait for their next attempt: alone where one of them is at fault."""
+        together: list[int] = []
+        for number, failure in slices:
+            if failure is not None and failure.cause in ALONE:
+                self._wait([number], now)
+            else:
+                together.append(number)
+        if together:
+            self._wait(together, now)
+
+    def _wait(self, numbers: Sequence[int], now: float) -> None:
+        """Put a call of slices that were begun where it waits for its time."""
+        accounts = [self._begun[number] for number in numbers]
+        call = self._call(numbers)
+        call.memory_level = max(account.memory_level for account in accounts)
+        failures = max(max(account.failures.values(), default=0) for account in accounts)
+        seconds = self._patience.wait(failures, self._jitter) if failures else 0.0
+        heapq.heappush(self._again, (now + seconds, next(self._numbers), call))
+
+    def _call(self, numbers: Sequence[int]) -> Call:
+        size = sum(weight(self._tasks[number]) for number in numbers)
+        return Call(slices=tuple(numbers), num_bytes=size)
+
+    def _begin(self, call: Call) -> None:
+        for number in call.slices:
+            account = self._begun.setdefault(number, _Account())
+            account.attempts += 1
+            account.in_flight += 1
+
+
+def _told(failure: Failure, account: _Account) -> str:
+    """Say why a slice has failed for good, how often that happened, and what to do."""
+    times = account.failures[failure.cause]
+    match failure.cause:
+        case Cause.STORAGE:
+            return f"{failure.text} (failed {times} times; run the job again when storage is well)"
+        case Cause.WORKER:
+            return (
+                f"its worker process died {times} times with this slice alone ({failure.text}); "
+                "was it killed for its memory, or did native code crash? Ray's log of the worker "
+                "says more. Give workers more memory or lower limits.slice_bytes, else leave the "
+                "file out"
+            )
+        case Cause.MEMORY:
+            return (
+                f"its node ran out of memory {times} times, though more was kept free for it each "
+                f"time ({failure.text}); take nodes with more memory or lower limits.slice_bytes"
+            )
+        case Cause.NODE:
+            return f"its node went away {times} times ({failure.text}); run the job again"
+        case Cause.SLOW:
+            return (
+                f"it was given up {times} times ({failure.text}); does its file, its storage or "
+                "its node hang? Look, and run the job again; if it only takes that long, raise "
+                "limits.slice_deadline or lower limits.slice_bytes"
+            )
+        case Cause.ERROR | Cause.CALL:
+            return failure.text

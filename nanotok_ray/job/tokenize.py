@@ -1,0 +1,284 @@
+"""The tokenizing stage: every slice of the plan to shards, then the manifest."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nanotok_ray.errors import CorruptOutputError, RecipeError, TransientIOError
+from nanotok_ray.export import SamePass
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
+from nanotok_ray.job.events import Note, OnEvent
+from nanotok_ray.job.probes import output_folder
+from nanotok_ray.job.run_stage import GivingUp, fan_out, give_up_after, told_failure
+from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
+from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
+from nanotok_ray.recipe.special_tokens import (
+    GROUNDING,
+    IMAGE_TOKENS,
+    SPECIAL_TOKENS,
+    image_token_of,
+)
+from nanotok_ray.shards import ShardSettings, skip_slice
+from nanotok_ray.shards.output import (
+    Expected,
+    Output,
+    Record,
+    assemble,
+    expected_records,
+    finished_slices,
+    is_skipped,
+    manifest_facts,
+)
+from nanotok_ray.sources import Plan, Slice
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+
+
+def check_special_tokens(recipe: Recipe) -> None:
+    """See that a tokenizer that is still to be learned will have what the sources need.
+
+    Raises:
+        RecipeError: it will lack a special token.
+    """
+    if recipe.tokenizer.path is None:
+        known = recipe.tokenizer.all_special_tokens
+        for source in recipe.sources:
+            _check_source(source, known)
+
+
+def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
+    """Give the settings of a source.
+
+    Raises:
+        RecipeError: the tokenizer lacks a special token that its documents need.
+    """
+    is_composed, is_vision = source.kind != "text", source.kind == "vision"
+    limits, known = recipe.limits, tokenizer.special_tokens
+    _check_source(source, known)
+    return ShardSettings(
+        tokenizer_sha256=tokenizer.sha256,
+        gaps=recipe.tokenizer.gaps,
+        prepend=source.prepend,
+        append=source.append,
+        max_document_bytes=limits.max_document_bytes,
+        max_shard_tokens=limits.shard_tokens(tokenizer.model.id_bytes),
+        max_tokens=limits.max_tokens if is_composed else None,
+        too_long=limits.too_long if is_composed else "keep",
+        untrainable=limits.untrainable if is_composed else "keep",
+        image_token=_image_token(source, known) if is_vision else None,
+        image_tokens=source.image_tokens,
+        grounding=_grounding(source, known),
+        train_prompt=source.train_prompt,
+    )
+
+
+def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
+    if source.kind == "text":
+        _check_around(source, known)
+        return
+    is_vision = source.kind == "vision"
+    has_turns = not is_vision or source.dialect == "messages"
+    _check(SPECIAL_TOKENS if has_turns else ("<|bos|>", "<|assistant_end|>"), source, known)
+    if is_vision:
+        _image_token(source, known)
+        _grounding(source, known)
+
+
+def _check_around(source: SourceRecipe, known: Collection[str]) -> None:
+    for key, names in (("prepend", source.prepend), ("append", source.append)):
+        for name in names:
+            if name not in known:
+                raise RecipeError(
+                    f"source.{source.name}.{key} has {name!r}, which is not among the special "
+                    f"tokens of the tokenizer, {list(known)}; set {key} to one of these or to [], "
+                    f"or tokenizer.extend = [{json.dumps(name)}]"
+                )
+
+
+def _check(names: tuple[str, ...], source: SourceRecipe, known: Collection[str]) -> None:
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise RecipeError(
+            f"source {source.name!r} is of kind {source.kind}, which is rendered with "
+            f"{missing[0]}, and the tokenizer has no such special token; add it to "
+            "tokenizer.special_tokens or tokenizer.extend"
+        )
+
+
+def _image_token(source: SourceRecipe, known: Collection[str]) -> str:
+    if source.image_token is not None:
+        _check((source.image_token,), source, known)
+        return source.image_token
+    found = image_token_of(known)
+    if found is None:
+        raise RecipeError(
+            f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
+            f'{", ".join(IMAGE_TOKENS)}; set tokenizer.extend = ["preset:seed"], or name another '
+            f"as source.{source.name}.image_token"
+        )
+    return found
+
+
+def _grounding(source: SourceRecipe, known: Collection[str]) -> tuple[str, ...]:
+    if source.kind != "vision" or not source.grounding:
+        return ()
+    _check(GROUNDING, source, known)
+    return GROUNDING
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tokenizing:
+    """What is to be tokenized: the slices with their keys, and the records that are there."""
+
+    plan: Plan
+    settings: Mapping[str, ShardSettings]
+    tokenizer: Tokenizer
+    expected: tuple[Expected, ...]
+    records: tuple[Record | None, ...]
+    """In the order of `expected`; None: to do."""
+    max_skipped: int
+    """Slices that may fail for good and be left out."""
+    slice_deadline: int
+    """Seconds that an attempt may run for each started GiB."""
+    limits: LimitsRecipe
+    give_up_after: int | None
+    """After so many documents, all bad, the limits cannot be kept; None: they always can."""
+
+    @property
+    def todo(self) -> list[Expected]:
+        """The slices that have no record, or whose files are not there."""
+        return [
+            each for each, record in zip(self.expected, self.records, strict=True) if record is None
+        ]
+
+    @property
+    def reads(self) -> list[list[Expected]]:
+        """What is to be done, together what is made of the same pieces: both splits of a share."""
+        found: dict[Any, list[Expected]] = {}
+        for each in self.todo:
+            found.setdefault(each.slice.reads, []).append(each)
+        return list(found.values())
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the manifest will say of sources and tokenizer."""
+        return manifest_facts(self.plan, settings=self.settings, tokenizer=self.tokenizer)
+
+    def output(self, records: Sequence[Record]) -> Output:
+        """Build what is written last from the records of all slices."""
+        return assemble(self.plan, records, settings=self.settings, tokenizer=self.tokenizer)
+
+
+def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:
+    """Say what is to be tokenized and what is done already."""
+    settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
+    expected = tuple(expected_records(plan, settings))
+    records = tuple(
+        None if record is not None and is_skipped(record) else record
+        for record in finished_slices(out, expected)
+    )
+    return Tokenizing(
+        plan=plan,
+        settings=settings,
+        tokenizer=tokenizer,
+        expected=expected,
+        records=records,
+        max_skipped=recipe.limits.max_skipped_slices,
+        slice_deadline=recipe.limits.slice_deadline,
+        limits=recipe.limits,
+        give_up_after=give_up_after(recipe.limits, plan.slices()),
+    )
+
+
+def tokenize(
+    tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
+) -> list[Record]:
+    """Tokenize what is not done and give the records of all slices in order. Needs a Ray session.
+
+    With `same_pass` workers export each slice that they have tokenized.
+
+    A slice that failed for good and may be skipped gets a record that says so; the next run tries
+    it again.
+
+    Raises:
+        SliceError: more slices failed for good than the recipe lets be skipped.
+        QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
+    """
+    tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.reads]
+    skipped = fan_out(
+        "tokenize",
+        tasks,
+        kept=len(tokenizing.expected) - sum(task.slices for task in tasks),
+        on_event=on_event,
+        on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
+        max_skipped=tokenizing.max_skipped,
+        deadline=tokenizing.slice_deadline,
+    )
+    for ended in skipped:
+        _leave_out(ended, out)
+        on_event(Note(text=f"left out of the shards:{told_failure(ended)}"))
+    return _all_records(tokenizing, out)
+
+
+def _leave_out(ended: Ended, out: Folder) -> None:
+    """Write the records that say so, but for a slice that was recorded before its task failed."""
+    work: TokenizeWork = ended.task.argument
+    for each in work.expected:
+        if tokenized_record(out, each) is None:
+            record = _skip(each.slice, work.settings, out)
+            out.write_whole(each.record_name, to_json(record))
+
+
+def _skip(each: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
+    """Give the record of a slice that is left out."""
+    try:
+        return skip_slice(each, settings, out=out)
+    except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
+        return skip_slice(each, settings, out=out)
+
+
+def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
+    """Give the record of every slice, those of this run read back from storage alone."""
+    made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
+    records = []
+    for each, record in zip(tokenizing.expected, tokenizing.records, strict=True):
+        found = record if record is not None else made[each]
+        if found is None:
+            raise CorruptOutputError(
+                f"{out.join(each.record_name)} was written by a worker and cannot be read here; "
+                "is the output folder on storage that every node shares?"
+            )
+        records.append(found)
+    return records
+
+
+def _task(
+    expected: Sequence[Expected], tokenizing: Tokenizing, out: Folder, same_pass: SamePass | None
+) -> Task:
+    own = expected[0].slice
+    work = TokenizeWork(
+        slice=own,
+        other_split=expected[1].slice if expected[1:] else None,
+        settings=tokenizing.settings[own.source],
+        out=out.url,
+        tokenizer=out.join(TOKENIZER_FOLDER),
+        span_table=tokenizing.tokenizer.span_table_size > 0,
+        same_pass=same_pass,
+        give_up_after=tokenizing.give_up_after,
+    )
+    return Task(
+        name=f"tokenize {' and '.join(map(_name, expected))}",
+        work=tokenize_work,
+        argument=work,
+        num_bytes=own.num_bytes,
+        slices=len(expected),
+        inputs=tuple(file.url for file in own.files),
+        shared=output_folder(out.url),
+    )
+
+
+def _name(expected: Expected) -> str:
+    own = expected.slice
+    return f"{own.source}/{own.split}/{own.name_for(expected.key)}"
