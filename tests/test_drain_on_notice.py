@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-from nanotok_ray.cluster.drain_on_notice import drain, main, watch
-from nanotok_ray.cluster.raylets import Raylet, local_raylets
-from nanotok_ray.cluster.spot_notices import Notice
+from nanotok_ray.cluster.drain_on_notice import Notice, Raylet, drain, local_raylets, main, watch
 from tests.metadata_server import metadata_server
 
 NOTICE = Notice(reason="AWS: terminate at noon", seconds=119.9)

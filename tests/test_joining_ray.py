@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster import joining
+from nanotok_ray.cluster import session
 from tests.machine_speed import scaled
 from tests.ray_head import BIN, free_port
 from tests.small_corpus import RECIPE, write_corpus
@@ -81,7 +81,7 @@ def test_a_port_where_nobody_listens_fails_at_once(prepare):
 
 
 def test_one_who_listens_and_is_no_head_fails_soon(prepare, silent, monkeypatch):
-    monkeypatch.setattr(joining, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(session, "CALL_SECONDS", 0.5)
     code, line = prepare(silent)
     assert code == 5
     assert f"{silent} does not answer as the head of a Ray cluster" in line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanotok_ray.cluster.raylets import Raylet, local_raylets
+from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
 from nanotok_ray.cluster.session import ray_session
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]

@@ -15,7 +15,7 @@ CODE = """
 import json, os
 from nanotok_ray.job.engine import Task
 from nanotok_ray.cluster.ray_executor import RayExecutor
-from nanotok_ray.cluster.ray_calls import look as look_around
+from nanotok_ray.cluster.ray_executor import look as look_around
 from nanotok_ray.cluster.session import ray_session
 
 def look(names):

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from nanotok_ray.cluster.spot_notices import Notice, aws_notices, gcp_notices
+from nanotok_ray.cluster.drain_on_notice import Notice, aws_notices, gcp_notices
 from tests.metadata_server import metadata_server
 
 NOW = 1_790_000_000.0

@@ -8,9 +8,9 @@ from io import BytesIO
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submitting import following, log_tail, ray_jobs, starting
-from nanotok_ray.cluster.submitting.model import JobState, Submission
-from nanotok_ray.cluster.submitting.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit import job_log, ray_jobs, submission
+from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.submission import JobState, Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
 from tests.job_server import job_server
 
@@ -35,7 +35,7 @@ DONE = 'count: 1 of 1 slices\n{"status": "done"}\n'
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client would rather have this
-    monkeypatch.setattr(log_tail, "LAST_SECONDS", 0.0)
+    monkeypatch.setattr(job_log, "LAST_SECONDS", 0.0)
     with job_server() as own:
         yield own
 
@@ -93,10 +93,10 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server):
 @pytest.fixture
 def quick(monkeypatch):
     """Let no time go by between two questions."""
-    for module in (following, starting):
+    for module in (submission, submission):
         monkeypatch.setattr(module, "PAUSE", 0.001)
-    monkeypatch.setattr(following, "TICK", 0.001)
-    monkeypatch.setattr(following, "FIRST_PAUSES", 0.001)
+    monkeypatch.setattr(submission, "TICK", 0.001)
+    monkeypatch.setattr(submission, "FIRST_PAUSES", 0.001)
 
 
 @pytest.fixture

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.submitting.following import PAUSE, TICK, Follower
-from nanotok_ray.cluster.submitting.model import ENDED, JobState, Submission
-from nanotok_ray.cluster.submitting.starting import Starter, next_id
+from nanotok_ray.cluster.submit.submission import (
+    ENDED,
+    PAUSE,
+    TICK,
+    Follower,
+    JobState,
+    Starter,
+    Submission,
+    next_id,
+)
 from nanotok_ray.errors import RefusedError, UnreachableError
 
 SUBMISSION = Submission(

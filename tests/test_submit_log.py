@@ -5,9 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.cluster.submitting import log_tail
-from nanotok_ray.cluster.submitting.log_tail import LogTail
-from nanotok_ray.cluster.submitting.log_text import LAST_LINES, LogText
+from nanotok_ray.cluster.submit import job_log
+from nanotok_ray.cluster.submit.job_log import LAST_LINES, LogTail, LogText
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\t", codec="utf-8")), max_size=40)
 
@@ -56,7 +55,7 @@ def streams(*texts):
 
 
 def test_a_stream_that_breaks_off_is_taken_up_again(monkeypatch):
-    monkeypatch.setattr(log_tail, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(job_log, "FIRST_PAUSE", 0.0)
     whole = 'a\nb\n{"status": "done"}\n'
     with LogTail(streams("a\n", "a\nb", whole), whole=lambda: "") as log:
         while log.text.summary is None:
@@ -66,7 +65,7 @@ def test_a_stream_that_breaks_off_is_taken_up_again(monkeypatch):
 
 
 def test_a_log_that_is_not_to_be_had_costs_no_more_than_itself(monkeypatch):
-    monkeypatch.setattr(log_tail, "LAST_SECONDS", 0.0)
+    monkeypatch.setattr(job_log, "LAST_SECONDS", 0.0)
 
     async def broken():
         raise OSError("no stream")
@@ -82,7 +81,7 @@ def test_a_log_that_is_not_to_be_had_costs_no_more_than_itself(monkeypatch):
 
 
 def test_what_the_stream_did_not_bring_is_fetched_at_the_end(monkeypatch):
-    monkeypatch.setattr(log_tail, "LAST_SECONDS", 0.0)
+    monkeypatch.setattr(job_log, "LAST_SECONDS", 0.0)
 
     async def silent():
         raise OSError("no stream")

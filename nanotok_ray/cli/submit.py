@@ -14,9 +14,9 @@ from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.doctor.ray_settings import host_and_port
 
 if TYPE_CHECKING:
-    from nanotok_ray.cluster.submitting.ray_jobs import RayJobs
-    from nanotok_ray.cluster.submitting.shipping import Shipped
-    from nanotok_ray.cluster.submitting.starting import Started
+    from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+    from nanotok_ray.cluster.submit.shipping import Shipped
+    from nanotok_ray.cluster.submit.submission import Started
 
 
 FIRST_PATIENCE, PATIENCE = 20.0, 300.0
@@ -152,7 +152,7 @@ def _run_submit(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(arguments, shipped, address)
     from nanotok_ray.cli.submitted import Submitted  # noqa: PLC0415 - for this command alone
-    from nanotok_ray.cluster.submitting.ray_jobs import RayJobs  # noqa: PLC0415 - it imports Ray
+    from nanotok_ray.cluster.submit.ray_jobs import RayJobs  # noqa: PLC0415 - it imports Ray
 
     jobs = RayJobs(address)
     lines = SubmitLines(sys.stderr)
@@ -171,11 +171,7 @@ def _run_submit(arguments: argparse.Namespace) -> int:
 
 
 def _shipped(arguments: argparse.Namespace) -> "Shipped":
-    from nanotok_ray.cluster.submitting.shipping import (  # noqa: PLC0415 - for this command alone
-        check_id,
-        ship,
-        variables_of,
-    )
+    from nanotok_ray.cluster.submit.shipping import check_id, ship, variables_of  # noqa: PLC0415 - for this command alone
 
     if arguments.submission_id is not None:
         check_id(arguments.submission_id)
@@ -212,8 +208,10 @@ def _dry_run(arguments: argparse.Namespace, shipped: "Shipped", address: str) ->
 def _start(
     arguments: argparse.Namespace, shipped: "Shipped", jobs: "RayJobs", lines: SubmitLines
 ) -> "Started":
-    from nanotok_ray.cluster.submitting.model import WallClock  # noqa: PLC0415 - as above
-    from nanotok_ray.cluster.submitting.starting import Starter  # noqa: PLC0415 - as above
+    from nanotok_ray.cluster.submit.submission import (
+        Starter,  # noqa: PLC0415 - as above
+        WallClock,  # noqa: PLC0415 - as above
+    )
 
     started = Starter(
         jobs=jobs,

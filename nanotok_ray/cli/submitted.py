@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from nanotok_ray.cli.exit_codes import INFRASTRUCTURE, INTERRUPTED, TERMINATED
 from nanotok_ray.cli.json_line import print_json
 from nanotok_ray.cli.submit_lines import SubmitLines
-from nanotok_ray.cluster.submitting.ending import ending_of
-from nanotok_ray.cluster.submitting.following import Followed, Follower
-from nanotok_ray.cluster.submitting.log_tail import LogTail
-from nanotok_ray.cluster.submitting.log_text import LogText
-from nanotok_ray.cluster.submitting.model import JobState, WallClock
-from nanotok_ray.cluster.submitting.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.job_log import LogTail, LogText
+from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.submission import Followed, Follower, JobState, WallClock, ending_of
 from nanotok_ray.job.termination import Terminated
 
 

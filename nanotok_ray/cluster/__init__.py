@@ -1,1 +1,4 @@
-"""The only room that imports Ray: sessions, the engine of both fan-outs, and the whole job."""
+"""Everything that imports Ray: sessions, the executor, node checks, metrics, job submission.
+
+Input is tasks of the job. Output is their results. No other package imports Ray.
+"""

@@ -11,8 +11,8 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nanotok_ray.cluster.joining import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.cluster.node_check import SHOWN_NODES, Node, ask
+from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, NO_SERVER, check_reachable
 from nanotok_ray.job.doctor.result import Finding
 from nanotok_ray.job.doctor.software import core_build, ray_version

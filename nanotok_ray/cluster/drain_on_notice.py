@@ -1,14 +1,11 @@
-"""Drain this node when the cloud gives notice: `python -m nanotok_ray.cluster.drain_on_notice aws`.
+"""Drain this node when the cloud announces its end.
 
-Started beside Ray on every spot machine by cluster.yaml. Asks the cloud's metadata server again
-and again; at a notice it tells Ray, by `ray drain-node`, that the node will go: no new tasks come,
-those that run may finish, and those that do not are tried elsewhere without this counting as a
-failure. Ends when the node is drained, because Ray's autoscaler may start Ray on the machine once
-more, and this beside it. One at a time: while one runs, another ends at once.
+Run it as `python -m nanotok_ray.cluster.drain_on_notice aws`.
 """
 
 import argparse
 import fcntl
+import json
 import logging
 import math
 import subprocess
@@ -16,18 +13,149 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
-from nanotok_ray.cluster.raylets import PROCESSES, Raylet, local_raylets
-from nanotok_ray.cluster.spot_notices import (
-    AWS_SERVER,
-    GCP_SERVER,
-    Ask,
-    Notice,
-    aws_notices,
-    gcp_notices,
-)
+ANSWER_SECONDS = 2.0
+"""The server is on the machine itself; one that takes longer is asked again."""
+
+TOKEN_SECONDS = 21600
+"""How long AWS's token is valid: the longest that AWS gives."""
+
+GCP_NOTICE_SECONDS = 30.0
+
+AWS_SERVER = "http://169.254.169.254"
+GCP_SERVER = "http://metadata.google.internal"
+
+_OPENER = build_opener(ProxyHandler({}))  # link-local: never through a proxy of the environment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Notice:
+    """A machine will be taken away.
+
+    Attributes:
+        reason: in the cloud's words, for Ray's log.
+        seconds: until then, at least 0; None: unknown.
+    """
+
+    reason: str
+    seconds: float | None
+
+
+Ask = Callable[[float], Notice | None]
+"""Gives the notice that stands at a time (seconds since 1970). Raises OSError: no answer."""
+
+
+def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
+    """Give what asks AWS's server, by its version 2 (a token first)."""
+    token = ""
+
+    def get(path: str) -> str | None:
+        nonlocal token
+        for _ in range(2):
+            token = token or _aws_token(server)
+            try:
+                return _read(
+                    f"{server}/latest/meta-data/{path}", {"X-aws-ec2-metadata-token": token}
+                )
+            except HTTPError as error:
+                if error.code != HTTPStatus.UNAUTHORIZED:
+                    raise
+                token = ""  # it has expired
+        raise OSError(f"{server} refuses the token that it gave")
+
+    def ask(now: float) -> Notice | None:
+        if (action := get("spot/instance-action")) is not None:
+            return _aws_action(action, now)
+        if rebalance and get("events/recommendations/rebalance") is not None:
+            return Notice(reason="AWS recommends to rebalance", seconds=None)
+        return None
+
+    return ask
+
+
+def gcp_notices(server: str = GCP_SERVER) -> Ask:
+    """Give what asks GCP's server."""
+
+    def ask(now: float) -> Notice | None:  # noqa: ARG001 - GCP names no time
+        path = "/computeMetadata/v1/instance/preempted"
+        if (_read(server + path, {"Metadata-Flavor": "Google"}) or "").strip() != "TRUE":
+            return None
+        return Notice(reason="GCP preempts the machine", seconds=GCP_NOTICE_SECONDS)
+
+    return ask
+
+
+def _aws_token(server: str) -> str:
+    header = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+    return _read(f"{server}/latest/api/token", header, method="PUT") or ""
+
+
+def _aws_action(text: str, now: float) -> Notice:
+    """Read `{"action": "stop", "time": "2026-11-22T10:00:00Z"}`; other text is a notice too."""
+    try:
+        told = json.loads(text)
+        seconds = max(0.0, datetime.fromisoformat(told["time"]).timestamp() - now)
+        return Notice(reason=f"AWS: {told['action']} at {told['time']}", seconds=seconds)
+    except (ValueError, KeyError, TypeError):
+        return Notice(reason=f"AWS: {text[:100]!r}", seconds=None)
+
+
+def _read(url: str, headers: dict[str, str], *, method: str = "GET") -> str | None:
+    """Give the text at a URL; None where there is none (404). Raises OSError: no sound answer."""
+    request = Request(url, headers=headers, method=method)  # noqa: S310 - http, fixed above
+    try:
+        with _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:
+            return str(answer.read().decode(errors="replace"))
+    except HTTPError as error:
+        if error.code == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+    except HTTPException as error:
+        raise OSError(f"{url}: {error!r}") from error
+
+
+PROCESSES = Path("/proc")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Raylet:
+    """The process that is a node of Ray.
+
+    Attributes:
+        node_id: in hexadecimal digits.
+        address: host:port of its cluster.
+    """
+
+    node_id: str
+    address: str
+
+
+def local_raylets(processes: Path = PROCESSES) -> list[Raylet]:
+    """Give the nodes that run here, of whichever cluster, by node id; Linux only."""
+    found = []
+    for path in processes.glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:  # it has ended meanwhile
+            continue
+        if words[0].rpartition("/")[2] == "raylet":
+            found.append(_raylet(words))
+    return sorted(filter(None, found), key=lambda raylet: raylet.node_id)
+
+
+def _raylet(words: list[str]) -> Raylet | None:
+    given = dict(word[2:].split("=", 1) for word in words if word[:2] == "--" and "=" in word)
+    node_id, address = given.get("node_id"), given.get("gcs-address")
+    return Raylet(node_id=node_id, address=address) if node_id and address else None
+
 
 LOG = logging.getLogger("drain_on_notice")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ray.exceptions import AuthenticationError
 from ray.job_submission import JobDetails, JobSubmissionClient
 
-from nanotok_ray.cluster.submitting.model import JobState, Submission
+from nanotok_ray.cluster.submit.submission import JobState, Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job.doctor.ray_settings import NO_SERVER
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nanotok_ray.cluster.submitting.model import Submission
+from nanotok_ray.cluster.submit.submission import Submission
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.recipe.parse import build_recipe

@@ -1,0 +1,382 @@
+"""A submitted job: starting it once, following it, and what its end means."""
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from nanotok_ray.errors import RefusedError, UnreachableError
+from nanotok_ray.formats.manifest import MANIFEST_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats.paths import local_path
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.folder import READABLE_NAME
+
+SUCCEEDED, FAILED, STOPPED = "SUCCEEDED", "FAILED", "STOPPED"
+ENDED = frozenset({SUCCEEDED, FAILED, STOPPED})
+"""Statuses that no job leaves; the others are PENDING and RUNNING."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """One recipe, ready to be submitted."""
+
+    base_id: str
+    """Stands for all that is below: the first attempt has it as its id, others `-2`, `-3`, ..."""
+    entrypoint: str
+    """The command of the driver, for a shell."""
+    files: Mapping[str, bytes]
+    """All files of the working directory: the recipe alone."""
+    variables: Mapping[str, str]
+    """Environment of the job."""
+    digest: str
+    """Of all of this, hex."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobState:
+    """What the job server says of a job."""
+
+    status: str
+    exit_code: int | None = None
+    """Of the driver; None while it runs, and where it never started."""
+    message: str = ""
+    digest: str | None = None
+    """The `Submission.digest` it was submitted with, if it was submitted by this command."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the status is the last one.
+
+        >>> JobState(status="STOPPED").has_ended, JobState(status="PENDING").has_ended
+        (True, False)
+        """
+        return self.status in ENDED
+
+
+class Jobs(Protocol):
+    """A job server. Every method may raise `UnreachableError`."""
+
+    def states(self) -> Mapping[str, JobState]:
+        """Give all jobs that were submitted, by id."""
+
+    def state(self, submission_id: str) -> JobState | None:
+        """Give one job; None if there is none of this id."""
+
+    def submit(self, submission_id: str, submission: Submission) -> bool:
+        """Start a job; False if there is one of this id already."""
+
+
+class Log(Protocol):
+    """What a job prints, as far as it is to be had: nothing here raises."""
+
+    def take(self) -> list[str]:
+        """Give the lines that came since the last call."""
+
+    def finish(self) -> None:
+        """Wait a moment for the last lines of a job that has ended."""
+
+
+class Clock(Protocol):
+    """The time that goes by."""
+
+    def now(self) -> float:
+        """Give seconds since some moment."""
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds."""
+
+
+class WallClock:
+    """The clock of this machine, never set back."""
+
+    def now(self) -> float:
+        """Give seconds since some moment."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds."""
+        time.sleep(seconds)
+
+
+START_PAUSE = 5.0
+"""Seconds from one try to reach the job server to the next."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """The job to follow."""
+
+    submission_id: str
+    was_there: JobState | None
+    """What it was before, if it was there before."""
+
+
+def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
+    """Give the id of the attempt to follow, and whether it is there: else it is to be started.
+
+    >>> ended, runs = JobState(status="FAILED"), JobState(status="RUNNING")
+    >>> next_id("web", {}), next_id("web", {"web": runs}), next_id("web", {"web": ended})
+    (('web', False), ('web', True), ('web-2', False))
+    >>> next_id("web", {"web": ended, "web-2": runs, "web-x": runs, "web-02": runs})
+    ('web-2', True)
+    """
+    attempts = {_attempt(base_id, each): state for each, state in states.items()}
+    attempts.pop(0, None)
+    under_way = [number for number, state in attempts.items() if not state.has_ended]
+    number = max(under_way) if under_way else max(attempts, default=0) + 1
+    return (base_id if number == 1 else f"{base_id}-{number}"), bool(under_way)
+
+
+def _attempt(base_id: str, submission_id: str) -> int:
+    """Give the number of an attempt, 0 for the id of something else."""
+    if submission_id == base_id:
+        return 1
+    start, _, number = submission_id.rpartition("-")
+    is_number = number.isascii() and number.isdecimal() and number[0] != "0"
+    return int(number) if start == base_id and is_number and number != "1" else 0
+
+
+@dataclass(kw_only=True, slots=True)
+class Starter:
+    """Starts one submission."""
+
+    jobs: Jobs
+    submission: Submission
+    chosen_id: str | None
+    """The id that was asked for: a job that has it is never run again. None: the next attempt."""
+    clock: Clock
+    patience: float
+    tell: Callable[[str], None]
+
+    _asked_for: str | None = None
+
+    def start(self) -> Started:
+        """Start the job, or find the one that is there.
+
+        Raises:
+            RefusedError: The job server wants another token, or refuses the request.
+            UnreachableError: It could not be reached for as long as patience lasts.
+        """
+        began = self.clock.now()
+        is_told = False
+        while True:
+            try:
+                return self._start()
+            except RefusedError:
+                raise
+            except UnreachableError as error:
+                if self.clock.now() - began >= self.patience:
+                    raise
+                if not is_told:
+                    self.tell(f"{error}; trying again for {self.patience:g} s (--patience)")
+                is_told = True
+            self.clock.wait(START_PAUSE)
+
+    def _start(self) -> Started:
+        submission_id, state = self._next()
+        if state is not None and self._asked_for is not None:  # its answer got lost
+            return Started(submission_id=submission_id, was_there=None)
+        if state is not None:
+            return Started(submission_id=submission_id, was_there=state)
+        self._asked_for = submission_id
+        if self.jobs.submit(submission_id, self.submission):
+            return Started(submission_id=submission_id, was_there=None)
+        return Started(submission_id=submission_id, was_there=JobState(status="PENDING"))
+
+    def _next(self) -> tuple[str, JobState | None]:
+        own = self._asked_for or self.chosen_id
+        if own is not None:
+            return own, self.jobs.state(own)
+        states = self.jobs.states()
+        submission_id, _ = next_id(self.submission.base_id, states)
+        return submission_id, states.get(submission_id)
+
+
+TICK = 1.0
+"""Seconds from one look at the log to the next."""
+
+FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
+"""Seconds from one question to the next: in the first seconds of following, and later."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """How following ended."""
+
+    state: JobState | None
+    """The last that was heard of the job; None if nothing ever was."""
+    given_up: str | None = None
+    """Why following ended before the job did, if so."""
+    is_late: bool = False
+    """Whether that was the time limit."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Follower:
+    """Asks for one job."""
+
+    jobs: Jobs
+    submission_id: str
+    log: Log
+    clock: Clock
+    patience: float
+    timeout: float | None
+    show: Callable[[str], None]
+    """Takes each line of the log."""
+    tell: Callable[[str], None]
+    """Takes what there is to say of the connection."""
+
+    _started: float = 0.0
+    _last_news: float = 0.0
+    _state: JobState | None = None
+    _is_silent: bool = False
+
+    def follow(self) -> Followed:
+        """Ask until there is an end of one kind or the other."""
+        self._started = self._last_news = next_question = self.clock.now()
+        while True:
+            self._show_log()
+            if self.clock.now() >= next_question:
+                ending = self._ask()
+                if ending is not None:
+                    return ending
+                next_question = self.clock.now() + self._pause()
+            if self.timeout is not None and self.clock.now() - self._started >= self.timeout:
+                told = f"the time limit of {self.timeout:g} s (--timeout) has passed"
+                return Followed(state=self._state, given_up=told, is_late=True)
+            self.clock.wait(TICK)
+
+    def _ask(self) -> Followed | None:
+        try:
+            state = self.jobs.state(self.submission_id)
+            trouble = "the cluster knows no job of this id"
+        except UnreachableError as error:
+            state, trouble = None, str(error)
+        if state is None:
+            return self._no_news(trouble)
+        if self._is_silent:
+            self.tell("the job server answers again")
+        self._is_silent = False
+        self._state, self._last_news = state, self.clock.now()
+        if not state.has_ended:
+            return None
+        self.log.finish()
+        self._show_log()
+        return Followed(state=state)
+
+    def _no_news(self, trouble: str) -> Followed | None:
+        if self.clock.now() - self._last_news >= self.patience:
+            told = f"no news of the job for {self.patience:g} s (--patience): {trouble}"
+            return Followed(state=self._state, given_up=told)
+        if not self._is_silent:
+            self.tell(f"no news of the job: {trouble}; asking again for {self.patience:g} s")
+        self._is_silent = True
+        return None
+
+    def _pause(self) -> float:
+        return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
+
+    def _show_log(self) -> None:
+        for line in self.log.take():
+            self.show(line)
+
+
+STOPPED_CODE = 7
+"""The exit code for a job that was stopped."""
+
+UNFINISHED_CODE = 4
+_OWN_CODES = frozenset({1, 2, 3, 4, 5, 6, 130, 143})
+"""Exit codes of a driver that say why; any other is 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """What a job came to."""
+
+    status: str
+    """`done` or `unchanged`, else `failed`, `stopped` or `unfinished`."""
+    exit_code: int
+    told: str
+    """One sentence for people."""
+
+
+def ending_of(
+    state: JobState, *, summary: Mapping[str, Any] | None, job: str, output: str
+) -> Ending:
+    """Say what a job came to.
+
+    Args:
+        state: its last state, which has ended.
+        summary: the last line of its stdout, if it was seen.
+        job: prepare, train or tokenize.
+        output: its output folder, a path or URL, as far as that is known here.
+    """
+    if state.status == STOPPED:
+        return Ending(status="stopped", exit_code=STOPPED_CODE, told="the job was stopped")
+    if state.status == FAILED:
+        code = state.exit_code if state.exit_code in _OWN_CODES else 1
+        told = f"the job failed{_of_driver(state)}"
+        return Ending(status="failed", exit_code=code or 1, told=told)
+    output = str((summary or {}).get("output", output))
+    return _succeeded(output, last_file(job), (summary or {}).get("status"))
+
+
+def _of_driver(state: JobState) -> str:
+    """Say how the driver ended.
+
+    >>> _of_driver(JobState(status="FAILED", exit_code=3))
+    "; its driver's exit code 3"
+    >>> _of_driver(JobState(status="FAILED", exit_code=-9))
+    '; its driver was killed by SIGKILL: the same command goes on from there'
+    """
+    if state.exit_code is None:
+        return ""
+    if state.exit_code >= 0:
+        return f"; its driver's exit code {state.exit_code}"
+    with suppress(ValueError):
+        name = signal.Signals(-state.exit_code).name
+        return f"; its driver was killed by {name}: the same command goes on from there"
+    return f"; its driver was killed by signal {-state.exit_code}"
+
+
+def _succeeded(output: str, name: str, own_status: object) -> Ending:
+    says_done = own_status in {"done", "unchanged"}
+    status = str(own_status) if says_done else "done"
+    try:
+        is_there = _is_there(output, name)
+        told = f"{output} is no folder of this machine"
+    except Exception as error:  # of any store's own kind: it only says that we see nothing
+        is_there, told = None, f"{output} cannot be read from here ({error})"
+    if is_there:
+        return Ending(status=status, exit_code=0, told=f"the job succeeded: {output}")
+    if is_there is None and says_done:
+        return Ending(
+            status=status, exit_code=0, told=f"the job succeeded; {told}, so its own word counts"
+        )
+    reason = f"there is no {output}/{name}" if is_there is False else f"{told}, its log neither"
+    return Ending(
+        status="unfinished",
+        exit_code=UNFINISHED_CODE,
+        told=f"the job says that it succeeded, but {reason}: run `nanotok verify {output}` where "
+        "the output is",
+    )
+
+
+def last_file(job: str) -> str:
+    """Give the name of the file that a job writes last in its output.
+
+    >>> last_file("prepare"), last_file("train")
+    ('manifest.json', 'tokenizer/tokenizer.txt')
+    """
+    return f"{TOKENIZER_FOLDER}/{READABLE_NAME}" if job == "train" else MANIFEST_NAME
+
+
+def _is_there(output: str, name: str) -> bool | None:
+    """Tell whether a file is there; None where this machine does not have the folder."""
+    path = local_path(output)
+    if path is not None and not Path(path).is_dir():
+        return None
+    return Folder(output).exists(name)
