@@ -15,7 +15,7 @@ from nanotok_ray.job.executor import Executor, executor_in_use, use_executor
 from nanotok_ray.job.exporting import ExportResult
 from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.report_page import write_report
+from nanotok_ray.report import write_report
 from nanotok_ray.shards.verify import Verification
 from nanotok_ray.storage import Folder
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.document_page import Document, Image, Spelling, items_of, page_of, turns_of
-from nanotok_ray.document_page.markup import text_markup
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.report import Document, Image, Spelling, items_of, page_of, turns_of
+from nanotok_ray.report.document_page import text_markup
 from nanotok_ray.tokenizer import Tokenizer
 from tests.shown_page import ShownPage
 from tests.small_corpus import WORDS, conversations, texts
@@ -286,7 +286,7 @@ def test_nothing_at_all_is_a_page_too(spelling):
 def test_the_same_documents_give_the_same_bytes_in_another_process():
     program = (
         "import numpy as np, hashlib\n"
-        "from nanotok_ray.document_page import Document, Spelling, page_of\n"
+        "from nanotok_ray.report import Document, Spelling, page_of\n"
         "spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})\n"
         "one = Document(title='a', place='b', ids=np.arange(256, dtype=np.uint16),\n"
         "               mask=np.arange(256, dtype=np.uint8) % 2)\n"

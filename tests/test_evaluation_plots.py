@@ -7,8 +7,14 @@ from xml.etree import ElementTree
 import pytest
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.evaluation.figures import LONGEST_SHOWN, ratio_figure, vocabulary_figure
-from nanotok_ray.evaluation.plot_file import Numbers, check_plot, plot_bytes
+from nanotok_ray.report.figures import (
+    LONGEST_SHOWN,
+    Numbers,
+    check_plot,
+    plot_bytes,
+    ratio_figure,
+    vocabulary_figure,
+)
 from tests.missing_packages import uninstall
 
 NUMBERS = Numbers(head=["a <b>", "n"], rows=[["x & y", "1"]])

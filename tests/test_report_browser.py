@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nanotok_ray.report_page import report_page
+from nanotok_ray.report import report_page
 from nanotok_ray.storage import Folder
 from tests.browser import find_browser
 from tests.finished_output import finished_output

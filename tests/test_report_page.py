@@ -17,10 +17,10 @@ from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.job.journal import read_journal
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report_page import lengths, report_page, write_report
-from nanotok_ray.report_page.busy import bars_of, busy_seconds
-from nanotok_ray.report_page.scale import Scale, round_step, round_top
-from nanotok_ray.report_page.stragglers import slowest
+from nanotok_ray.report import histograms, report_page, write_report
+from nanotok_ray.report.charts import Scale, round_step, round_top
+from nanotok_ray.report.stages import slowest
+from nanotok_ray.report.timeline import bars_of, busy_seconds
 from nanotok_ray.storage import Folder
 from tests.executors import InProcess
 from tests.finished_output import HEADER_BYTES, finished_output, publish_index
@@ -181,7 +181,7 @@ def test_what_was_set_aside_is_told_with_a_place(out):
 
 def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
-    monkeypatch.setattr(lengths, "MOST_REMOTE_READ", lengths.MOST_READ)
+    monkeypatch.setattr(histograms, "MOST_REMOTE_READ", histograms.MOST_READ)
     here, there = Folder(str(out)), Folder("memory://report-page")
     for name in here.list():
         there.write_whole(name, here.read_bytes(name))
@@ -503,7 +503,7 @@ def with_many_rows(out, count):
 
 
 def test_a_sample_of_shards_is_said_to_be_one(out, monkeypatch):
-    monkeypatch.setattr(lengths, "MOST_SHARDS", 2)
+    monkeypatch.setattr(histograms, "MOST_SHARDS", 2)
     page = page_of(out)
     documents = manifest_of(out)["totals"]["all"]["documents"]["out"]
     assert f"of {documents:,} documents, from shards" in page.text

@@ -12,9 +12,9 @@ from nanotok_ray.cli.document_numbers import document_range, numbers_of
 from nanotok_ray.cli.looked_at import LookedAt, output_at
 from nanotok_ray.cli.looked_at_lines import add_file_arguments, lines_at
 from nanotok_ray.cli.terminal_document import colored_lines, heading_of, plain_lines
-from nanotok_ray.document_page import MAX_TOKENS, Document, page_of
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.report import MAX_TOKENS, Document, page_of
 
 _INSPECT = """\
 Show documents: their tokens in turn in two colours; with a mask, green is trained on, red is not.

@@ -6,9 +6,9 @@ Gives each by number, as a value to show. Does not know how it is shown.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nanotok_ray.document_page import Document, Spelling
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
+from nanotok_ray.report import Document, Spelling
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 

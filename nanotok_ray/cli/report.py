@@ -40,7 +40,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.report_page import report_page, write_report  # noqa: PLC0415 - slow to import
+    from nanotok_ray.report import report_page, write_report  # noqa: PLC0415 - slow to import
 
     out = Folder(arguments.folder)
     _check_there(out)
@@ -64,7 +64,7 @@ def _check_there(out: Folder) -> None:
     Raises:
         RecipeError: there is no such folder, or nothing of an output is in it.
     """
-    from nanotok_ray.report_page import is_output  # noqa: PLC0415 - as above
+    from nanotok_ray.report import is_output  # noqa: PLC0415 - as above
 
     if not is_output(out):
         raise RecipeError(

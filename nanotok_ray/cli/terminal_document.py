@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from nanotok_ray.document_page import Document, Image, Item, Spelling, items_of, totals_of, turns_of
+from nanotok_ray.report import Document, Image, Item, Spelling, items_of, totals_of, turns_of
 from nanotok_ray.units import printable
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"

@@ -28,8 +28,7 @@ from nanotok_ray.cli.named_tokenizers import (
 )
 from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
 from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
-from nanotok_ray.evaluation.figures import ratio_figure
-from nanotok_ray.evaluation.plot_file import Numbers
+from nanotok_ray.report.figures import Numbers, ratio_figure
 from nanotok_ray.tokenizer.evaluation import (
     CorpusReader,
     Measured,

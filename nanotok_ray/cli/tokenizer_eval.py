@@ -22,10 +22,9 @@ from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
 from nanotok_ray.cli.tokenizer_compare import tally_values
 from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.evaluation.figures import ratio_figure
 from nanotok_ray.evaluation.output_texts import output_texts
-from nanotok_ray.evaluation.plot_file import Numbers
 from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.report.figures import Numbers, ratio_figure
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS, SampleRow, TokenizerCounter, sample_rows
 from nanotok_ray.units import printable
 

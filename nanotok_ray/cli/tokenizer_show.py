@@ -32,8 +32,7 @@ from nanotok_ray.cli.shown_vocabulary import (
 )
 from nanotok_ray.cli.text_table import ratio
 from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
-from nanotok_ray.evaluation.figures import vocabulary_figure
-from nanotok_ray.evaluation.plot_file import Numbers
+from nanotok_ray.report.figures import Numbers, vocabulary_figure
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, Usage, Vocabulary
 from nanotok_ray.units import printable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.evaluation.plot_file import SUFFIXES, Numbers, check_plot, plot_bytes
+from nanotok_ray.report.figures import SUFFIXES, Numbers, check_plot, plot_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nanotok_ray.report_page import numbers
-from nanotok_ray.report_page.markup import code, folded, heading, note, pairs, shown, table
-from nanotok_ray.report_page.plot import Label, Plot, Tick, curve, dot
-from nanotok_ray.report_page.scale import Scale, round_top
+from nanotok_ray.report import numbers
+from nanotok_ray.report.charts import Label, Plot, Scale, Tick, curve, dot, round_top
+from nanotok_ray.report.markup import code, folded, heading, note, pairs, shown, table
 from nanotok_ray.tokenizer.report import why_stopped
 
 _POINTS = 240

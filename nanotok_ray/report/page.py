@@ -9,23 +9,19 @@ from collections.abc import Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from nanotok_ray.document_page.markup import attribute
 from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
-from nanotok_ray.report_page import ending
-from nanotok_ray.report_page.example_documents import example_documents
-from nanotok_ray.report_page.example_tokens import example_tokens
-from nanotok_ray.report_page.facts import UNREADABLE, Facts, read_facts
-from nanotok_ray.report_page.head import head, title
-from nanotok_ray.report_page.histograms import document_lengths, token_lengths
-from nanotok_ray.report_page.markup import code, html_of, section, warning
-from nanotok_ray.report_page.masks import masks
-from nanotok_ray.report_page.quarantined import quarantined
-from nanotok_ray.report_page.source_table import sources
-from nanotok_ray.report_page.stages import stages
-from nanotok_ray.report_page.stragglers import stragglers
-from nanotok_ray.report_page.style import STYLE
-from nanotok_ray.report_page.timeline import timeline
-from nanotok_ray.report_page.vocabulary import vocabulary
+from nanotok_ray.report import overview
+from nanotok_ray.report.document_page import attribute
+from nanotok_ray.report.examples import example_documents, example_tokens, masks
+from nanotok_ray.report.facts import UNREADABLE, Facts, read_facts
+from nanotok_ray.report.histograms import document_lengths, token_lengths
+from nanotok_ray.report.markup import code, html_of, section, warning
+from nanotok_ray.report.overview import head, title
+from nanotok_ray.report.quarantined import quarantined
+from nanotok_ray.report.stages import sources, stages, stragglers
+from nanotok_ray.report.style import STYLE
+from nanotok_ray.report.timeline import timeline
+from nanotok_ray.report.vocabulary import vocabulary
 from nanotok_ray.storage import Folder
 
 _HEAD: Final = """\
@@ -125,7 +121,7 @@ def _sections() -> tuple[tuple[str, str, tuple[_Part, ...]], ...]:
         ("quarantine", "Set aside", (quarantined,)),
         ("masks", "Masks", (masks,)),
         ("examples", "Examples", (_tokens, example_documents)),
-        ("notes", "Notes and warnings", (ending.notes,)),
-        ("exports", "Exports", (ending.exports,)),
-        ("files", "Files", (ending.files,)),
+        ("notes", "Notes and warnings", (overview.notes,)),
+        ("exports", "Exports", (overview.exports,)),
+        ("files", "Files", (overview.files,)),
     )

@@ -1,12 +1,10 @@
-"""Pieces of the page: sections, tables, bars. What is no `Markup` is escaped.
-
-Takes texts and markup; gives markup. Does not know what any of it means.
-"""
+"""Pieces of the page: sections, tables, bars, and which colour stands for what."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from nanotok_ray.document_page.markup import attribute
+from nanotok_ray.report.document_page import attribute
 
 _MOST_CHARS = 400
 """Of a cell: names and reasons may be of any length."""
@@ -136,3 +134,34 @@ def legend(kinds: Mapping[str, str]) -> str:
     """Give what colours stand for: class of the colour by name."""
     keys = [f'<span><i class="{kind}"></i>{html_of(name)}</span>' for name, kind in kinds.items()]
     return f'<p class="legend">{"".join(keys)}</p>\n' if keys else ""
+
+
+_STAGES: Final = {
+    "count": "c1",
+    "merge": "c5",
+    "reduce": "c5",
+    "learn": "c3",
+    "span table": "c6",
+    "tokenize": "c2",
+    "verify": "c6",
+}
+_OTHER_STAGE: Final = "c4"
+"""Exports."""
+
+ROLE_KINDS: Final = {
+    "assistant": "c2",
+    "python": "c7",
+    "user": "c1",
+    "python_output": "c3",
+    "image": "c4",
+    "bos": "c6",
+}
+
+
+def stage_kind(name: str) -> str:
+    """Give the class of a stage.
+
+    >>> stage_kind("count"), stage_kind("export llmc")
+    ('c1', 'c4')
+    """
+    return _STAGES.get(name, _OTHER_STAGE)

@@ -13,8 +13,8 @@ from typing import Final
 from nanotok_ray.formats.manifest import PLAN_NAME, RECORDS
 from nanotok_ray.formats.schema import record_name
 from nanotok_ray.job.journal import RunJournal
-from nanotok_ray.report_page.facts import UNREADABLE, Facts
-from nanotok_ray.report_page.markup import code, note, shown, table
+from nanotok_ray.report.facts import UNREADABLE, Facts
+from nanotok_ray.report.markup import code, note, shown, table
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import (
     COUNTED_SUFFIX,

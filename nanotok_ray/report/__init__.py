@@ -1,0 +1,43 @@
+"""HTML pages and pictures: the report of a run, documents with their masks, plots of tokenizers.
+
+Input is the files of an output, or documents. Output is single files that need no network and no
+script. The package decides nothing and can fail no job.
+"""
+
+from nanotok_ray.report.document import (
+    NOBODY,
+    Block,
+    Document,
+    Image,
+    Item,
+    Spelling,
+    Token,
+    Totals,
+    Turn,
+    items_of,
+    totals_of,
+    turns_of,
+)
+from nanotok_ray.report.document_page import MAX_TOKENS, page_of
+from nanotok_ray.report.facts import is_output
+from nanotok_ray.report.page import report_page, write_report
+
+__all__ = [
+    "MAX_TOKENS",
+    "NOBODY",
+    "Block",
+    "Document",
+    "Image",
+    "Item",
+    "Spelling",
+    "Token",
+    "Totals",
+    "Turn",
+    "is_output",
+    "items_of",
+    "page_of",
+    "report_page",
+    "totals_of",
+    "turns_of",
+    "write_report",
+]

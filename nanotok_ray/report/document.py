@@ -1,0 +1,329 @@
+"""A document as people see it: tokens, images, turns of speakers, totals."""
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray.errors import CorruptOutputError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spelling:
+    """What ids stand for."""
+
+    bytes_of: Callable[[int], bytes]
+    """Bytes of an id, the name if it is a special token; KeyError if it is none."""
+    special_tokens: Mapping[str, int]
+    """Id of each special token by name."""
+    names: dict[int, str] = field(init=False)
+    """Name of each special token by id."""
+
+    def __post_init__(self) -> None:
+        names = {number: name for name, number in self.special_tokens.items()}
+        object.__setattr__(self, "names", names)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """A document to show.
+
+    Raises:
+        CorruptOutputError: Mask or images do not fit the ids; the message says how.
+    """
+
+    title: str
+    """Which document this is, in a few words."""
+    place: str
+    """Where it lies."""
+    ids: NDArray[np.unsignedinteger]
+    mask: NDArray[np.uint8] | None = None
+    """1 for each id that is trained on, else 0; None for text, all of which is."""
+    images: NDArray[np.int32] | None = None
+    """Of each image in turn: start, end, number; start and end are positions in the ids."""
+    document_id: str | None = None
+    """What the id_column of its source says."""
+
+    def __post_init__(self) -> None:
+        if self.mask is not None and len(self.mask) != len(self.ids):
+            raise CorruptOutputError(
+                f"{self.title}: {len(self.mask)} bytes of mask for {len(self.ids)} ids; "
+                "`nanotok verify` says more"
+            )
+        reached = 0
+        for start, end, _ in self.image_rows():
+            if not reached <= start <= end <= len(self.ids):
+                raise CorruptOutputError(
+                    f"{self.title}: an image from {start} to {end}, after position {reached} of "
+                    f"{len(self.ids)} ids; `nanotok verify` says more"
+                )
+            reached = end
+
+    def image_rows(self) -> list[tuple[int, int, int]]:
+        """Give start, end and number of each image."""
+        return [] if self.images is None else [(a, b, n) for a, b, n in self.images.tolist()]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Token:
+    """One token."""
+
+    position: int
+    number: int
+    """Its id."""
+    data: bytes
+    text: str
+    """The characters that end in it; those of all tokens, joined, are the decoded document."""
+    is_special: bool
+    mask: int | None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it ends inside a character, so that a later token completes it."""
+        return not self.text and bool(self.data)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """The tokens of one image."""
+
+    number: int
+    start: int
+    end: int
+    token: int | None
+    """The id that is repeated; None if there is no token."""
+
+    @property
+    def count(self) -> int:
+        """How many tokens it has."""
+        return self.end - self.start
+
+
+Item = Token | Image
+
+
+def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
+    """Give tokens and images in order.
+
+    Raises:
+        CorruptOutputError: An id is no token.
+    """
+    reached = 0
+    for start, end, number in document.image_rows():
+        yield from _completed(_tokens(document, spelling, reached, start))
+        token = int(document.ids[start]) if end > start else None
+        yield Image(number=number, start=start, end=end, token=token)
+        reached = end
+    yield from _completed(_tokens(document, spelling, reached, len(document.ids)))
+
+
+def first_items(
+    document: Document, spelling: Spelling, *, most: int | None
+) -> tuple[list[Item], int]:
+    """Give the first items, and how many tokens come after them."""
+    items = list(islice(items_of(document, spelling), most))
+    reached = 0
+    if items:
+        last = items[-1]
+        reached = last.end if isinstance(last, Image) else last.position + 1
+    return items, len(document.ids) - reached
+
+
+def _tokens(document: Document, spelling: Spelling, start: int, end: int) -> Iterator[Token]:
+    """Give tokens without their text."""
+    mask = document.mask
+    for position, number in enumerate(document.ids[start:end].tolist(), start):
+        try:
+            data = spelling.bytes_of(number)
+        except KeyError as error:
+            raise CorruptOutputError(
+                f"{document.title}: id {number} at position {position} is no token of this "
+                "tokenizer; `nanotok verify` says more"
+            ) from error
+        yield Token(
+            position=position,
+            number=number,
+            data=data,
+            text="",
+            is_special=number in spelling.names,
+            mask=None if mask is None else int(mask[position] != 0),
+        )
+
+
+def _completed(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Give each token the text that it completes; what never becomes a character is U+FFFD."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    held: Token | None = None  # given one later, since it may be the last before a break
+    for token in tokens:
+        if held is not None:
+            yield _ended(held, decoder) if token.is_special else held
+        held = replace(token, text=decoder.decode(token.data))
+    if held is not None:
+        yield _ended(held, decoder)
+
+
+def _ended(token: Token, decoder: codecs.IncrementalDecoder) -> Token:
+    return replace(token, text=token.text + decoder.decode(b"", final=True))
+
+
+UNTRAINED, TRAINED, IMAGE, TEXT = range(4)
+"""What a token is in a strip."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Totals:
+    """Numbers of a document, or of several, added up."""
+
+    tokens: int
+    num_bytes: int
+    """Of the text: images and special tokens have none."""
+    trained: int | None
+    """Tokens that are trained on; None where there is no mask."""
+    images: int
+    image_tokens: int
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Bytes of text per token, special tokens among them, images not."""
+        return self.num_bytes / max(self.tokens - self.image_tokens, 1)
+
+    @property
+    def trained_share(self) -> float:
+        """Share of the tokens that is trained on; 1 where there is no mask."""
+        return 1.0 if self.trained is None else self.trained / max(self.tokens, 1)
+
+
+def totals_of(document: Document, spelling: Spelling) -> Totals:
+    """Count a document.
+
+    Raises:
+        CorruptOutputError: An id is no token.
+    """
+    num_bytes = image_tokens = 0
+    for item in items_of(document, spelling):
+        if isinstance(item, Image):
+            image_tokens += item.count
+        elif not item.is_special:
+            num_bytes += len(item.data)
+    return Totals(
+        tokens=len(document.ids),
+        num_bytes=num_bytes,
+        trained=None if document.mask is None else int(np.count_nonzero(document.mask)),
+        images=len(document.image_rows()),
+        image_tokens=image_tokens,
+    )
+
+
+def strip_of(document: Document, *, most: int) -> list[tuple[int, int]]:
+    """Give what the tokens are, from the first to the last: (kind, how many) in turn.
+
+    A long document is cut into at most `most` stretches; each stands for what most of it is, the
+    trained where two are as many.
+
+    >>> strip_of(Document(title="", place="", ids=np.zeros(3, np.uint16),
+    ...                   mask=np.array([0, 1, 1], np.uint8)), most=9)
+    [(0, 1), (1, 2)]
+    """
+    kinds = _kinds(document)
+    bounds = np.linspace(0, len(kinds), min(len(kinds), most) + 1).astype(int).tolist()
+    strip: list[tuple[int, int]] = []
+    for start, end in pairwise(bounds):
+        counts = np.bincount(kinds[start:end], minlength=4)
+        kind = max((TRAINED, IMAGE, TEXT, UNTRAINED), key=counts.tolist().__getitem__)
+        if strip and strip[-1][0] == kind:
+            strip[-1] = (kind, strip[-1][1] + end - start)
+        else:
+            strip.append((kind, end - start))
+    return strip
+
+
+def _kinds(document: Document) -> NDArray[np.uint8]:
+    if document.mask is None:
+        kinds = np.full(len(document.ids), TEXT, dtype=np.uint8)
+    else:
+        kinds = np.where(document.mask != 0, TRAINED, UNTRAINED).astype(np.uint8)
+    for start, end, _ in document.image_rows():
+        kinds[start:end] = IMAGE
+    return kinds
+
+
+NOBODY: Final = ""
+"""The role of what is outside all turns: <|bos|>, text, vision documents."""
+
+_SPEAKERS: Final = {"<|user_start|>": "user", "<|assistant_start|>": "assistant"}
+_TOOLS: Final = {"<|python_start|>": "python", "<|output_start|>": "python output"}
+_ENDS_OF_SPEAKERS: Final = ("<|user_end|>", "<|assistant_end|>")
+_ENDS_OF_TOOLS: Final = ("<|python_end|>", "<|output_end|>")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a turn: what is said, a tool call, its output."""
+
+    role: str
+    items: list[Item] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one speaker says without a break."""
+
+    role: str
+    blocks: list[Block] = field(default_factory=list)
+
+
+def turns_of(items: Iterable[Item]) -> list[Turn]:
+    """Give the turns of a document; tokens in an order that no chat has make turns all the same."""
+    cutter = _Cutter()
+    for item in items:
+        cutter.add(item)
+    return cutter.turns
+
+
+class _Cutter:
+    """Where the cutting stands: the open turn and block are the last, unless they are ended."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self._turn: Turn | None = None
+        self._block: Block | None = None
+
+    def add(self, item: Item) -> None:
+        name = item.text if isinstance(item, Token) and item.is_special else None
+        if name in _SPEAKERS:
+            self._open_turn(_SPEAKERS[name])
+        elif name in _TOOLS:
+            self._open_tool(_TOOLS[name])
+        self._open_block().items.append(item)
+        if name in _ENDS_OF_TOOLS:
+            self._end_tool()
+        elif name in _ENDS_OF_SPEAKERS:
+            self._turn = self._block = None
+
+    def _open_turn(self, role: str) -> Turn:
+        self._turn, self._block = Turn(role), None
+        self.turns.append(self._turn)
+        return self._turn
+
+    def _open_block(self, role: str | None = None) -> Block:
+        """Give the open block, or open one in the open turn; in a turn of nobody if none is."""
+        if self._block is None:
+            turn = self._turn or self._open_turn(NOBODY)
+            self._block = Block(turn.role if role is None else role)
+            turn.blocks.append(self._block)
+        return self._block
+
+    def _open_tool(self, role: str) -> None:
+        if self._turn is None or self._turn.role != "assistant":
+            self._open_turn(role)
+        self._block = None
+        self._open_block(role)
+
+    def _end_tool(self) -> None:
+        self._block = None
+        if self._turn is not None and self._turn.role in _TOOLS.values():
+            self._turn = None
