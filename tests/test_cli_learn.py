@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cli.merge_progress import shown_merges
+from nanotok_ray.cli.progress import shown_merges
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.tokenizer.merges import MergeProgress
 from tests.small_corpus import RECIPE, texts, write_corpus

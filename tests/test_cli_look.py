@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from nanotok_ray.cli import look, looked_at_lines, main
-from nanotok_ray.cli.document_numbers import MAX_SHOWN
+from nanotok_ray.cli import inspect as look
+from nanotok_ray.cli import inspected, main
+from nanotok_ray.cli.inspect import MAX_SHOWN
 from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.recipe.special_tokens import GROUNDING, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
@@ -301,7 +302,7 @@ def test_broken_and_large_files_and_missing_tokenizers_are_refused(
     plain = str(out / "tokenizer")
     code, _, told = look_at(json_lines(SCAN), "--kind", "vision", folder=plain)
     assert (code, "no token for images (<image>" in told) == (2, True)
-    monkeypatch.setattr(looked_at_lines, "MAX_BYTES", 9)
+    monkeypatch.setattr(inspected, "MAX_BYTES", 9)
     code, _, told = look_at(b"[       ]\n")
     assert (code, "more than 9 bytes" in told) == (2, True)
     for arguments, words in (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nanotok_ray.cli.main import EXIT_CODES
+from nanotok_ray.cli.printing import EXIT_CODES
 from nanotok_ray.job.task import Cause, Patience
 from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 

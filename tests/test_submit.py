@@ -8,8 +8,7 @@ import tomllib
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cli.submit import address_of
-from nanotok_ray.cli.submit_lines import MOST_NOTES, SubmitLines
+from nanotok_ray.cli.submit import MOST_NOTES, SubmitLines, address_of
 from nanotok_ray.cluster.submit.shipping import check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import JobState, ending_of
 from nanotok_ray.errors import RecipeError

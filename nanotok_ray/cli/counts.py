@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.cli.arguments import add_overrides
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import print_json
 from nanotok_ray.counts.cache import (
     COUNTS_FOLDER,
     KeptCounts,

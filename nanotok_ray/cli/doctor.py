@@ -4,8 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from nanotok_ray.cli.exit_codes import INFRASTRUCTURE
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import INFRASTRUCTURE, print_json
 from nanotok_ray.job.doctor.result import Finding, worst
 from nanotok_ray.units import printable, without_secrets
 

@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError
 from nanotok_ray.export import LAYOUTS, told_options

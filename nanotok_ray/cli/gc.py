@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import print_json
 from nanotok_ray.shards.garbage import Garbage, find_garbage
 from nanotok_ray.storage import Folder
 

@@ -17,7 +17,7 @@ from nanotok_ray.cli.arguments import (
     add_resplit,
     positive,
 )
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.tokenizer import Tokenizer, save_for_nanochat

@@ -1,19 +1,146 @@
-"""The command that learns from counts alone: learn. It starts no Ray and reads no text."""
+"""The command that learns from counts, and the flags of all commands that learn."""
 
 import argparse
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
 
-from nanotok_ray.cli.goal import add_limits, check, goal_of, sizes
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.learned import summary, values, with_smaller
-from nanotok_ray.cli.merge_progress import shown_merges
+from nanotok_ray.cli.printing import print_json
+from nanotok_ray.cli.progress import shown_merges
 from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.counts.stored import CountPaths, find_counts, load_counts
-from nanotok_ray.errors import TokenizerError
+from nanotok_ray.errors import TokenizerError, VocabularySizeError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.learn import LearnedTokenizer, learn
+from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.output import OR_FORCE, check_free, file_suffix
+from nanotok_ray.tokenizer.report import short_report, why_stopped
+from nanotok_ray.tokenizer.train import check_goal
+
+
+class Goal(TypedDict):
+    """What is to be learned, as `learn` takes it."""
+
+    vocab_size: int
+    special_tokens: list[str]
+    min_pair_count: int
+    max_token_bytes: int | None
+    threads: int | None
+
+
+def add_limits(own: "argparse._ActionsContainer") -> None:
+    """Add what may end learning early, and --threads; all are None where they are not given."""
+    own.add_argument(
+        "--min-pair-count",
+        type=int,
+        metavar="N",
+        help="end where no pair occurs so often (default: 1)",
+    )
+    own.add_argument(
+        "--max-token-bytes", type=int, metavar="N", help="make no longer token (default: any)"
+    )
+    own.add_argument(
+        "--threads", type=int, metavar="N", help="default: all cores; the result is the same"
+    )
+
+
+def goal_of(arguments: argparse.Namespace, *, special_tokens: Sequence[str]) -> Goal:
+    """Give the goal; `arguments` have --vocab-size too."""
+    least = arguments.min_pair_count
+    return Goal(
+        vocab_size=arguments.vocab_size,
+        special_tokens=list(special_tokens),
+        min_pair_count=1 if least is None else least,
+        max_token_bytes=arguments.max_token_bytes,
+        threads=arguments.threads,
+    )
+
+
+def sizes(text: str) -> list[int]:
+    """Read --also, as argparse wants it.
+
+    >>> sizes("300, 280,300")
+    [280, 300]
+    """
+    numbers = text.replace(" ", "").split(",")
+    if not all(map(str.isdecimal, numbers)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of sizes like 8192,16384")
+    return sorted(set(map(int, numbers)))
+
+
+def check(goal: Goal, *, also: Sequence[int]) -> None:
+    """See that a goal can be reached, before hours of reading and not after.
+
+    Raises:
+        VocabularySizeError: There is no room for 256 bytes and the special tokens.
+        TokenizerError: Another number is out of its range, or a special token comes twice.
+    """
+    _check_room("--vocab-size is", goal["vocab_size"], goal["special_tokens"])
+    check_goal(**goal)
+    for size in also:
+        _check_room("--also has", size, goal["special_tokens"])
+        if size > goal["vocab_size"]:
+            raise TokenizerError(
+                f"--also has {size}, and a tokenizer of --vocab-size {goal['vocab_size']} holds "
+                "smaller ones alone: learn the largest, and name the others"
+            )
+
+
+def _check_room(told: str, size: int, special_tokens: Sequence[str]) -> None:
+    least = NUM_BYTES + len(special_tokens)
+    if size < least:
+        raise VocabularySizeError(
+            f"{told} {size}: {NUM_BYTES} bytes and {len(special_tokens)} special tokens are "
+            f"{least} ids, so name {least} or more"
+        )
+
+
+def with_smaller(
+    learned: LearnedTokenizer, output: str, *, also: Sequence[int], name: Callable[[int], str]
+) -> dict[str, LearnedTokenizer]:
+    """Give what goes to each output: the tokenizer, and the smaller ones that were reached."""
+    every = {output: learned}
+    for size in also:
+        if size > learned.tokenizer.get_vocab_size():
+            print(f"note: {size:,} ids were not reached; no {name(size)}", file=sys.stderr)
+        else:
+            every[name(size)] = learned.truncated(size)
+    return every
+
+
+def summary(
+    counts: SpanCounts, learned: LearnedTokenizer, *, asked: int, had: str, seconds: float
+) -> str:
+    """Tell what was counted, and `had` how, and what was learned from it in how many seconds."""
+    size = learned.tokenizer.get_vocab_size()
+    ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
+    texts = "" if counts.texts is None else f" in {counts.texts:,} texts"
+    counted = f"{counts.total:,} spans{texts}, {counts.num_distinct:,} distinct"
+    why = why_stopped(learned.report)
+    return "\n".join(
+        (
+            f"counts      {counted}; {had}",
+            f"tokenizer   {ids}, learned in {seconds:.1f} s: {why}",
+        )
+    )
+
+
+def values(
+    learned: LearnedTokenizer, *, output: str, wrote: Sequence[str], seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    """Give what programs read."""
+    return {
+        "status": "done",
+        "output": output,
+        "tokenizer_sha256": learned.tokenizer.sha256,
+        "vocab_size": learned.tokenizer.get_vocab_size(),
+        "seconds": seconds,
+        **short_report(learned.report),
+        "wrote": list(wrote),
+    }
+
 
 _LEARN = f"""\
 Learn a tokenizer from counts of spans: no text is read.

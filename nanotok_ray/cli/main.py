@@ -6,8 +6,8 @@ import io
 import sys
 from collections.abc import Collection, Sequence
 
-from nanotok_ray.cli.command_parser import CommandParser
-from nanotok_ray.cli.exit_codes import (
+from nanotok_ray.cli.overview import COMMANDS, overview
+from nanotok_ray.cli.printing import (
     BAD_DATA,
     BAD_OUTPUT,
     EXIT_CODES,
@@ -17,9 +17,8 @@ from nanotok_ray.cli.exit_codes import (
     INTERRUPTED,
     TERMINATED,
     USAGE,
+    print_json,
 )
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.overview import COMMANDS, overview
 from nanotok_ray.errors import (
     CorruptOutputError,
     DiskFullError,
@@ -37,6 +36,36 @@ from nanotok_ray.errors import (
 )
 from nanotok_ray.job.termination import Terminated, interruptible, terminable
 from nanotok_ray.units import printable
+
+_SEVERAL = {"*", "+"}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """As argparse's own, which takes `FILE --flag` and `--flag FILE`, but not both in one line."""
+
+    _is_second_try = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse; inputs that are left over are taken together with those before the options."""
+        known, left = super().parse_known_args(args, namespace)
+        if self._is_second_try or not self._takes_several or not any(map(_is_input, left)):
+            return known, left
+        self._is_second_try = True  # what is called here calls this method
+        try:
+            return self.parse_known_intermixed_args(args)
+        finally:
+            self._is_second_try = False
+
+    @property
+    def _takes_several(self) -> bool:
+        positionals = self._get_positional_actions()
+        return any(action.nargs in _SEVERAL for action in positionals)
+
+
+def _is_input(argument: str) -> bool:
+    return not argument.startswith("-")
 
 
 def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:

@@ -1,8 +1,4 @@
-"""The command that says what packing makes of an output: pack. Reads no ids, starts no Ray.
-
-Takes arguments; prints a table for people on stderr, for programs one line of JSON. Does not know
-how rows are packed.
-"""
+"""The command that reports what packing makes of an output: pack."""
 
 import argparse
 import sys
@@ -12,14 +8,55 @@ from itertools import product
 from typing import Any, Literal
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.pack_table import plan_lines
+from nanotok_ray.cli.printing import print_json, table_lines
 from nanotok_ray.errors import PackingError
 from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.loader import Loader, PackingReport, Shards, open_shards
 from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.loader.settings import Packing
 from nanotok_ray.units import printable
+
+_HEAD = (
+    *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
+    "seconds",
+)
+_SOURCES_HEAD = ("source", "weight", "documents", "tokens", "share", "epochs")
+
+
+def plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each plan, then, if there are weights, one for each source."""
+    yield from table_lines([_HEAD, *map(_cells, plans)], left=(1,))
+    sources = next((plan["sources"] for plan in plans if "sources" in plan), None)
+    if sources is not None:
+        yield ""
+        rows = [_source_cells(name, own) for name, own in sources.items()]
+        yield from table_lines([_SOURCES_HEAD, *rows])
+
+
+def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
+    return (
+        f"{plan['length']:,}",
+        str(plan["packing"]),
+        f"{plan['rows']:,}",
+        f"{plan['tokens']:,}",
+        f"{plan['kept']:.1%}",
+        f"{plan['utilisation']:.1%}",
+        *(f"{plan[name]:,}" for name in numbers),
+        f"{plan['seconds']:.2f}",
+    )
+
+
+def _source_cells(name: str, own: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        name,
+        f"{own['weight']:g}",
+        f"{own['documents']:,}",
+        f"{own['tokens']:,}",
+        f"{own['share']:.1%}",
+        f"{own['epochs']:.2f}",
+    )
+
 
 ROWS_AT_ONCE = 4096
 """Rows that are planned at a time."""

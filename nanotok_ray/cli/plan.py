@@ -11,7 +11,7 @@ from nanotok_ray.cli.arguments import (
     add_resplit,
     positive,
 )
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import print_json
 from nanotok_ray.recipe import load_recipe
 
 _PLAN = """\

@@ -1,19 +1,15 @@
-"""A job's events for people: a bar in a terminal, a plain line now and then in a log.
-
-A thread looks at the time, so that a job of which nothing ends for minutes still says that it
-lives.
-"""
+"""Progress for people: a bar in a terminal, a line now and then in a log."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.cli.merge_line import is_line_due, merge_line, percent, shown_token
-from nanotok_ray.cli.stage_progress import UNITS, StageProgress, counted, unit_of
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -23,8 +19,178 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
-from nanotok_ray.tokenizer.merges import Made
+from nanotok_ray.job.outlook_text import duration
+from nanotok_ray.tokenizer.merges import Made, MergeProgress
 from nanotok_ray.units import printable
+
+UNITS = {"reduce": "count files", "learn": "merges", "span table": "spans"}
+
+
+def unit_of(stage: str) -> str:
+    """Give what a stage counts.
+
+    >>> unit_of("learn"), unit_of("tokenize")
+    ('merges', 'slices')
+    """
+    return UNITS.get(stage, "slices")
+
+
+def counted(number: int, stage: str) -> str:
+    """Give a number of what a stage counts.
+
+    >>> counted(1, "tokenize"), counted(2000, "learn")
+    ('1 slice', '2,000 merges')
+    """
+    unit = unit_of(stage)
+    return f"{number:,} {unit[:-1] if number == 1 else unit}"
+
+
+@dataclass(slots=True)
+class StageProgress:
+    """A stage that goes on."""
+
+    started: StageStarted
+    since: float
+    """When it began, by the clock of the caller."""
+    last: Advanced | None = None
+    estimate: int = 0
+    """Of the slices that ended: estimated bytes, as in what is to do."""
+    attempts_failed: int = 0
+
+    def take(self, event: Advanced | SliceEnded | AttemptFailed) -> None:
+        """Take what happened."""
+        match event:
+            case Advanced():
+                self.last = event
+            case SliceEnded():
+                self.estimate += event.estimate
+            case AttemptFailed():
+                self.attempts_failed += event.slices
+
+    @property
+    def done(self) -> int:
+        """Slices (or merges) that have ended."""
+        return 0 if self.last is None else self.last.done
+
+    def line(self, now: float) -> str:
+        """Give the line of a log."""
+        stage = self.started.stage
+        return f"{stage}: {self.done:,} of {counted(self.started.todo, stage)}{self.told(now)}"
+
+    def told(self, now: float, *, elapsed: bool = True) -> str:
+        """Say the rest: what runs, rate, time left (or so far, if none can be told), failures."""
+        parts = []
+        seconds, left = now - self.since, self.left(now)
+        if self.last is not None and self.last.running and self.done < self.last.todo:
+            tasks = "task" if self.last.running == 1 else "tasks"
+            parts.append(f"{self.last.running:,} {tasks} running")
+        if self.last is not None and self.last.num_bytes and seconds > 0:
+            parts.append(f"{self.last.num_bytes / 1e6 / seconds:,.1f} MB/s")
+        if left is not None:
+            parts.append(f"{duration(left)} left")
+        elif elapsed:
+            parts.append(f"{duration(seconds).removeprefix('about ')} so far")
+        if self.last is not None and self.last.failed:
+            parts.append(f"{self.last.failed:,} failed")
+        if self.attempts_failed:
+            parts.append(f"{self.attempts_failed:,} attempts failed and tried again")
+        return "".join(f", {part}" for part in parts)
+
+    def left(self, now: float) -> float | None:
+        """Estimate the seconds that are left; None while there is nothing to go by.
+
+        Slices differ in size and the largest go first, so it is bytes that count. As long as not
+        even one slice has ended for each that runs, a first few say nothing of the others.
+        """
+        last = self.last
+        if last is None or last.done <= 0:
+            return None
+        if last.done < last.running and 2 * last.done < last.todo:
+            return None
+        done, todo = self._done_of_todo(last)
+        return (now - self.since) * max(0, todo - done) / done if done else None
+
+    def _done_of_todo(self, last: Advanced) -> tuple[int, int]:
+        """Give how much is done of how much, in bytes if both are known, else in numbers."""
+        todo = self.started.num_bytes
+        done = self.estimate or last.num_bytes
+        if last.done == last.todo or not todo or not done:
+            return last.done, last.todo
+        return done, todo
+
+
+MERGE_LINE_SECONDS = 1.0
+"""In a log at most one line in this time, and one a percent; the last merge has one always."""
+
+FEW_MERGES = 50
+"""So few have a line each."""
+
+SHOWN = 40
+"""Of a token of more bytes so many characters are shown, and how long it is."""
+
+
+def merge_line(done: int, total: int, last: Made | None, seconds: float) -> str:
+    """Give the line for `done` of `total` merges, the last of them, and the rate until now.
+
+    >>> merge_line(3276, 32759, ((256, 257), b" the", 1234567), 0.0728)
+    "learn: 3,276 of 32,759 merges (10%), ' the' (256, 257) 1,234,567 times, 45,000 merges/s"
+
+    Args:
+        done: merges made.
+        total: merges asked for.
+        last: the pair that was merged last, the bytes of its token, how often it occurred.
+        seconds: since learning began; 0: the rate is left out.
+    """
+    parts = [f"learn: {done:,} of {total:,} merges ({percent(done, total)}%)"]
+    if last is not None:
+        pair, token, count = last
+        parts.append(f"{shown_token(token)} {pair} {count:,} times")
+    if seconds > 0:
+        parts.append(f"{done / seconds:,.0f} merges/s")
+    return ", ".join(parts)
+
+
+def is_line_due(done: int, total: int, *, percent_before: int, seconds: float) -> bool:
+    """Tell whether a log gets a line.
+
+    >>> [is_line_due(done, 10, percent_before=0, seconds=0.0) for done in (0, 1)]
+    [False, True]
+    >>> [is_line_due(10, 9999, percent_before=0, seconds=own) for own in (0.1, 1.0)]
+    [False, False]
+    >>> [is_line_due(100, 9999, percent_before=0, seconds=own) for own in (0.1, 1.0)]
+    [False, True]
+
+    Args:
+        done: merges made.
+        total: merges asked for.
+        percent_before: what the last line said; 0: there is none.
+        seconds: since the last line.
+    """
+    is_due = done == total or total <= FEW_MERGES or seconds >= MERGE_LINE_SECONDS
+    return done > 0 and percent(done, total) != percent_before and is_due
+
+
+def percent(done: int, total: int) -> int:
+    """Give whole percents; none of nothing is all of it.
+
+    >>> percent(199, 20_000), percent(0, 0)
+    (0, 100)
+    """
+    return 100 * done // total if total else 100
+
+
+def shown_token(token: bytes) -> str:
+    r"""Give a token as a literal of Python, on one line: text if it is UTF-8, else bytes.
+
+    >>> shown_token(b"\n"), shown_token(b"\xff"), shown_token(b"=" * 1000)
+    ("'\\n'", "b'\\xff'", "'========================================'... (1,000 bytes)")
+    """
+    try:
+        start = repr(token.decode()[:SHOWN])
+    except UnicodeDecodeError:
+        start = repr(token[:SHOWN])
+    return f"{start}... ({len(token):,} bytes)" if len(token) > SHOWN else start
+
 
 __all__ = ["LINE_SECONDS", "UNITS", "Progress"]
 
@@ -187,3 +353,51 @@ class Progress:
 def _merge(last: Made) -> str:
     _, token, count = last
     return f"{shown_token(token)} {count:,} times"
+
+
+@contextmanager
+def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
+    """Give what shows progress on a stream; a bar is closed on any exit."""
+    if not stream.isatty():
+        yield _Lines(stream)
+        return
+    with tqdm(
+        desc="learn",
+        unit=" merges",
+        file=stream,
+        leave=False,
+        mininterval=0,  # it is told about a hundred times in all
+        miniters=1,
+    ) as bar:
+        yield lambda progress: _advance(bar, progress)
+
+
+class _Lines:
+    """Prints a line when one is due."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._percent = 0
+        self._seconds = 0.0
+
+    def __call__(self, progress: MergeProgress) -> None:
+        done, total, seconds = progress.done, progress.total, progress.seconds
+        since = seconds - self._seconds
+        if is_line_due(done, total, percent_before=self._percent, seconds=since):
+            self._percent, self._seconds = percent(done, total), seconds
+            line = merge_line(done, total, _last(progress), seconds)
+            print(line, file=self._stream, flush=True)
+
+
+def _advance(bar: "tqdm[Any]", progress: MergeProgress) -> None:
+    bar.total = progress.total
+    last = _last(progress)
+    if last is not None:
+        bar.set_postfix_str(f"{shown_token(last[1])} {last[2]:,} times", refresh=False)
+    bar.update(progress.done - bar.n)
+
+
+def _last(progress: MergeProgress) -> "Made | None":
+    if progress.pair is None or progress.token is None or progress.count is None:
+        return None
+    return progress.pair, progress.token, progress.count

@@ -1,16 +1,264 @@
-"""The command that says how the last run of an output stands: status. Starts no Ray."""
+"""The command that reports how the last run of an output stands: status."""
 
 import argparse
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from nanotok_ray.cli.exit_codes import BAD_OUTPUT
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.cli.printing import BAD_OUTPUT, print_json
+from nanotok_ray.cli.progress import UNITS, unit_of
+from nanotok_ray.errors import NanotokError, TransientIOError
+from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
+from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.outlook_text import duration
+from nanotok_ray.job.status import FINISHED, RUNNING, Standing
+from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
+
+_NEXT = {
+    "nothing": "is the path right? no job has written anything there",
+    "never run": "a plan is frozen; run `nanotok prepare RECIPE`",
+    "dead": "run the same command again: it goes on where this one stopped",
+    "failed": "mend what the error names and run the same command again: what is done is kept",
+    "interrupted": "run the same command again: it goes on where this one stopped",
+    "terminated": "run the same command again: it goes on where this one stopped",
+    "unfinished": "run `nanotok prepare RECIPE`: it goes on from what is there",
+    "trained": "run `nanotok tokenize RECIPE` to tokenize the corpus",
+}
+
+
+def status_lines(own: Mapping[str, Any]) -> Iterator[str]:
+    """Give the lines of one look."""
+    yield _line("output", own["output"])
+    yield _line("state", f"{own['state']}{_reason(own)}")
+    if own["command"]:
+        yield _line("run", _run(own))
+    if own["silent_seconds"] is not None:
+        yield _line("heard", f"{own['silent_seconds']:,.0f} s ago by this machine's clock")
+    for stage in own["stages"]:
+        yield _line(stage["name"], _stage(stage))
+    yield from _failures(own)
+    yield from _totals(own)
+    if own["missing_segments"]:
+        yield _line("missing", f"{own['missing_segments']:,} parts of the journal cannot be read")
+    if own["published"] and own["state"] != "finished":
+        yield _line(
+            "published", "an output that is whole is there; verify it with `nanotok verify`"
+        )
+    if own["report"]:
+        yield _line("report", own["report"])
+    if own["state"] in _NEXT:
+        yield _line("next", _NEXT[own["state"]])
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<11} {text}"
+
+
+def _reason(own: Mapping[str, Any]) -> str:
+    return f": {own['why']}" if own["why"] else ""
+
+
+def _run(own: Mapping[str, Any]) -> str:
+    number = "" if own["run"] is None else f"number {own['run']}, "
+    job = f", Ray job {own['ray_job']}" if own["ray_job"] else ""
+    nodes = "1 node" if own["nodes"] == 1 else f"{own['nodes']} nodes"
+    noun = "CPU" if own["cpus"] == 1 else "CPUs"
+    cpus = f", {own['cpus']} {noun} of {nodes}" if own["cpus"] else ""
+    who = f"host {own['host'] or '?'}, process {own['pid'] or '?'}{job}"
+    return f"{number}{own['command']} on {who}{cpus}, since {own['started'] or '?'}"
+
+
+def _stage(own: Mapping[str, Any]) -> str:
+    """Say how far a stage is.
+
+    >>> _stage({"name": "count", "state": "running", "todo": 96, "kept": 4, "done": 12, "failed": 1,
+    ...     "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5, "seconds_left": 70.2})
+    '12 of 96 slices (4 more done before), 5.0 MB, 0.5 MB/s, 1 failed, about 1 min 10 s left'
+    """
+    parts = [f"{own['done']:,} of {own['todo']:,} {unit_of(own['name'])}"]
+    if own["kept"]:
+        parts[0] += f" ({own['kept']:,} more done before)"
+    is_text = own["name"] not in UNITS
+    if own["bytes"] and is_text:
+        parts.append(f"{own['bytes'] / 1e6:,.1f} MB")
+    if own["megabytes_per_second"] and is_text:
+        parts.append(f"{own['megabytes_per_second']:,.1f} MB/s")
+    if own["failed"]:
+        parts.append(f"{own['failed']:,} failed")
+    if own["state"] == "done" and own["seconds"] is not None:
+        parts.append(f"done in {own['seconds']:,.1f} s")
+    elif own["state"] == "stopped":
+        parts.append("stopped there")
+    elif own["seconds_left"] is not None:
+        parts.append(f"{duration(own['seconds_left'])} left")
+    return ", ".join(parts)
+
+
+def _failures(own: Mapping[str, Any]) -> Iterator[str]:
+    if own["failed_attempts"]:
+        told = [f"{number:,} as {cause}" for cause, number in own["failed_attempts"].items()]
+        yield _line("attempts", f"failed: {', '.join(told)}")
+    for each in own["last_failed"]:
+        first = each["why"].partition("\n")[0]
+        yield f"  {_clock(each['at'])} {each['name']}: {first}"
+
+
+def _totals(own: Mapping[str, Any]) -> Iterator[str]:
+    if own.get("documents"):
+        told = ", ".join(f"{number:,} {name}" for name, number in own["documents"].items())
+        yield _line("documents", told)
+    if own.get("tokens") is not None:
+        yield _line("tokens", f"{own['tokens']:,}")
+    for reason, number in own.get("quarantined", {}).items():
+        yield f"  quarantined {number:,}: {reason}"
+
+
+def _clock(at: float) -> str:
+    """Give the time of day, UTC.
+
+    >>> _clock(1_764_000_000.0)
+    '16:00:00'
+    """
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "?"
+
+
+SHOWN_FAILURES = 3
+
+_HEAD = ("command", "host", "pid", "ray_job", "started", "version", "ray", "cpus", "nodes")
+
+
+def status_values(out: Folder, standing: Standing, *, now: float) -> dict[str, Any]:
+    """Give the values of one look."""
+    journal = standing.journal
+    values: dict[str, Any] = {
+        "state": standing.state,
+        "why": standing.why,
+        "output": out.url,
+        "published": standing.is_published,
+        "run": None if journal is None else journal.run,
+        **_head(standing),
+        "silent_seconds": None if standing.silent is None else round(standing.silent, 1),
+        "stages": [],
+        "failed_attempts": {},
+        "last_failed": [],
+        "missing_segments": 0 if journal is None else journal.missing_segments,
+        "report": out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
+    }
+    if journal is not None:
+        values |= _of_journal(journal, now=now, is_running=standing.state == RUNNING)
+    if standing.state == FINISHED:
+        values |= _published(out)
+    return values
+
+
+def _head(standing: Standing) -> dict[str, Any]:
+    """Say who runs or ran: the holder of the lease, as long as it is held, else the journal."""
+    head = dict(standing.journal.head) if standing.journal is not None else {}
+    lease = standing.lease
+    if lease is not None and not lease.is_released:
+        own = {"command": lease.values.get("command"), "started": lease.values.get("taken")}
+        holder = lease.holder
+        own |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
+        head = {**own, **head}
+    given = {name: head.get(name) for name in _HEAD}
+    return {name: own if isinstance(own, str | int) else None for name, own in given.items()}
+
+
+def _of_journal(journal: RunJournal, *, now: float, is_running: bool) -> dict[str, Any]:
+    causes: Counter[str] = Counter()
+    for each in journal.failed_attempts:
+        causes[each.cause] += each.slices
+    counted = (journal.end or {}).get("failed_attempts")
+    last = [each for each in journal.slices if each.error is not None]
+    failed: list[FailedAttempt | JournalledSlice] = [*journal.failed_attempts, *last]
+    failed.sort(key=lambda each: each.at)
+    return {
+        "stages": list(_stages(journal, now=now, is_running=is_running)),
+        "failed_attempts": _counts(counted) or dict(sorted(causes.items())),
+        "last_failed": [
+            {
+                "at": each.at,
+                "name": each.name,
+                "why": each.error if isinstance(each, JournalledSlice) else each.text,
+            }
+            for each in failed[-SHOWN_FAILURES:]
+        ],
+    }
+
+
+def _stages(journal: RunJournal, *, now: float, is_running: bool) -> Iterator[dict[str, Any]]:
+    for number, stage in enumerate(journal.stages):
+        has_ended = stage.seconds is not None or stage.todo == 0
+        is_last = number == len(journal.stages) - 1
+        seconds = stage.seconds if has_ended else max(0.0, journal.last_at - stage.at)
+        goes_on = is_last and is_running and not has_ended
+        yield {
+            "name": stage.name,
+            "state": "done" if has_ended else "running" if goes_on else "stopped",
+            "todo": stage.todo,
+            "kept": stage.kept,
+            "done": stage.done if stage.seconds is None else stage.done or stage.todo,
+            "failed": stage.failed,
+            "bytes": stage.done_bytes,
+            "seconds": None if seconds is None else round(seconds, 1),
+            "megabytes_per_second": _rate(stage.done_bytes, seconds),
+            "seconds_left": _left(journal, stage, now=now) if goes_on else None,
+        }
+
+
+def _rate(size: int, seconds: float | None) -> float | None:
+    return round(size / 1e6 / seconds, 3) if size and seconds else None
+
+
+def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
+    """Estimate what is left of a stage: by bytes where it has slices; None without a basis.
+
+    The journal is written now and then: an estimate that has run out meanwhile says nothing.
+    """
+    if stage.progress:
+        at, done, todo = stage.progress[-1]
+    else:
+        own = [each for each in journal.slices if each.stage == stage.name and each.at >= stage.at]
+        at = max((each.at for each in own), default=0.0)
+        done, todo = sum(each.estimate for each in own), stage.num_bytes
+        cpus = journal.head.get("cpus")
+        if isinstance(cpus, int) and stage.done < min(cpus, stage.todo / 2):
+            return None  # not even one slice of each CPU
+    if done <= 0 or at <= stage.at:
+        return None
+    left = (at - stage.at) * max(0, todo - done) / done - max(0.0, now - at)
+    return round(left, 1) if left > 0 else None
+
+
+def _published(out: Folder) -> dict[str, Any]:
+    """Give the totals of a published output; nothing if its manifest says none."""
+    try:
+        totals = json.loads(out.read_bytes(MANIFEST_NAME))["totals"]["all"]
+        documents, tokens = totals["documents"], totals["tokens"]
+        quarantined = totals["quarantined"]
+    except (OSError, NanotokError, ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return {
+        "documents": _counts(documents),
+        "tokens": tokens if isinstance(tokens, int) else None,
+        "quarantined": _counts(quarantined),
+    }
+
+
+def _counts(values: object) -> dict[str, int]:
+    if not isinstance(values, dict):
+        return {}
+    return {str(name): own for name, own in values.items() if isinstance(own, int)}
+
 
 WATCH_SECONDS = 10.0
 
@@ -117,7 +365,6 @@ def look(
 
 
 def _look_once(output: str, now: float) -> dict[str, Any]:
-    from nanotok_ray.cli.status_values import status_values  # noqa: PLC0415 - slow to import
     from nanotok_ray.job.status import standing_of  # noqa: PLC0415 - as above
     from nanotok_ray.storage import Folder  # noqa: PLC0415 - as above
 
@@ -126,7 +373,6 @@ def _look_once(output: str, now: float) -> dict[str, Any]:
 
 
 def _print_text(values: dict[str, Any]) -> None:
-    from nanotok_ray.cli.status_text import status_lines  # noqa: PLC0415 - as above
 
     for line in status_lines(values):
         print(printable(line, lines=True), file=sys.stderr)

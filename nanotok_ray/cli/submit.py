@@ -1,22 +1,173 @@
-"""The command that runs a recipe on a cluster and says truly how that ended: submit."""
+"""The command that runs a recipe on a cluster and returns its exit code: submit."""
 
 import argparse
 import math
 import os
+import shutil
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_removed, add_resplit
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.submit_lines import SubmitLines
+from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, print_json
+from nanotok_ray.cluster.submit.job_log import LogTail, LogText
+from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.submission import Followed, Follower, JobState, WallClock, ending_of
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.doctor.ray_settings import host_and_port
+from nanotok_ray.job.termination import Terminated
+from nanotok_ray.units import printable
 
 if TYPE_CHECKING:
-    from nanotok_ray.cluster.submit.ray_jobs import RayJobs
     from nanotok_ray.cluster.submit.shipping import Shipped
     from nanotok_ray.cluster.submit.submission import Started
+
+
+LINE_SECONDS = 10.0
+"""At most one line in this time, where there is no terminal."""
+
+MOST_NOTES = 20
+"""So many notes of a job are shown; a job that loses many nodes has thousands."""
+
+
+class SubmitLines:
+    """Shows the newest line of a job's log; notes and what is told of the connection stay."""
+
+    def __init__(self, stream: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
+        """Print to `stream`, over and over on one line if it is a terminal."""
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._now = now
+        self._last_line = -LINE_SECONDS
+        self._newest: str | None = None
+        self._is_open = False
+        self._notes = 0
+
+    def show(self, line: str) -> None:
+        """Show a line of the job, or keep it until ten seconds have passed since the last."""
+        if not line.strip() or line.startswith("{"):
+            return
+        if line.startswith("note: "):
+            self._note(line.rstrip())
+            return
+        self._newest = line.rstrip()
+        if self._is_terminal:
+            self._rewrite(self._newest)
+        elif self._now() - self._last_line >= LINE_SECONDS:
+            self.flush()
+
+    def _note(self, line: str) -> None:
+        """Show what a job says once: of its inputs, of an attempt that failed."""
+        self._notes += 1
+        if self._notes <= MOST_NOTES:
+            self.tell(line)
+        if self._notes == MOST_NOTES:
+            self.tell("nanotok: further notes are in the log and in the journal of the job alone")
+
+    def flush(self) -> None:
+        """Show the newest line if it was kept back."""
+        if self._newest is not None and not self._is_terminal:
+            self._print(self._newest)
+            self._last_line = self._now()
+        self._newest = None
+
+    def tell(self, text: str) -> None:
+        """Print a line of its own, which stays."""
+        if self._is_open:
+            print(file=self._stream)
+        self._is_open = False
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        print(printable(text, lines=True), file=self._stream, flush=True)
+
+    def _rewrite(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{printable(text)[:width]}", end="", file=self._stream, flush=True)
+        self._is_open = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submitted:
+    """One job on a cluster."""
+
+    submission_id: str
+    job: str
+    """prepare, train or tokenize."""
+    output: str
+    """Its output folder, as far as that is known here."""
+    jobs: RayJobs
+    lines: SubmitLines
+
+    def follow(self, *, patience: float, timeout: float | None) -> int:
+        """Follow the job and print how it ended; give the exit code. Times are in seconds."""
+        try:
+            with self._log() as log:
+                followed = self._follower(log, patience=patience, timeout=timeout).follow()
+        except KeyboardInterrupt:
+            return self._leave("interrupted", INTERRUPTED)
+        except Terminated:
+            return self._leave("terminated", TERMINATED)
+        if followed.given_up is not None or followed.state is None:
+            return self._give_up(followed)
+        return self._end(followed.state, log.text)
+
+    def _log(self) -> LogTail:
+        own = self.submission_id
+        return LogTail(
+            lambda: self.jobs.client().tail_job_logs(own), whole=lambda: self.jobs.whole_log(own)
+        )
+
+    def _follower(self, log: LogTail, *, patience: float, timeout: float | None) -> Follower:
+        return Follower(
+            jobs=self.jobs,
+            submission_id=self.submission_id,
+            log=log,
+            clock=WallClock(),
+            patience=patience,
+            timeout=timeout,
+            show=self.lines.show,
+            tell=lambda text: self.lines.tell(f"nanotok: {text}"),
+        )
+
+    def _leave(self, status: str, code: int) -> int:
+        self.lines.tell(f"nanotok: {status}; {self._goes_on()}")
+        self._print(status, None, {})
+        return code
+
+    def _give_up(self, followed: Followed) -> int:
+        verb = "goes" if followed.is_late else "may go"
+        self.lines.tell(f"nanotok: {followed.given_up}; {self._goes_on(verb)}")
+        status = "timeout" if followed.is_late else "lost"
+        self._print(status, followed.state, {"error": followed.given_up})
+        return INFRASTRUCTURE
+
+    def _end(self, state: JobState, log: LogText) -> int:
+        summary = log.summary
+        ending = ending_of(state, summary=summary, job=self.job, output=self.output)
+        values: dict[str, object] = {} if summary is None else {"summary": summary}
+        if ending.exit_code:
+            values["error"] = ending.told
+            for line in log.last or state.message.splitlines():
+                self.lines.tell(f"  | {line}")
+        else:
+            self.lines.flush()
+        self.lines.tell(f"nanotok: {ending.told}")
+        self._print(ending.status, state, values)
+        return ending.exit_code
+
+    def _print(self, status: str, state: JobState | None, values: dict[str, object]) -> None:
+        job_status = None if state is None else state.status
+        facts = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
+        print_json({**facts, **values})
+
+    def _goes_on(self, verb: str = "goes") -> str:
+        return (
+            f"the job {verb} on. The same command follows it again; to stop it: "
+            f"ray job stop {self.submission_id} --address {self.jobs.address}"
+        )
 
 
 FIRST_PATIENCE, PATIENCE = 20.0, 300.0
@@ -151,7 +302,6 @@ def _run_submit(arguments: argparse.Namespace) -> int:
     address = address_of(arguments.address, os.environ)
     if arguments.dry_run:
         return _dry_run(arguments, shipped, address)
-    from nanotok_ray.cli.submitted import Submitted  # noqa: PLC0415 - for this command alone
     from nanotok_ray.cluster.submit.ray_jobs import RayJobs  # noqa: PLC0415 - it imports Ray
 
     jobs = RayJobs(address)

@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, warm
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
+from nanotok_ray.cli.printing import print_json
+from nanotok_ray.cli.tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import PRESETS
 from nanotok_ray.tokenizer import Tokenizer

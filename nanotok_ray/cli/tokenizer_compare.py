@@ -10,24 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.measured_corpora import (
-    FILES_TOLD,
+from nanotok_ray.cli.corpora import (
+    MEASURED_FILES_HELP,
     add_corpus_flags,
     readers_of,
     shown_bytes,
     tell_left_out,
 )
-from nanotok_ray.cli.merge_line import shown_token
-from nanotok_ray.cli.named_tokenizers import (
+from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
+from nanotok_ray.cli.progress import shown_token
+from nanotok_ray.cli.tokenizers import (
     NAMES_TOLD,
     TOKENIZERS_TOLD,
     about,
     add_pattern,
+    add_plot,
+    check_plot_of,
     counters_of,
+    write_plot,
 )
-from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
-from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
 from nanotok_ray.report.figures import Numbers, ratio_figure
 from nanotok_ray.tokenizer.evaluation import (
     CorpusReader,
@@ -63,7 +64,7 @@ text is decoded again and compared. Then the vocabularies are: tokens that both 
 merge that differs.
 
 {TOKENIZERS_TOLD}{NAMES_TOLD}
-{FILES_TOLD}"""
+{MEASURED_FILES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -1,32 +1,61 @@
-"""The command that evaluates a tokenizer on sample texts, as nanochat's tok_eval: tokenizer eval.
-
-Takes arguments; prints for people on stderr, for programs one line of JSON. Does not know how
-tokens are counted.
-"""
+"""The command that evaluates a tokenizer on sample texts, as nanochat's tok_eval."""
 
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.measured_corpora import max_bytes_of
-from nanotok_ray.cli.named_tokenizers import (
+import numpy as np
+
+from nanotok_ray.cli.corpora import max_bytes_of
+from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
+from nanotok_ray.cli.tokenizer_compare import tally_values
+from nanotok_ray.cli.tokenizers import (
     NAMES_TOLD,
     TOKENIZERS_TOLD,
     about,
     add_pattern,
+    add_plot,
+    check_plot_of,
     counters_of,
+    write_plot,
 )
-from nanotok_ray.cli.text_table import ratio, signed_percent, table_lines
-from nanotok_ray.cli.tokenizer_compare import tally_values
-from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
-from nanotok_ray.documents.batch import Documents
-from nanotok_ray.evaluation.output_texts import output_texts
-from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.documents.batch import Documents, to_utf8
+from nanotok_ray.documents.texts import text_batches
+from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
+from nanotok_ray.loader import open_shards
 from nanotok_ray.report.figures import Numbers, ratio_figure
+from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS, SampleRow, TokenizerCounter, sample_rows
 from nanotok_ray.units import printable
+
+
+def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documents]:
+    """Give the texts of a split's first documents, until they reach `max_bytes`.
+
+    A conversation is one text: all that is said in it.
+
+    Raises:
+        CorruptOutputError: A file is not what the manifest says.
+        IncompleteOutputError: The folder has no manifest.
+        SourceError: There is no such split.
+        TokenizerError: The output's tokenizer cannot be read.
+    """
+    shards = open_shards(folder, split=split)
+    tokenizer = Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}", span_table=False)
+    special = np.array([*tokenizer.special_tokens.values()], dtype=np.uint32)
+
+    def texts() -> Iterator[str]:
+        left = max_bytes
+        for ids in shards:
+            text = tokenizer.decode(ids[~np.isin(ids, special)])
+            yield text
+            left -= len(to_utf8(text))
+            if left <= 0:
+                return
+
+    return text_batches(texts())
+
 
 MAX_BYTES: Final = "1MB"
 

@@ -1,41 +1,229 @@
-"""The command that shows one tokenizer, and how a corpus uses it: tokenizer show.
-
-Takes arguments; prints for people on stderr, for programs one line of JSON. Does not know how a
-vocabulary or its use is worked out.
-"""
+"""The command that shows one tokenizer, and how a corpus uses it: tokenizer show."""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.measured_corpora import (
-    FILES_TOLD,
+from nanotok_ray.cli.corpora import (
+    MEASURED_FILES_HELP,
     add_corpus_flags,
     readers_of,
     shown_bytes,
     tell_left_out,
 )
-from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
-from nanotok_ray.cli.shown_vocabulary import (
-    length_rows,
-    token_lines,
-    token_values,
-    tokenizer_lines,
-    tokenizer_values,
-    usage_lines,
-    usage_values,
-    vocabulary_lines,
+from nanotok_ray.cli.printing import print_json, ratio, table_lines
+from nanotok_ray.cli.progress import shown_token
+from nanotok_ray.cli.tokenizers import (
+    TOKENIZERS_TOLD,
+    add_pattern,
+    add_plot,
+    check_plot_of,
+    opened,
+    write_plot,
 )
-from nanotok_ray.cli.text_table import ratio
-from nanotok_ray.cli.written_plot import add_plot, check_plot_of, write_plot
+from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.report.figures import Numbers, vocabulary_figure
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.evaluation import TokenizerCounter, Usage, Vocabulary
+from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
+from nanotok_ray.tokenizer.report import token_text
 from nanotok_ray.units import printable
+
+_SINGLE_LENGTHS = 16
+"""Longer tokens are told by ranges that double."""
+_BAR_CHARS = 40
+
+
+def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Iterator[str]:
+    """Say what a tokenizer is made of."""
+    special, table = tokenizer.special_tokens, tokenizer.span_table_size
+    pattern = tokenizer.pattern
+    known = [f"{name}: " for name, own in PATTERNS.items() if own == pattern]
+    yield f"tokenizer   {name}"
+    yield f"sha256      {tokenizer.sha256}"
+    yield (
+        f"ids         {tokenizer.get_vocab_size():,}: {vocabulary.num_bytes} bytes, "
+        f"{len(tokenizer.merges):,} merges, {len(special):,} special tokens"
+    )
+    yield f"pattern     {''.join(known[:1])}{pattern}"
+    yield f"span table  {f'{table:,} spans' if table else 'none'}"
+    for token, number in special.items():
+        yield f"special     {number:>9,}  {token}"
+
+
+def vocabulary_lines(vocabulary: Vocabulary, *, most: int) -> Iterator[str]:
+    """Say what tokens there are, of each list no more than `most`."""
+    lengths = vocabulary.length_counts
+    yield ""
+    yield f"lengths     {vocabulary.mean_length:.2f} bytes on average, at most {max(lengths):,}"
+    yield from _length_lines(lengths)
+    yield from _section("first merges")
+    for number in _merged(vocabulary)[:most]:
+        yield f"{number:>9,}  {_spelled(vocabulary, number)} = {_pair(vocabulary, number)}"
+    yield from _section("longest tokens")
+    for number in vocabulary.longest(most):
+        length = len(vocabulary.tokens[number])
+        yield f"{number:>9,}  {length:>5,} bytes  {_spelled(vocabulary, number)}"
+    cut = vocabulary.not_utf8
+    yield from _section(f"tokens of several bytes that are not UTF-8: {len(cut):,}")
+    yield from _listed(cut[:most], vocabulary)
+
+
+def usage_lines(usage: Usage, *, most: int) -> Iterator[str]:
+    """Say what tokens a corpus is made of, of each list no more than `most`."""
+    vocabulary, unused = usage.vocabulary, usage.unused_merged
+    yield ""
+    yield f"corpus      {usage.num_bytes:,} bytes in {usage.texts:,} texts"
+    yield f"tokens      {usage.total:,}, {ratio(usage.bytes_per_token)} bytes per token"
+    yield (
+        f"unused      {len(unused):,} of {len(_merged(vocabulary)):,} merged tokens, "
+        f"{len(usage.unused) - len(unused):,} of {vocabulary.num_bytes} bytes"
+    )
+    if unused:
+        yield from _section("first unused tokens")
+        yield from _listed(unused[:most], vocabulary)
+    yield from _section("most used tokens")
+    rows = [
+        [
+            f"{number:>9,}",
+            f"{usage.counts[number]:,}",
+            f"{usage.counts[number] / usage.total:.2%}",
+            _spelled(vocabulary, number),
+        ]
+        for number in usage.most_used(most)
+    ]
+    yield from table_lines([["id", "times", "share", "token"], *rows], left=(3,))
+
+
+def token_lines(
+    views: Sequence[TokenView], vocabulary: Vocabulary, usage: Usage | None, *, most: int
+) -> Iterator[str]:
+    """Say what single tokens are, and with a corpus how often each is used."""
+    for view in views:
+        kind = "special token" if view.is_special else "byte" if view.merge is None else "token"
+        name = view.token.decode() if view.is_special else shown_token(view.token)
+        yield f"id          {view.id:,}, {kind} {name}, {len(view.token):,} bytes"
+        if view.pair is not None:
+            yield f"merge       {view.merge:,} = {_pair(vocabulary, view.id)} {view.pair}"
+        if view.parts_of:
+            users = ", ".join(_spelled(vocabulary, number) for number in view.parts_of[:most])
+            yield f"part of     {len(view.parts_of):,} merges: {users}"
+        if usage is not None and not view.is_special:
+            yield f"used        {usage.counts[view.id]:,} times of {usage.total:,} tokens"
+
+
+def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, most: int) -> dict[str, Any]:
+    """Give what `tokenizer_lines` and `vocabulary_lines` say."""
+    return {
+        "tokenizer_sha256": tokenizer.sha256,
+        "vocab_size": tokenizer.get_vocab_size(),
+        "merges": len(tokenizer.merges),
+        "pattern": tokenizer.pattern,
+        "unicode_version": tokenizer.model.unicode_version,
+        "special_tokens": tokenizer.special_tokens,
+        "span_table": tokenizer.span_table_size,
+        "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
+        "mean_length": round(vocabulary.mean_length, 4),
+        "first_merges": _entries(_merged(vocabulary)[:most], vocabulary),
+        "longest": _entries(vocabulary.longest(most), vocabulary),
+        "not_utf8": len(vocabulary.not_utf8),
+        "first_not_utf8": _entries(vocabulary.not_utf8[:most], vocabulary),
+    }
+
+
+def usage_values(usage: Usage, *, most: int) -> dict[str, Any]:
+    """Give what `usage_lines` says."""
+    vocabulary, bytes_per_token = usage.vocabulary, usage.bytes_per_token
+    used = _entries(usage.most_used(most), vocabulary)
+    return {
+        "texts": usage.texts,
+        "text_bytes": usage.num_bytes,
+        "tokens": usage.total,
+        "bytes_per_token": None if bytes_per_token is None else round(bytes_per_token, 4),
+        "unused": len(usage.unused),
+        "unused_merged": len(usage.unused_merged),
+        "first_unused": _entries(usage.unused_merged[:most], vocabulary),
+        "most_used": [own | {"times": int(usage.counts[own["id"]])} for own in used],
+    }
+
+
+def token_values(views: Sequence[TokenView], usage: Usage | None) -> dict[str, Any]:
+    """Give what `token_lines` says."""
+    return {"tokens": [_token_value(view, usage) for view in views]}
+
+
+def length_rows(lengths: Mapping[int, int]) -> list[list[str]]:
+    """Give numbers of tokens by length, long ones by ranges that double; none of no tokens.
+
+    >>> length_rows({1: 256, 17: 3, 30: 1})
+    [['1', '256'], ['17-32', '4']]
+    """
+    sums: dict[str, int] = {}
+    for length, number in sorted(lengths.items()):
+        name = _length_name(length)
+        sums[name] = sums.get(name, 0) + number
+    return [[name, f"{number:,}"] for name, number in sums.items()]
+
+
+def _length_name(length: int) -> str:
+    if length <= _SINGLE_LENGTHS:
+        return str(length)
+    end = 1 << (length - 1).bit_length()
+    return f"{end // 2 + 1:,}-{end:,}"
+
+
+def _length_lines(lengths: Mapping[int, int]) -> Iterator[str]:
+    rows = length_rows(lengths)
+    numbers = [int(number.replace(",", "")) for _, number in rows]
+    bars = ["#" * round(_BAR_CHARS * number / max(numbers)) for number in numbers]
+    told = [[*row, bar] for row, bar in zip(rows, bars, strict=True)]
+    yield from table_lines([["bytes", "tokens", ""], *told], left=(2,))
+
+
+def _merged(vocabulary: Vocabulary) -> range:
+    return range(vocabulary.num_bytes, len(vocabulary.tokens))
+
+
+def _section(title: str) -> Iterator[str]:
+    yield ""
+    yield title
+
+
+def _listed(numbers: Sequence[int], vocabulary: Vocabulary) -> Iterator[str]:
+    for number in numbers:
+        yield f"{number:>9,}  {_spelled(vocabulary, number)}"
+
+
+def _spelled(vocabulary: Vocabulary, number: int) -> str:
+    return shown_token(vocabulary.tokens[number])
+
+
+def _pair(vocabulary: Vocabulary, number: int) -> str:
+    """Spell what a token was merged from."""
+    assert vocabulary.pairs is not None
+    left, right = vocabulary.pairs[number - vocabulary.num_bytes]
+    return f"{_spelled(vocabulary, left)} + {_spelled(vocabulary, right)}"
+
+
+def _entries(numbers: Sequence[int], vocabulary: Vocabulary) -> list[dict[str, Any]]:
+    return [{"id": each, "token": token_text(vocabulary.tokens[each])} for each in numbers]
+
+
+def _token_value(view: TokenView, usage: Usage | None) -> dict[str, Any]:
+    is_counted = usage is not None and not view.is_special
+    return {
+        "id": view.id,
+        "token": token_text(view.token),
+        "bytes": len(view.token),
+        "special": view.is_special,
+        "merge": view.merge,
+        "pair": view.pair,
+        "parts_of": view.parts_of,
+        "times": int(usage.counts[view.id]) if usage is not None and is_counted else None,
+    }
+
 
 MOST: Final = 20
 
@@ -52,7 +240,7 @@ backslash \\\\, and --token takes these too. Unused tokens of a corpus are those
 is made of; special tokens never are. Every text is decoded again and compared.
 
 {TOKENIZERS_TOLD}
-{FILES_TOLD}"""
+{MEASURED_FILES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

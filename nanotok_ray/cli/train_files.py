@@ -12,10 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
-from nanotok_ray.cli.goal import Goal, add_limits, check, goal_of, sizes
-from nanotok_ray.cli.learned import summary, values, with_smaller
-from nanotok_ray.cli.merge_progress import shown_merges
+from nanotok_ray.cli.corpora import TEXT_FILES_HELP, add_corpus, count_named, find_corpus
+from nanotok_ray.cli.learn import (
+    Goal,
+    add_limits,
+    check,
+    goal_of,
+    sizes,
+    summary,
+    values,
+    with_smaller,
+)
+from nanotok_ray.cli.progress import shown_merges
 from nanotok_ray.counts.corpus import CorpusCounts
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.counts.span_counts import SpanCounts
@@ -50,7 +58,7 @@ OUTPUT is a folder of all files of a tokenizer, with report.json, or one file by
 *.json (Hugging Face's tokenizer.json) or *.txt (nanotok's own readable file). What holds another
 tokenizer, or anything else, is not overwritten without --force; the same bytes are no conflict.
 
-{FILES_TOLD}"""
+{TEXT_FILES_HELP}"""
 
 _FILE_FLAGS = {
     "input_format": "source.NAME.format",

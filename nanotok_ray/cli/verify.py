@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.json_line import print_json
+from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.export import EXPORT_NAME, EXPORTS

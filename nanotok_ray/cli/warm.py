@@ -9,9 +9,9 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from nanotok_ray.cli.corpus import FILES_TOLD, add_corpus, count_named, find_corpus
-from nanotok_ray.cli.json_line import print_json
-from nanotok_ray.cli.named_tokenizers import TOKENIZERS_TOLD, add_pattern, opened
+from nanotok_ray.cli.corpora import TEXT_FILES_HELP, add_corpus, count_named, find_corpus
+from nanotok_ray.cli.printing import print_json
+from nanotok_ray.cli.tokenizers import TOKENIZERS_TOLD, add_pattern, opened
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.counts.stored import find_counts, load_counts
 from nanotok_ray.errors import CountsError, TokenizerError
@@ -46,7 +46,7 @@ CORPUS is text, or count files (*.arrow, or a folder of them as a job's WORK/cou
 by the tokenizer's pattern. Of text a part that is like the rest is enough.
 
 {TOKENIZERS_TOLD}
-{FILES_TOLD}"""
+{TEXT_FILES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -1,11 +1,8 @@
-"""Lines of a file as `nanotok inspect` looks at them: rendered as a job would, before there is one.
-
-Takes the command's arguments; gives documents by number. Nothing is cut to a greatest length, as
-a job may do. Does not know how they are shown.
-"""
+"""What `nanotok inspect` looks at: the documents of an output, or the lines of a file."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
@@ -14,15 +11,74 @@ import pyarrow as pa
 from nanotok_ray.chat.reference import segments_of
 from nanotok_ray.chat.segments import compose
 from nanotok_ray.cli.arguments import positive
-from nanotok_ray.cli.looked_at import LookedAt
 from nanotok_ray.dialects import DIALECTS, MALFORMED, Dialect, reason_of
 from nanotok_ray.dialects.detect import detect
 from nanotok_ray.dialects.fields import value_of
 from nanotok_ray.errors import RecipeError, SourceError, TransientIOError
+from nanotok_ray.formats.manifest import TOKENIZER_FOLDER
+from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe.special_tokens import GROUNDING, IMAGE_TOKENS, image_token_of
-from nanotok_ray.report import Document
+from nanotok_ray.report import Document, Spelling
 from nanotok_ray.storage import open_input
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LookedAt:
+    """Documents to look at."""
+
+    title: str
+    """What they are, for a heading."""
+    where: str
+    """The same, within a sentence."""
+    count: int
+    document: Callable[[int], Document]
+    """Give one by number, from 0 on."""
+    tokenizer: Tokenizer
+
+    @property
+    def spelling(self) -> Spelling:
+        """How their ids are spelled."""
+        return Spelling(
+            bytes_of=self.tokenizer.decode_single_token_bytes,
+            special_tokens=self.tokenizer.special_tokens,
+        )
+
+    @property
+    def note(self) -> str:
+        """What encoded them, for a line below the heading."""
+        size = self.tokenizer.get_vocab_size()
+        return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
+
+
+def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
+    """Look at the documents of a finished output.
+
+    Raises:
+        CorruptOutputError, IncompleteOutputError, SourceError: As `open_shards`.
+        TokenizerError: The output's tokenizer cannot be read.
+    """
+    shards = open_shards(folder, split=split, source=source)
+
+    def document(number: int) -> Document:
+        name, place = shards.shard_of(number)
+        return Document(
+            title=f"document {number} of {len(shards)}",
+            place=f"document {place} of {name}",
+            ids=shards[number],
+            mask=shards.mask(number),
+            images=shards.images(number),
+            document_id=shards.document_id(number),
+        )
+
+    return LookedAt(
+        title=f"{folder}, split {split}" + (f", source {source}" if source else ""),
+        where=f"split {split}" + (f" of source {source}" if source else ""),
+        count=len(shards),
+        document=document,
+        tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}", span_table=False),
+    )
+
 
 MAX_BYTES = 1 << 30
 """All lines are held while one is looked at."""

@@ -1,19 +1,22 @@
-"""Tokenizers that are named on the command line: a folder, a file, cl100k or o200k.
-
-Takes arguments; gives counters, each with a name of its own. Does not know what they count.
-"""
+"""Tokenizers that are named on the command line, and the picture that --plot asks for."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
-from typing import Any, Final
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
 
-from nanotok_ray.cli.measured_corpora import named
+from nanotok_ray.cli.corpora import named
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.errors import TokenizerError
+from nanotok_ray.errors import RecipeError, TokenizerError
+from nanotok_ray.report.figures import SUFFIXES, Numbers, check_plot, plot_bytes
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import PUBLISHED, TokenizerCounter, published_tokenizer
 from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 TOKENIZERS_TOLD: Final = f"""\
 A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, or a file of ranks with
@@ -101,3 +104,36 @@ def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
     raise TokenizerError(
         f"two tokenizers are called {twice}: leave one out, or give it a name, as other={twice}"
     )
+
+
+def add_plot(own: argparse.ArgumentParser, *, what: str) -> None:
+    """Add --plot."""
+    endings = ", ".join(SUFFIXES)
+    own.add_argument(
+        "--plot",
+        metavar="FILE",
+        help=f"draw {what} to a file that ends in {endings} (default: no picture)",
+    )
+
+
+def check_plot_of(arguments: argparse.Namespace) -> None:
+    """Refuse, before anything is measured, a picture that cannot be drawn.
+
+    Raises:
+        RecipeError: There is no such folder.
+        TokenizerError: The file's name does not say what is wanted, or matplotlib is missing.
+    """
+    if arguments.plot is None:
+        return
+    check_plot(arguments.plot)
+    folder = Path(arguments.plot).absolute().parent
+    if not folder.is_dir():
+        raise RecipeError(f"--plot {arguments.plot}: there is no folder {folder}; make it first")
+
+
+def write_plot(arguments: argparse.Namespace, figure: "Figure", *, numbers: Numbers) -> None:
+    """Write the picture and tell where it is."""
+    path = Path(arguments.plot)
+    title = f"nanotok tokenizer {arguments.action}"
+    path.write_bytes(plot_bytes(figure, name=path.name, title=title, numbers=numbers))
+    print(f"wrote       {path}", file=sys.stderr)
