@@ -2,8 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore = (
-    [] if find_spec("torch") else ["nanotok_ray/torch_loader.py", "nanotok_ray/nanochat.py"]
-)
+collect_ignore = [] if find_spec("torch") else ["nanotok_ray/torch.py", "nanotok_ray/nanochat.py"]
 
 pytest_plugins = ["tests.shared_ray"]

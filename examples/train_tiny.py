@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from nanotok_ray.loader import Loader, open_shards
-from nanotok_ray.torch_loader import batches_on_device
+from nanotok_ray.torch import batches_on_device
 
 
 class Block(torch.nn.Module):

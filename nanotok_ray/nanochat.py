@@ -16,7 +16,7 @@ from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.torch_loader import Staging, this_rank  # says what to do without torch
+from nanotok_ray.torch import Staging, this_rank  # says what to do without torch
 
 import torch  # isort: skip
 

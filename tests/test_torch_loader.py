@@ -22,7 +22,7 @@ from nanotok_ray.nanochat import (  # noqa: E402
     tokenizing_distributed_data_loader_bos_bestfit,
     tokenizing_distributed_data_loader_with_state_bos_bestfit,
 )
-from nanotok_ray.torch_loader import PackedDataset, batches_on_device, this_rank  # noqa: E402
+from nanotok_ray.torch import PackedDataset, batches_on_device, this_rank  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # 3 on 2 cores
 

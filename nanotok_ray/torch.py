@@ -23,7 +23,7 @@ try:
     import torch.utils.data
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"{error}: nanotok_ray.torch_loader and nanotok_ray.nanochat need torch; take numpy arrays "
+        f"{error}: nanotok_ray.torch and nanotok_ray.nanochat need torch; take numpy arrays "
         f"from nanotok_ray.loader, or {how_to_install('torch')}"
     ) from error
 
