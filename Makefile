@@ -60,7 +60,7 @@ test-rust: $(INSTALLED)  ## Run the Rust tests
 	cargo test $(MANIFEST) --locked --quiet
 
 test-torch: build $(TORCH)/.installed  ## Run the tests that need torch (installs it into .venv-torch)
-	$(TORCH)/bin/python -m pytest tests/test_torch_loader.py tests/test_examples.py tests/test_docs_training.py
+	$(TORCH)/bin/python -m pytest tests/loader/test_torch_loader.py tests/docs/test_examples.py tests/docs/test_docs_training.py
 
 lint: $(INSTALLED)  ## Check style and common mistakes: ruff, rustfmt, clippy
 	$(BIN)/ruff check .
@@ -113,7 +113,7 @@ check: lint types layers test  ## Everything that CI does
 
 check-long: build  ## Run the tests with 500 random examples of each property, and 20 rounds of chaos: hours
 	HYPOTHESIS_PROFILE=long $(MAKE) test
-	$(BIN)/python -m tests.chaos --rounds 20
+	$(BIN)/python -m tests.jobs.chaos --rounds 20
 
 clean:  ## Remove what was built; .venv, .venv-peers, .venv-torch and .venv-zig stay
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

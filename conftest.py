@@ -4,4 +4,4 @@ from importlib.util import find_spec
 
 collect_ignore = [] if find_spec("torch") else ["nanotok_ray/torch.py", "nanotok_ray/nanochat.py"]
 
-pytest_plugins = ["tests.shared_ray"]
+pytest_plugins = ["tests.support.shared_ray"]

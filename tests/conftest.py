@@ -7,8 +7,8 @@ import pytest
 import pytest_timeout
 from hypothesis import settings
 
-import tests.ray_environment  # noqa: F401 - Ray reads it when it is imported
-from tests.machine_speed import scaled
+import tests.support.ray_environment  # noqa: F401 - Ray reads it when it is imported
+from tests.support.machine_speed import scaled
 
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.register_profile("check", max_examples=75, deadline=None, derandomize=True)
@@ -35,7 +35,7 @@ def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a job's tasks one after the other in this process: the same functions, without Ray."""
     from nanotok_ray.job.executor import use_executor  # noqa: PLC0415 - slow to import
-    from tests.executors import InProcess  # noqa: PLC0415 - as above
+    from tests.support.executors import InProcess  # noqa: PLC0415 - as above
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # hundreds of them; no test cuts the power
     with use_executor(InProcess()):

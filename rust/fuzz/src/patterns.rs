@@ -1,5 +1,5 @@
 //! The patterns that are fuzzed, each with the ways to split by it and its plain twin. Those with a name
-//! in `nanotok_ray/counts/patterns.py` are spelled as there, which `tests/test_many_strings.py` checks.
+//! in `nanotok_ray/counts/patterns.py` are spelled as there, which `tests/core/test_many_strings.py` checks.
 
 use std::sync::LazyLock;
 

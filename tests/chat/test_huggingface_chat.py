@@ -1,0 +1,154 @@
+"""The chat template against `render_conversation`, rendered as transformers renders it."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Peer
+
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.huggingface import CHAT_TEMPLATE, to_chat_template, to_huggingface_file
+from tests.support.dialect_strategies import NAMES, parts, talks, texts
+from tests.support.huggingface_chat import RefusedError, apply_template, encode_chat
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors/chat.json").read_text())
+CORPUS = ["the cat sat on the mat, the hat: 1+1", "naïve café 東京 👋 \n\n the hi hi abab"] * 2
+
+
+@pytest.fixture(scope="module")
+def own():
+    return Tokenizer.train_from_iterator(CORPUS, 330)
+
+
+@pytest.fixture(scope="module")
+def peer(own):
+    return Peer.from_str(to_huggingface_file(own.model).decode())
+
+
+def spelled_by(messages):
+    """Give every text of messages, with its type."""
+    for message in messages:
+        content = message["content"]
+        listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        yield from ((each["type"], each["text"]) for each in listed)
+
+
+def names_no_special_token(messages):
+    return not any(name in text for _, text in spelled_by(messages) for name in NAMES)
+
+
+def has_adjacent_texts(messages):
+    """Are two texts of an assistant's message side by side? Empty ones are not there."""
+    for message in messages:
+        if isinstance(message["content"], list):
+            own = [each for each in message["content"] if each["type"] != "text" or each["text"]]
+            if any(a["type"] == b["type"] == "text" for a, b in pairwise(own)):
+                return True
+    return False
+
+
+def ends_a_text_before_output(messages):
+    """Does tool output follow a text whose last character is several bytes?"""
+    for message in messages:
+        if isinstance(message["content"], list):
+            own = [each for each in message["content"] if each["type"] != "text" or each["text"]]
+            for a, b in pairwise(own):
+                if (a["type"], b["type"]) == ("text", "python_output") and a["text"][-1] > "\x7f":
+                    return True
+    return False
+
+
+conversations = talks(texts | parts).filter(names_no_special_token)
+
+
+@given(conversations.filter(lambda messages: not has_adjacent_texts(messages)), st.booleans())
+def test_ids_and_mask_are_ours(own, peer, messages, trimmed):
+    ids, mask = own.render_conversation({"messages": messages}, max_tokens=None)
+    found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages, trimmed=trimmed)
+    assert found == ids
+    if not ends_a_text_before_output(messages):
+        assert found_mask == mask
+
+
+@given(conversations)
+def test_the_text_is_ours_whatever_the_parts(own, messages):
+    ids, _ = own.render_conversation({"messages": messages}, max_tokens=None)
+    assert apply_template(CHAT_TEMPLATE, messages)[0] == own.decode(ids)
+
+
+@given(conversations.filter(lambda messages: messages[-1]["role"] == "user"))
+def test_asking_for_the_assistant_is_render_for_completion(own, peer, messages):
+    answered = [*messages, {"role": "assistant", "content": "x"}]
+    if not has_adjacent_texts(messages):
+        found, _ = encode_chat(peer, CHAT_TEMPLATE, messages, add_generation_prompt=True)
+        assert found == own.render_for_completion({"messages": answered})
+    with pytest.raises(RefusedError, match="must be from the user"):
+        apply_template(CHAT_TEMPLATE, answered, add_generation_prompt=True)
+
+
+@pytest.mark.parametrize("case", VECTORS["render"], ids=lambda case: case["name"])
+def test_nanochats_conversations(own, peer, case):
+    messages = case["messages"]
+    ids, mask = own.render_conversation({"messages": messages}, max_tokens=None)
+    found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages)
+    if names_no_special_token(messages) and not has_adjacent_texts(messages):
+        assert (found, found_mask) == (ids, mask)
+    else:
+        assert peer.decode(found, skip_special_tokens=False) == own.decode(ids)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in VECTORS["render_errors"] if "messages" in case],
+    ids=lambda case: case["name"],
+)
+def test_what_nanochat_refuses_is_refused_with_its_words(own, case):
+    with pytest.raises(RefusedError) as caught:
+        apply_template(CHAT_TEMPLATE, case["messages"])
+    if case["raises"] == "AssertionError":
+        assert str(caught.value) == case["message"]
+
+
+def test_a_tokenizer_without_nanochats_tokens_has_no_template(own):
+    assert to_chat_template(own.model) == CHAT_TEMPLATE
+    assert to_chat_template(own.model.extended(["<image>"])) == CHAT_TEMPLATE
+    assert to_chat_template(own.model.without(["<|output_end|>"])) is None
+    assert to_chat_template(own.model.without([*own.special_tokens])) is None
+
+
+# What text cannot carry: docs/formats.md.
+
+
+def asks(content):
+    return [{"role": "user", "content": "hi"}, {"role": "assistant", "content": content}]
+
+
+def test_the_name_of_a_special_token_in_a_content_becomes_one(own, peer):
+    messages = asks("<|bos|>")
+    ids, _ = own.render_conversation({"messages": messages})
+    found, _ = encode_chat(peer, CHAT_TEMPLATE, messages)
+    assert ids.count(own.get_bos_token_id()) == 1
+    assert found.count(own.get_bos_token_id()) == 2
+
+
+def test_texts_side_by_side_are_merged_across(own, peer):
+    messages = asks([{"type": "text", "text": "th"}, {"type": "text", "text": "e"}])
+    ids, _ = own.render_conversation({"messages": messages})
+    found, _ = encode_chat(peer, CHAT_TEMPLATE, messages)
+    assert found != ids
+    assert peer.decode(found, skip_special_tokens=False) == own.decode(ids)
+
+
+def test_a_text_before_tool_output_loses_the_last_bytes_of_its_mask(own, peer):
+    messages = asks([{"type": "text", "text": "\U0001f9e0"}, {"type": "python_output", "text": ""}])
+    ids, mask = own.render_conversation({"messages": messages})
+    found, found_mask = encode_chat(peer, CHAT_TEMPLATE, messages)
+    assert found == ids
+    text = mask.index(1)
+    lost = [at for at, pair in enumerate(zip(mask, found_mask, strict=True)) if pair == (1, 0)]
+    assert lost
+    assert lost == list(range(text + 1, text + 1 + len(lost)))
+    assert [b for a, b in zip(mask, found_mask, strict=True) if not a] == [0] * mask.count(0)

@@ -1,0 +1,227 @@
+"""Batches of documents, by core and plain reading together: as the plain reading alone has them."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanotok_ray import _core
+from nanotok_ray.chat.batches import BatchRenderer, core_dialect, texts_of
+from nanotok_ray.chat.reference import message_texts, segments_of
+from nanotok_ray.chat.segments import compose
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
+from nanotok_ray.documents.batch import Documents, to_utf8
+from nanotok_ray.errors import SplitError
+from tests.support.dialect_documents import MESSAGES, assistant, user
+from tests.support.dialect_strategies import (
+    EVERY,
+    NAMES,
+    ORDINARY,
+    broken_objects,
+    lines,
+    with_images,
+)
+
+MERGES = np.array([(104, 105), (32, 116), (97, 98), (258, 258)], np.uint32)
+ENCODER = _core.Encoder(SPLIT_PATTERN, MERGES)
+NARROW = {name: 300 + number for number, name in enumerate(NAMES)}
+WIDE = {name: 70_000 + number for number, name in enumerate(NAMES)}
+FEWER = settings(max_examples=settings().max_examples // 5)
+"""An example is up to five documents, rendered twice and read plainly; what the core gives alone is
+for `test_core_render`."""
+SAID = {"content", "value", "answer", "response", "text"}
+
+
+def good(dialect):
+    return ORDINARY[dialect] if dialect in ORDINARY else with_images(dialect)
+
+
+def with_surrogates(value):
+    """A value in which half a pair ends whatever is said."""
+    if isinstance(value, list):
+        return [with_surrogates(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: each + "\ud83d" if key in SAID and isinstance(each, str) else with_surrogates(each)
+        for key, each in value.items()
+    }
+
+
+def documents_of(dialect):
+    """Lists of good documents, of fine ones that the core declines, and of bad ones."""
+    fine = lines(good(dialect))
+    odd = st.sampled_from([b'{"x":NaN,', b'{"x":1,"x":2,'])
+    declined = st.builds(lambda line, start: line.replace(b"{", start, 1), fine, odd) | lines(
+        good(dialect).map(with_surrogates)
+    )
+    return st.lists(fine | declined | st.binary(max_size=3) | lines(broken_objects), max_size=5)
+
+
+def plain(document, dialect, *, encoder=ENCODER, special_tokens=NARROW):
+    """Give (ids, labels, images, sizes, problem) of one document by the plain reading."""
+    try:
+        segments = segments_of(document, dialect)
+        composed = compose(
+            lambda text: encoder.encode(to_utf8(text)).tolist(),
+            special_tokens.__getitem__,
+            segments,
+        )
+    except SplitError as error:
+        return [], [], [], [0, 0], error.reason
+    except MALFORMED as error:
+        return [], [], [], [0, 0], reason_of(error)
+    texts = [to_utf8(each.text).decode() for each in segments if not each.is_special]
+    sizes = [len("".join(texts).encode()), spelled(texts, special_tokens)]
+    return composed.ids, composed.labels, composed.images, sizes, None
+
+
+def spelled(texts, names):
+    batch = Documents.from_strings(texts)
+    return _core.count_occurrences(batch.data, batch.offsets, list(names))
+
+
+def each_of(batch):
+    """Give what a batch has of each of its documents."""
+    assert (batch.offsets[0], batch.offsets[-1]) == (0, len(batch.ids)) == (0, len(batch.labels))
+    assert (batch.images.shape[1], batch.sizes.shape) == (3, (len(batch), 2))
+    assert list(batch.problems) == sorted(batch.problems)
+    assert batch.mask.tolist() == [label & 1 for label in batch.labels.tolist()]
+    assert batch.images[:, 0].tolist() == sorted(batch.images[:, 0].tolist())
+    return [
+        (
+            batch.ids[start:end].tolist(),
+            batch.labels[start:end].tolist(),
+            [tuple(span) for own, *span in batch.images.tolist() if own == number],
+            batch.sizes[number].tolist(),
+            batch.problems.get(number),
+        )
+        for number, (start, end) in enumerate(pairwise(batch.offsets.tolist()))
+    ]
+
+
+def check(documents, dialect, *, encoder=ENCODER, special_tokens=NARROW):
+    """Hold batches, by any number of threads, against the plain reading of each document."""
+    wide = max(special_tokens.values()) > np.iinfo(np.uint16).max
+    renderer = BatchRenderer(encoder, special_tokens, dialect, wide=wide)
+    expected = [
+        plain(document, dialect, encoder=encoder, special_tokens=special_tokens)
+        for document in documents
+    ]
+    for threads in (1, 3):
+        batch = renderer.render(Documents.from_bytes(documents), threads=threads)
+        assert batch.ids.dtype == (np.uint32 if wide else np.uint16)
+        assert batch.labels.dtype == np.uint8
+        assert each_of(batch) == expected
+    return expected
+
+
+@FEWER
+@given(
+    special_tokens=st.sampled_from([NARROW, WIDE]),
+    dialect=st.sampled_from(EVERY),
+    data=st.data(),
+)
+def test_a_batch_is_the_plain_reading_of_each_document(special_tokens, dialect, data):
+    check(data.draw(documents_of(dialect)), dialect, special_tokens=special_tokens)
+
+
+@FEWER
+@given(dialect=st.sampled_from(EVERY), data=st.data())
+def test_documents_that_cannot_be_split_cost_no_other(dialect, data):
+    encoder = _core.Encoder("[a-z<|>_]+", MERGES, gaps="error")
+    check(data.draw(documents_of(dialect)), dialect, encoder=encoder)
+
+
+@FEWER
+@given(dialect=st.sampled_from(EVERY), data=st.data())
+def test_the_texts_of_a_batch_are_those_of_each_document(dialect, data):
+    documents = data.draw(documents_of(dialect))
+    found = texts_of(dialect, Documents.from_bytes(documents))
+    texts = [found.texts[number] for number in range(len(found.texts))]
+    assert (found.bounds[0], found.bounds[-1], len(found.bounds) - 1) == (
+        0,
+        len(texts),
+        len(documents),
+    )
+    assert list(found.problems) == sorted(found.problems)
+    for number, document in enumerate(documents):
+        try:
+            expected, problem = [to_utf8(each) for each in message_texts(document, dialect)], None
+        except MALFORMED as error:
+            expected, problem = [], reason_of(error)
+        start, end = found.bounds[number : number + 2]
+        assert texts[start:end] == expected
+        assert found.problems.get(number) == problem
+
+
+GOOD = json.dumps([user("hi <|bos|>"), assistant("abab")]).encode()
+SURROGATE = json.dumps([user("hi \ud83d"), assistant("ab")]).encode()
+REPEATED = b'[{"role":"assistant","role":"user","content":"the"}]'
+NOT_A_NUMBER = b'{"score":NaN,"messages":[{"role":"user","content":"that"}]}'
+BAD = b'[{"role":"tool","content":"x"}]'
+
+
+def test_what_the_core_declines_stands_in_its_place():
+    documents = [BAD, GOOD, SURROGATE, GOOD, BAD, REPEATED, NOT_A_NUMBER, GOOD, b"{"]
+    batch = Documents.from_bytes(documents)
+    _, _, _, declined = core_dialect(MESSAGES).texts(batch.data, batch.offsets)
+    assert declined.tolist() == [0, 2, 4, 5, 6, 8]
+    found = check(documents, MESSAGES)
+    assert [number for number, each in enumerate(found) if each[-1] is not None] == [0, 4, 8]
+    assert [each[3] for each in found[1:4]] == [[14, 1], [8, 0], [14, 1]]
+
+
+def test_images_of_a_document_that_was_declined_are_where_its_tokens_are():
+    dialect = next(each for each in EVERY if each.kind == "vision" and each.name == "text")
+    line = b'{"text":"a<image>b<image>","image_token_counts":[2,3]%s}'
+    documents = [line % b"", line % b',"x":NaN', b"{}", line % b',"x":NaN', line % b""]
+    found = check(documents, dialect)
+    assert [each[2] for each in found] == [[(2, 4), (5, 8)] if n != 2 else [] for n in range(5)]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_document_that_cannot_be_split_is_told_where(number):
+    encoder = _core.Encoder("[a-z]+", MERGES, gaps="error")
+    documents = [json.dumps([user("abc"), assistant("ab")]).encode()] * 4
+    documents[number] = json.dumps([user("abc"), assistant("ab!")]).encode()
+    found = check(documents, MESSAGES, encoder=encoder)
+    assert [n for n, each in enumerate(found) if each[-1] is not None] == [number]
+
+
+VISION_LINE = b'{"prompt":"a<image><|ref|>","response":"<image>"%s}'
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"image_token": "<|image|>"},
+        {"image_tokens": 3},
+        {"grounding": ("<|ref|>",)},
+        {"train_prompt": False},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_every_setting_of_a_dialect_is_the_cores_too(settings):
+    usual = Dialect(kind="vision", name="prompt-response", image_token="<image>")
+    documents = [VISION_LINE % b"", VISION_LINE % b',"x":NaN']
+    for rows in zip(
+        check(documents, usual), check(documents, replace(usual, **settings)), strict=True
+    ):
+        assert rows[0] != rows[1]
+
+
+@pytest.mark.parametrize("special_tokens", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_ids_are_as_wide_as_they_must_be_whoever_reads(special_tokens):
+    check([GOOD, SURROGATE, GOOD, BAD], MESSAGES, special_tokens=special_tokens)
+    check([SURROGATE], MESSAGES, special_tokens=special_tokens)
+
+
+def test_a_batch_of_nothing_is_a_batch():
+    for dialect in EVERY:
+        assert check([], dialect) == []

@@ -1,0 +1,498 @@
+"""Vision documents: the recommended answers, the fork's where ours agree, and what always holds."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.chat import (
+    MAX_IMAGE_TOKENS,
+    PLACEHOLDER,
+    base_image_tokens,
+    cut,
+    message_segments,
+    prompt_segments,
+    text_segments,
+    tiled_image_tokens,
+    tiles_of,
+)
+from nanotok_ray.chat import conversation as chat
+from nanotok_ray.chat.segments import Composed, Segment, compose
+from nanotok_ray.errors import SourceError, TokenizerError
+from nanotok_ray.recipe.special_tokens import GROUNDING, PRESETS, SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer
+
+
+def read(name):
+    return json.loads((Path(__file__).parents[1] / "vectors" / f"{name}.json").read_text())
+
+
+VISION = read("vision")
+FORK = VISION["fork"]
+SEED, OCR = PRESETS["seed"], PRESETS["nano-deepseek-ocr"]
+ANSWERED = [case for case in VISION["cases"] if "returns" in case["recommended"]]
+REFUSED = [case for case in VISION["cases"] if "raises" in case["recommended"]]
+ERRORS = {"ValueError": ValueError, "TypeError": TypeError}
+OTHER_WORDS = {"int_instead_of_list": "image_token_counts must be a list of ints, .* got 4"}
+"""Where the recommendation has Python's own message, ours says what is wrong."""
+
+
+@pytest.fixture(scope="module")
+def base():
+    return Tokenizer.train_from_iterator(read("training")["corpora"]["mix"], 565)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(base):
+    return base.extended(SEED.special_tokens)
+
+
+def named(cases):
+    return [pytest.param(case, id=case["name"]) for case in cases]
+
+
+def mask_of(answer):
+    return [int(flag) for flag in answer["mask"]]
+
+
+def text_form(tokenizer, case, *, grounding=()):
+    """Give what the reference gives for a case, by the functions that a job uses."""
+    counts = case.get("image_token_counts")
+    segments = text_segments(
+        case["text"], counts=counts, image_token="<image>", grounding=grounding
+    )
+    composed = compose(tokenizer.encode, tokenizer.encode_special, segments)
+    return cut(composed, case.get("max_tokens", 2048))
+
+
+def test_special_tokens_have_the_ids_of_the_vectors(tokenizer):
+    assert tokenizer.special_tokens == VISION["special_ids"]
+
+
+@pytest.mark.parametrize("case", named(ANSWERED))
+def test_a_text_becomes_what_is_recommended(tokenizer, case):
+    expected = case["recommended"]["returns"]
+    composed = text_form(tokenizer, case)
+    assert composed.ids == expected["ids"]
+    assert composed.mask == mask_of(expected)
+    assert composed.images == [tuple(each) for each in expected["image_positions"]]
+    limit = case.get("max_tokens", 2048)
+    got = tokenizer.render_vision_pretraining(case["text"], limit, case.get("image_token_counts"))
+    assert got == (composed.ids, composed.images)
+
+
+@pytest.mark.parametrize("case", named(REFUSED))
+def test_a_text_is_refused_as_recommended(tokenizer, case):
+    expected = case["recommended"]
+    words = OTHER_WORDS.get(case["name"], re.escape(expected["message"]))
+    with pytest.raises(ERRORS[expected["raises"]], match=words):
+        text_form(tokenizer, case)
+
+
+@pytest.mark.parametrize("case", named(REFUSED))
+def test_the_method_refuses_what_a_job_refuses(tokenizer, case):
+    limit, expected = case.get("max_tokens", 2048), case["recommended"]
+    words = OTHER_WORDS.get(case["name"], re.escape(expected["message"]))
+    with pytest.raises(ERRORS[expected["raises"]], match=words):
+        tokenizer.render_vision_pretraining(case["text"], limit, case["image_token_counts"])
+
+
+@pytest.mark.parametrize(
+    "case", named(c for c in VISION["cases"] if "recommended_grounding_on" in c)
+)
+def test_grounding_is_recognised_only_where_it_is_asked_for(tokenizer, case):
+    expected = case["recommended_grounding_on"]["returns"]
+    composed = text_form(tokenizer, case, grounding=GROUNDING)
+    assert (composed.ids, composed.mask) == (expected["ids"], mask_of(expected))
+    counts = case["image_token_counts"]
+    grounded = tokenizer.render_vision_pretraining(
+        case["text"], image_token_counts=counts, grounding=True
+    )
+    assert grounded == (expected["ids"], [tuple(each) for each in expected["image_positions"]])
+
+
+def test_a_prompt_and_its_response_are_the_text_form_of_the_two(tokenizer):
+    case = VISION["cases"][0]
+    prompt, response = "<image>\nConvert this document to markdown.", "# Title"
+    ids, mask, images = tokenizer.render_vision(prompt, response, image_token_counts=[5])
+    whole = text_form(tokenizer, case | {"text": f"{prompt}<|assistant_end|>", "max_tokens": None})
+    assert ids == [*whole.ids[:-1], *tokenizer.encode(response), whole.ids[-1]]
+    assert (mask, images) == ([0] * 6 + [1] * (len(ids) - 6), [(1, 6)])
+
+
+def test_a_placeholder_in_the_response_is_text_and_the_prompt_may_be_left_untrained(tokenizer):
+    end = tokenizer.encode_special("<|assistant_end|>")
+    ids, mask, images = tokenizer.render_vision(
+        "<image>\nOCR.", "<p><image></p>", image_token_counts=[2], train_prompt=False
+    )
+    answer = tokenizer.encode("<p><image></p>")
+    assert ids[-len(answer) - 1 :] == [*answer, end]
+    assert mask == [0] * (len(ids) - len(answer) - 1) + [1] * (len(answer) + 1)
+    assert images == [(1, 3)]
+
+
+AGREEING = [
+    case
+    for case in FORK["render_conversation"]
+    if case["name"] not in {"image_plus_literal_special_raises", "audio_raises_or_not"}
+]
+
+
+@pytest.mark.parametrize("case", named(AGREEING))
+def test_conversations_are_rendered_as_the_fork_renders_them(base, case):
+    tokenizer = base.extended(OCR.special_tokens)
+    ids, mask, images = tokenizer.render_vision_conversation({"messages": case["messages"]})
+    assert (ids, mask) == (case["returns"]["ids"], mask_of(case["returns"]))
+    image = tokenizer.encode_special("<|image|>")
+    assert images == [(at, at + 1) for at, number in enumerate(ids) if number == image]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("image_plus_literal_special_raises", " <|assistant_end|>"),
+        ("audio_raises_or_not", "<audio> hi"),
+    ],
+)
+def test_traps_of_the_fork_are_not_copied(base, name, text):
+    """It refuses a special token's name beside an image, and rewrites `<audio>`: here both stay."""
+    case = next(case for case in FORK["render_conversation"] if case["name"] == name)
+    tokenizer = base.extended(OCR.special_tokens)
+    ids, _, images = tokenizer.render_vision_conversation({"messages": case["messages"]})
+    image = [tokenizer.encode_special("<|image|>")] * len(images)
+    start = [tokenizer.encode_special(each) for each in ("<|bos|>", "<|user_start|>")]
+    asked = [*start, *image, *tokenizer.encode(text)]
+    assert ids[: len(asked) + 1] == [*asked, tokenizer.encode_special("<|user_end|>")]
+
+
+def test_fixed_counts_are_what_the_fork_expands_to_with_positions_beside(base):
+    tokenizer = base.extended(OCR.special_tokens)
+    case = next(case for case in AGREEING if case["name"] == "two_images")
+    image = tokenizer.encode_special("<|image|>")
+    expanded = []
+    for number in case["returns"]["ids"]:
+        expanded += [number] * (273 if number == image else 1)
+    conversation = {"messages": case["messages"]}
+    ids, _, images = tokenizer.render_vision_conversation(conversation, image_token_counts=273)
+    assert (ids, images) == (expanded, [(2, 275), (275, 548)])
+
+
+def test_sizes_give_the_forks_numbers_of_tokens():
+    sizes = FORK["vision_tokens_per_image"]
+    assert {size: base_image_tokens(int(size)) for size in sizes} == sizes
+    for wrong in (0, -64, 63, 100):
+        with pytest.raises(SourceError, match=f"multiple of 64 pixels, got {wrong}"):
+            base_image_tokens(wrong)
+
+
+def test_tiles_add_rows_that_end_once():
+    assert tiled_image_tokens(1, 1) == base_image_tokens(1024)
+    assert tiled_image_tokens(1, 2, base=1280) == 421 + 10 * 21
+    assert tiled_image_tokens(2, 1) == 273 + 20 * 11
+    with pytest.raises(SourceError, match="got 0 by 2"):
+        tiled_image_tokens(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "tiles"),
+    [
+        (640, 640, (1, 1)),
+        (641, 640, (2, 2)),  # as near as 3 x 3, which it does not fill by half
+        (1300, 1300, (2, 2)),
+        (1400, 1400, (3, 3)),
+        (2000, 1000, (2, 4)),
+        (1000, 500, (1, 2)),
+        (500, 1000, (2, 1)),
+        (10_000, 10, (1, 9)),
+        (900, 800, (2, 2)),
+    ],
+)
+def test_tiles_are_chosen_by_proportions_then_by_size(width, height, tiles):
+    assert tiles_of(width, height) == tiles
+
+
+@given(st.integers(1, 4000), st.integers(1, 4000), st.integers(1, 9), st.integers(0, 8))
+def test_tiles_are_as_many_as_allowed_and_turn_with_the_image(width, height, least, more):
+    high, wide = tiles_of(width, height, least=least, most=least + more)
+    if max(width, height) <= 640:
+        assert (high, wide) == (1, 1)
+    else:
+        assert least <= high * wide <= least + more
+
+
+def test_impossible_sizes_and_numbers_of_tiles_are_refused():
+    with pytest.raises(SourceError, match="got 0 by 7"):
+        tiles_of(0, 7)
+    with pytest.raises(SourceError, match="got 3, 2"):
+        tiles_of(700, 700, least=3, most=2)
+    with pytest.raises(SourceError, match="got 0, 2"):
+        tiles_of(700, 700, least=0, most=2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([True], "must be an int >= 1, got True"),
+        ([2.5], "must be an int >= 1, got 2.5"),
+        ([2.0], "must be an int >= 1, got 2.0"),
+        (["1"], "must be an int >= 1, got '1'"),
+        ([None], "must be an int >= 1, got None"),
+        ([MAX_IMAGE_TOKENS + 1], f"at most {MAX_IMAGE_TOKENS} are allowed"),
+    ],
+)
+def test_what_is_no_count_is_refused_by_name(counts, words):
+    with pytest.raises(SourceError, match=words):
+        text_segments("<image>", counts=counts, image_token="<image>")
+
+
+@pytest.mark.parametrize("counts", ["many", 1, 1.5, True, {"a": 1}])
+def test_what_is_no_list_of_counts_is_a_type_error(counts):
+    with pytest.raises(TypeError, match=f"must be a list of ints, .* got {counts!r}"):
+        prompt_segments("<image>", "", counts=counts, image_token="<image>")
+
+
+def test_counts_given_win_over_a_fixed_number_and_must_match():
+    fixed = {"image_token": "<image>", "image_tokens": 7}
+    for counts, expected in ((None, [1, 7, 7]), ([2, 3], [1, 2, 3])):
+        segments = text_segments("<image><image>", counts=counts, **fixed)
+        assert [each.count for each in segments] == expected
+    with pytest.raises(SourceError, match="2 <image> placeholders but 1 image_token_counts"):
+        text_segments("<image><image>", counts=[2], **fixed)
+    with pytest.raises(SourceError, match="got 0"):
+        text_segments("<image>", counts=None, image_token="<image>", image_tokens=0)
+
+
+def test_a_tokenizer_without_an_image_token_says_how_to_get_one(base):
+    for preset, name in ((SEED, "<image>"), (OCR, "<|image|>")):
+        ids, _ = base.extended(preset.special_tokens).render_vision_pretraining("<image>")
+        assert base.extended(preset.special_tokens).decode(ids) == f"<|bos|>{name}"
+    both = base.extended(["<|image|>", "<image>"])
+    assert both.decode(both.render_vision_pretraining("<image>")[0]) == "<|bos|><image>"
+    with pytest.raises(TokenizerError, match=r"neither <image> nor <\|image\|>.*\.extended"):
+        base.render_vision("<image>", "x")
+    with pytest.raises(TokenizerError, match=r"no <\|grounding\|>.*\.extended"):
+        both.render_vision("<image>", "x", grounding=True)
+
+
+def test_what_is_no_text_is_refused(tokenizer):
+    for call in (
+        lambda: tokenizer.render_vision_pretraining(None),
+        lambda: tokenizer.render_vision("a", b"b"),
+        lambda: tokenizer.render_vision("a", None),
+        lambda: tokenizer.render_vision(None, "b"),
+    ):
+        with pytest.raises(ValueError, match="Invalid input type"):
+            call()
+
+
+def test_a_boolean_is_no_number_of_every_image(tokenizer):
+    conversation = {"messages": [{"role": "user", "content": "no image"}]}
+    assert tokenizer.render_vision_conversation(conversation, None, 1)[2] == []
+    with pytest.raises(TypeError, match="image_token_counts must be a list of ints"):
+        tokenizer.render_vision_conversation(conversation, None, True)
+
+
+def test_all_is_cut_at_2048_tokens_unless_told_otherwise(tokenizer):
+    long = "".join(map(str, range(9999)))
+    conversation = {
+        "messages": [{"role": "user", "content": long}, {"role": "assistant", "content": "x"}]
+    }
+    assert len(tokenizer.render_conversation(conversation)[0]) == 2048
+    assert len(tokenizer.render_for_completion(conversation)) == 2049
+    assert len(tokenizer.render_vision_pretraining(long)[0]) == 2048
+    assert len(tokenizer.render_vision(long, "x")[0]) == 2048
+    assert len(tokenizer.render_vision_conversation(conversation)[0]) == 2048
+
+
+def test_a_token_is_shown_green_where_its_mask_is_1_alone(tokenizer):
+    shown = tokenizer.visualize_tokenization([97, 97, 97], [0, 1, 2])
+    assert shown == "\x1b[91ma\x1b[0m|\x1b[92ma\x1b[0m|\x1b[91ma\x1b[0m"
+
+
+def test_a_cut_below_0_is_refused():
+    with pytest.raises(SourceError, match="max_tokens is -1"):
+        cut(Composed(ids=[1], labels=[0], images=[]), -1)
+
+
+NAMES = (*SPECIAL_TOKENS, *SEED.special_tokens)
+NUMBERS = {name: 256 + at for at, name in enumerate(NAMES)}
+LITERALS = [PLACEHOLDER, "<|image|>", *SPECIAL_TOKENS[:5], *GROUNDING, "<|ref|", "|>"]
+texts = st.lists(st.sampled_from(LITERALS) | st.text(max_size=4), max_size=7).map("".join)
+
+
+def composed_of(segments):
+    return compose(lambda text: list(text.encode()), NUMBERS.__getitem__, segments)
+
+
+@dataclass(kw_only=True)
+class Document:
+    """The segments of a document, and what they were made of."""
+
+    segments: list[Segment]
+    counts: list[int]
+    whole: str
+    """All of its text, with the names of special tokens."""
+    grounding: Sequence[str]
+
+
+@st.composite
+def documents(draw):
+    kind = draw(st.sampled_from(["prompt", "text", "messages"]))
+    grounding = draw(st.sampled_from([(), GROUNDING]))
+
+    def settings(asked):
+        number = asked.count(PLACEHOLDER)
+        counts = draw(st.lists(st.integers(1, 5), min_size=number, max_size=number))
+        return {"image_token": PLACEHOLDER, "grounding": grounding, "counts": counts}
+
+    if kind == "messages":
+        turns = draw(st.lists(texts, min_size=1, max_size=4))
+        roles = ("user", "assistant")
+        messages = [{"role": roles[at % 2], "content": turn} for at, turn in enumerate(turns)]
+        own = settings("\0".join(turns[::2]))
+        segments = message_segments({"messages": messages}, **own)
+        whole = "".join(each.text for each in chat.layout({"messages": messages}))
+    elif kind == "prompt":
+        prompt, response, trained = draw(texts), draw(texts), draw(st.booleans())
+        own = settings(prompt)
+        segments = prompt_segments(prompt, response, train_prompt=trained, **own)
+        whole = f"<|bos|>{prompt}{response}<|assistant_end|>"
+    else:
+        text = draw(texts) + draw(st.sampled_from(["", "<|assistant_end|>"]))
+        own = settings(text)
+        segments = text_segments(text, **own)
+        whole = f"<|bos|>{text}"
+    return Document(segments=segments, counts=own["counts"], whole=whole, grounding=grounding)
+
+
+@given(documents())
+def test_positions_point_at_images_and_nothing_else_is_one(document):
+    composed = composed_of(document.segments)
+    inside = {at for start, end in composed.images for at in range(start, end)}
+    image = NUMBERS[PLACEHOLDER]
+    assert inside == {at for at, number in enumerate(composed.ids) if number == image}
+    assert [end - start for start, end in composed.images] == document.counts
+    assert not any(composed.mask[at] for at in inside)
+
+
+@given(documents())
+def test_no_text_is_lost_and_ids_of_special_tokens_are_where_segments_say(document):
+    assert "".join(each.text for each in document.segments) == document.whole
+    meant = [
+        NUMBERS[each.text]
+        for each in document.segments
+        if each.is_special
+        for _ in range(each.count)
+    ]
+    ids = composed_of(document.segments).ids
+    assert [number for number in ids if number >= 256] == meant
+
+
+@given(documents())
+def test_names_in_texts_are_special_only_if_they_are_grounding(document):
+    frame = {"<|bos|>", PLACEHOLDER, *SPECIAL_TOKENS[1:5], *document.grounding}
+    assert {each.text for each in document.segments if each.is_special} <= frame
+    for segment in document.segments:
+        if not segment.is_special:
+            assert not any(name in segment.text for name in document.grounding)
+
+
+@given(st.lists(texts, min_size=1, max_size=5))
+def test_turns_of_a_conversation_begin_and_end_as_often_as_they_are_said(turns):
+    roles = ("user", "assistant")
+    messages = [{"role": roles[at % 2], "content": turn} for at, turn in enumerate(turns)]
+    conversation = {"messages": messages}
+    number = sum(turn.count(PLACEHOLDER) for turn in turns[::2])
+    segments = message_segments(conversation, counts=[1] * number, image_token="<|image|>")
+    names = [each.text for each in segments if each.is_special]
+    asked, answered = (len(turns) + 1) // 2, len(turns) // 2
+    assert {name: names.count(name) for name in SPECIAL_TOKENS[:5]} == {
+        "<|bos|>": 1,
+        "<|user_start|>": asked,
+        "<|user_end|>": asked,
+        "<|assistant_start|>": answered,
+        "<|assistant_end|>": answered,
+    }
+
+
+@given(documents(), st.integers(0, 40))
+def test_a_cut_keeps_images_whole_or_is_refused(document, limit):
+    composed = composed_of(document.segments)
+    if any(end > limit for _, end in composed.images):
+        with pytest.raises(SourceError, match=f"^max_tokens={limit} cuts an image span$"):
+            cut(composed, limit)
+        return
+    kept = cut(composed, limit)
+    assert (kept.ids, kept.labels) == (composed.ids[:limit], composed.labels[:limit])
+    assert kept.images == composed.images
+    assert cut(composed, None) == composed
+
+
+@given(st.lists(texts, min_size=1, max_size=5))
+def test_without_images_a_conversation_is_laid_out_as_a_chat(turns):
+    roles = ("user", "assistant")
+    messages = [
+        {"role": roles[at % 2], "content": turn.replace(PLACEHOLDER, "")}
+        for at, turn in enumerate(turns)
+    ]
+    conversation = {"messages": messages}
+    expected = list(chat.layout(conversation))
+    for counts in (None, []):
+        assert message_segments(conversation, counts=counts, image_token="<image>") == expected
+
+
+def test_in_a_conversation_images_are_the_users_alone_and_tools_are_left_alone():
+    answer = [
+        {"type": "text", "text": "<image> <|ref|>"},
+        {"type": "python", "text": "'<image><|ref|>'"},
+    ]
+    messages = [
+        {"role": "system", "content": "See <image>."},
+        {"role": "user", "content": "<|ref|>"},
+        {"role": "assistant", "content": answer},
+    ]
+    segments = message_segments(
+        {"messages": messages}, counts=[2], image_token="<|image|>", grounding=GROUNDING
+    )
+    told = [(each.text, each.is_special, each.mask, each.role, each.count) for each in segments]
+    assert told[2:7] == [
+        ("See ", False, 0, "user", 1),
+        ("<|image|>", True, 0, "image", 2),
+        (".\n\n", False, 0, "user", 1),
+        ("<|ref|>", True, 0, "user", 1),
+        ("<|user_end|>", True, 0, "user", 1),
+    ]
+    assert ("<image> ", False, 1, "assistant", 1) in told
+    assert ("<|ref|>", True, 1, "assistant", 1) in told
+    assert ("'<image><|ref|>'", False, 1, "python", 1) in told
+
+
+def test_of_names_that_begin_alike_the_longest_is_meant():
+    names = ["<b>", "<b><b>", "<b"]
+    segments = text_segments("a<b><b>c<b>", counts=[], image_token="<image>", grounding=names)
+    told = [(each.text, each.is_special) for each in segments[1:]]
+    assert told == [("a", False), ("<b><b>", True), ("c", False), ("<b>", True)]
+
+
+def test_among_shapes_as_near_the_larger_is_taken_if_the_image_fills_more_than_half():
+    assert 1280 * 1440 * 2 == 9 * 640**2
+    assert tiles_of(1280, 1440) == (2, 2)
+    assert tiles_of(1281, 1440) == (3, 3)
+
+
+@pytest.mark.parametrize("counts", [[2**20 + 1], [2**20, 1], [2**19, 2**19 + 1]])
+def test_the_images_of_a_document_have_at_most_so_many_tokens(counts):
+    def segments(numbers):
+        text = "<image>" * len(numbers)
+        return text_segments(text, counts=numbers, image_token="<image>")
+
+    fewer = [*counts[:-1], counts[-1] - 1]
+    if fewer[-1]:
+        assert [each.count for each in segments(fewer)[1:]] == fewer
+    with pytest.raises(SourceError, match="the images have 1048577 tokens together"):
+        segments(counts)

@@ -1,0 +1,342 @@
+"""The command line: exit codes, what goes to stdout and stderr, and what people see."""
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray import errors
+from nanotok_ray.cli import main
+from nanotok_ray.cli.progress import Progress
+from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.executors import InProcess
+from tests.support.small_corpus import RECIPE, texts, write_corpus, write_parquet
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    """Give the path of a recipe, and the output folder it names."""
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    return str(path), tmp_path / "out"
+
+
+def last_json(captured):
+    return json.loads(captured.out.splitlines()[-1])
+
+
+def test_prepare_prints_for_people_and_one_json_line_last(job, capsys):
+    path, out = job
+    assert main(["prepare", path]) == 0
+    captured = capsys.readouterr()
+    values = last_json(captured)
+    assert captured.out.count("\n") == 1
+    assert (values["status"], values["documents"]["in"]) == ("done", 150)
+    assert values["output"] == str(out)
+    for word in ("count: ", "learn: ", "tokenize: ", "bytes per token", "verified"):
+        assert word in captured.err
+    assert main(["prepare", path]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["status"] == "unchanged"
+    assert captured.err.startswith("Nothing to do")
+
+
+def test_train_takes_nanochats_flags_in_both_spellings(job, capsys):
+    path, _ = job
+    sizes = []
+    for flags in (
+        ["--vocab-size", "300", "--max-chars", "500", "--doc-cap", "40"],
+        ["--vocab_size=290", "--max_chars=500", "--doc_cap=40"],
+    ):
+        assert main(["train", path, *flags]) == 0
+        sizes.append(last_json(capsys.readouterr())["vocab_size"])
+    assert sizes == [300, 290]
+
+
+def test_train_without_a_recipe_reads_and_writes_nanochats_folders(
+    tmp_path, in_process, capsys, monkeypatch
+):
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    for number in range(2):
+        path = tmp_path / f"base_data_climbmix/shard_{number:05d}.parquet"
+        write_parquet(path, texts(40, seed=number))
+    recipe = str(ROOT / "jobs/recipes/nanochat.toml")
+    arguments = ["train", "--vocab-size", "300", "--to-nanochat"]
+    assert main(arguments, default_recipe=recipe) == 0
+    learned = Tokenizer.from_directory(tmp_path / "tokenizer")
+    alone = Tokenizer.train_from_iterator(texts(40, seed=0), 300)
+    assert learned == alone
+    assert (tmp_path / "tokenizer/tokenizer.pkl").exists()
+    assert str(tmp_path / "tokenizer") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--set", "limits.slice_byte=1"], 2, ["slice_byte", "slice_bytes"]),
+        (["--set", "source.web.paths=/no/such/place"], 2, ["/no/such/place"]),
+        (["--set", "tokenizer.vocab_size=100"], 2, ["vocab_size", "265"]),
+        (["--set", "tokenizer.pattern=(a"], 2, ["pattern"]),
+    ],
+    ids=["unknown key", "no input", "too few ids", "bad pattern"],
+)
+def test_a_wrong_recipe_exits_2_and_names_value_limit_and_next_step(
+    job, capsys, arguments, code, words
+):
+    path, _ = job
+    assert main(["prepare", path, *arguments]) == code
+    captured = capsys.readouterr()
+    assert last_json(captured)["status"] == "failed"
+    assert all(word in captured.err for word in words)
+    assert "Traceback" not in captured.err
+
+
+def test_bad_data_exits_3_and_a_damaged_output_4(job, capsys, tmp_path):
+    path, out = job
+    assert main(["prepare", path]) == 0
+    assert main(["verify", str(out)]) == 0
+    assert last_json(capsys.readouterr())["status"] == "verified"
+    shard = next(out.glob("web/train/*.bin"))
+    shard.write_bytes(shard.read_bytes()[:-2])
+    assert main(["verify", str(out)]) == 4
+    captured = capsys.readouterr()
+    assert shard.name in captured.err
+    assert last_json(captured)["problems"]
+    assert main(["verify", str(tmp_path)]) == 4
+    (tmp_path / "in/chats/0.jsonl").write_text("oops\n")
+    assert main(["prepare", path]) == 3
+
+
+def test_a_dry_run_starts_and_writes_nothing(job, capsys):
+    path, out = job
+    assert main(["prepare", path, "--dry-run"]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["tokenize"]["done"] == 0
+    assert "source      web: 3 files" in captured.err
+    assert not out.exists()
+
+
+def test_inspect_shows_a_document_and_its_mask(job, capsys):
+    path, out = job
+    main(["prepare", path])
+    capsys.readouterr()
+    assert main(["inspect", str(out), "--source", "chats", "--doc", "1"]) == 0
+    plain = capsys.readouterr().out
+    assert "tokens under mask 1" in plain
+    assert plain.count("[[") == plain.count("]]") > 0
+    assert main(["inspect", str(out), "--source", "chats", "--doc", "1", "--color", "always"]) == 0
+    colored = capsys.readouterr().out
+    assert "\x1b[92m<|assistant_end|>\x1b[0m" in colored
+    assert "\x1b[91m<|user_start|>\x1b[0m" in colored
+    assert main(["inspect", str(out), "--doc", "0", "--color", "always", "--ids"]) == 0
+    assert "<|bos|>(341)" in capsys.readouterr().out
+    assert main(["inspect", str(out), "--doc", "0", "--text"]) == 0
+    assert f"\n\n<|bos|>{texts(40, seed=0)[0]}" in capsys.readouterr().out
+    assert main(["inspect", str(out), "--source", "wab"]) == 2
+    assert "there are web, chats" in capsys.readouterr().err
+    assert main(["inspect", str(out), "--doc", "999"]) == 2
+    assert "there are 110 documents" in capsys.readouterr().err
+
+
+def test_inspect_shows_the_id_of_a_document(job, capsys):
+    path, out = job
+    chats = out.parent / "in/chats/0.jsonl"
+    messages = json.loads(chats.read_text().splitlines()[1])
+    chats.write_text(json.dumps({"id": "a\x1b", "messages": messages}))
+    main(["prepare", path, "--set", "source.chats.id_column=id"])
+    capsys.readouterr()
+    assert main(["inspect", str(out), "--source", "chats"]) == 0
+    assert r"id 'a\x1b'" in capsys.readouterr().out.splitlines()[0]
+    assert main(["inspect", str(out), "--source", "chats", "--doc", "1"]) == 0
+    assert ", id" not in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_folder_that_cannot_be_written_exits_5_without_a_traceback(job, capsys, tmp_path):
+    path, _ = job
+    (tmp_path / "file").write_text("in the way")
+    assert main(["prepare", path, "--set", f"output.path={tmp_path}/file/out"]) == 5
+    captured = capsys.readouterr()
+    assert "Not a directory" in captured.err
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "two"])
+def test_workers_are_one_or_more(job, capsys, workers):
+    path, _ = job
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", path, "--workers", workers])
+    assert caught.value.code == 2
+    assert repr(workers) in capsys.readouterr().err
+
+
+def test_help_teaches_with_examples_and_exit_codes(capsys):
+    for command in ([], ["prepare"], ["train"], ["tokenize"], ["verify"], ["inspect"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*command, "--help"])
+        assert caught.value.code == 0
+        shown = capsys.readouterr().out
+        assert "nanotok" in shown
+        assert ("exit codes" in shown) == (command == [])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.RecipeError, 2),
+        (errors.SourceError, 2),
+        (errors.PlanError, 2),
+        (errors.QuarantineLimitError, 3),
+        (errors.VerificationError, 4),
+        (errors.CorruptOutputError, 4),
+        (errors.IncompleteOutputError, 4),
+        (errors.SliceError, 5),
+        (errors.SharedFolderError, 5),
+        (errors.TransientIOError, 5),
+        (errors.OutputInUseError, 6),
+        (errors.LeaseLostError, 6),
+        (KeyboardInterrupt, 130),
+    ],
+)
+def test_each_kind_of_failure_has_its_exit_code(job, capsys, error, code):
+    def fail(**_):
+        raise error("what happened")
+
+    with use_executor(InProcess(on_session=fail)):
+        assert main(["prepare", job[0]]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["status"] == ("interrupted" if code == 130 else "failed")
+
+
+@pytest.mark.parametrize("job_name", ["prepare", "train_tokenizer", "tokenize_corpus"])
+def test_every_job_runs_as_a_module(job_name):
+    done = subprocess.run(
+        [sys.executable, "-m", f"jobs.{job_name}", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--set KEY=VALUE" in done.stdout
+
+
+class Log:
+    """A stream that is not a terminal, or says it is."""
+
+    def __init__(self, *, terminal):
+        self.text = ""
+        self.terminal = terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return self.terminal
+
+
+def play(stream, **options):
+    with Progress(stream, **options) as progress:
+        progress(Note(text="one file"))
+        progress(StageStarted(stage="count", todo=4, kept=2, num_bytes=8_000_000))
+        for done in range(1, 5):
+            progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
+        progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
+
+
+def test_progress_in_a_log_is_a_few_plain_lines():
+    log = Log(terminal=False)
+    play(log)
+    assert log.text.splitlines() == [
+        "note: one file",
+        "count: 4 slices, about 8.0 MB (2 more are done already)",
+        "count: done in 2.0 s, 4.0 MB/s",
+    ]
+
+
+def test_progress_in_a_log_is_a_line_every_ten_seconds():
+    times = iter(range(0, 1000, 6))
+    log = Log(terminal=False)
+    play(log, clock=lambda: float(next(times)))
+    lines = [line for line in log.text.splitlines() if " of " in line]
+    assert lines == [
+        "count: 2 of 4 slices, 0.3 MB/s, about 12 s left",
+        "count: 4 of 4 slices, 0.3 MB/s, under 1 s left",
+    ]
+
+
+def play_learning(stream, *, calls, total, **options):
+    with Progress(stream, **options) as progress:
+        progress(StageStarted(stage="learn", todo=total, kept=0, num_bytes=0))
+        for done in calls:
+            last = ((256, 257), b" the", 1_234_567 - done) if done else None
+            progress(Advanced(stage="learn", done=done, todo=total, num_bytes=0, last=last))
+        progress(StageEnded(stage="learn", seconds=2.0, num_bytes=8_000_000))
+
+
+def test_learning_in_a_log_is_a_line_per_percent_and_second_however_often_it_is_told():
+    times = iter([0.0, 7.0, 7.0, 7.1, 7.2, 7.5, 7.5, 8.4, 8.5, 9.0])
+    log = Log(terminal=False)
+    calls = [0, 10, 199, 200, 201, 5000, 6000, 20_000]
+    play_learning(log, calls=calls, total=20_000, clock=lambda: next(times))
+    assert log.text.splitlines() == [
+        "learn: 20,000 merges",
+        "learn: 200 of 20,000 merges (1%), ' the' (256, 257) 1,234,367 times, 400 merges/s",
+        "learn: 6,000 of 20,000 merges (30%), ' the' (256, 257) 1,228,567 times, 4,000 merges/s",
+        "learn: 20,000 of 20,000 merges (100%), ' the' (256, 257) 1,214,567 times, 10,000 merges/s",
+        "learn: done in 2.0 s, 4.0 MB/s",
+    ]
+
+
+@pytest.mark.parametrize(("seconds_a_call", "lines"), [(0.0, 1), (2.0, 100)])
+def test_learning_that_is_quick_or_slow_has_lines_to_read(seconds_a_call, lines):
+    times = itertools.count(9.0, seconds_a_call)
+    log = Log(terminal=False)
+    play_learning(log, calls=range(0, 20_001, 20), total=20_000, clock=lambda: next(times))
+    assert sum(" of " in line for line in log.text.splitlines()) == lines
+    assert "learn: 20,000 of 20,000 merges (100%), " in log.text
+
+
+def test_learning_in_a_terminal_is_a_bar_with_the_last_token_and_its_count(monkeypatch):
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    log = Log(terminal=True)
+    play_learning(log, calls=[0, 200, 20_000], total=20_000)
+    assert "' the' 1,234,367 times" in log.text
+    assert "(1%)" not in log.text
+
+
+def test_a_job_passes_on_what_the_learner_tells(job, capsys):
+    path, out = job
+    assert main(["train", path]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "merges/s" in line]
+    report = json.loads((out / "tokenizer/report.json").read_text())["merges"]
+    assert lines[-1].startswith("learn: 85 of 85 merges (100%), ")
+    pair = f"({report['left'][-1]}, {report['right'][-1]}) {report['count'][-1]:,} times"
+    assert pair in lines[-1]
+
+
+@pytest.mark.parametrize("command", ["prepare", "train"])
+def test_also_writes_smaller_tokenizers(job, capsys, command):
+    path, out = job
+    assert main([command, path, "--also", "300, 320"]) == 0
+    captured = capsys.readouterr()
+    assert last_json(captured)["learned"]["also"] == [300, 320]
+    assert Tokenizer.load(out / "tokenizer-320").get_vocab_size() == 320
+    for wrong, word in (("351", "351"), ("300,300", "300 twice"), ("", "whole number")):
+        assert main([command, path, "--also", wrong]) == 2
+        assert word in capsys.readouterr().err
+
+
+def test_progress_in_a_terminal_is_a_bar():
+    log = Log(terminal=True)
+    play(log)
+    assert "| 0/4 [" in log.text
+    assert "\r" in log.text

@@ -1,0 +1,177 @@
+"""nanotok counts: what is in use, what is stale, and what removal leaves."""
+
+import json
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.storage import Folder
+from tests.support.lease_elsewhere import held_elsewhere
+from tests.support.small_corpus import RECIPE, contents, texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    """Give the path of a recipe that was run, and its work folder."""
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    assert main(["train", str(path)]) == 0
+    return str(path), tmp_path / "out-work"
+
+
+def told(capsys, *arguments):
+    """Run `nanotok counts`; give its JSON line and what people read."""
+    capsys.readouterr()
+    assert main(["counts", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 1
+    return json.loads(captured.out), captured.err
+
+
+def counted(capsys, path, *overrides):
+    """Run `nanotok train` anew; give how many slices it counted."""
+    capsys.readouterr()
+    assert main(["train", path, *overrides]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    (line,) = [line for line in lines if line.startswith("count: ") and " slices" in line]
+    return int(line.split()[1])
+
+
+def change_one(tmp_path):
+    """Change one file, so that its slices have other keys."""
+    write_parquet(tmp_path / "in/text/shard_00001.parquet", texts(40, seed=11))
+
+
+def test_all_counts_of_a_run_are_in_use(job, capsys):
+    path, work = job
+    values, shown = told(capsys, "ls", path)
+    (web,) = values["sources"]
+    assert (web["slices"], web["texts"], web["in_use"], web["stale"]) == (10, 80, 10, 0)
+    assert web["text_bytes"] == sum(len(t.encode()) for n in (0, 1) for t in texts(40, seed=n))
+    assert web["bytes"] == sum(p.stat().st_size for p in work.rglob("*") if p.is_file())
+    assert web["distinct_spans"] > 0
+    assert values["total"] == {key: web[key] for key in web if key != "name"}
+    assert "web: 10 slices, 80 texts" in shown
+    assert "10 in use, 0 stale" in shown
+
+
+def test_a_folder_alone_is_listed_without_saying_what_is_in_use(job, capsys):
+    _, work = job
+    for place in (str(work), f"{work}/counts", f"{work}/counts/"):
+        values, shown = told(capsys, "ls", place, "--files")
+        assert values["sources"][0]["slices"] == 10
+        assert values["sources"][0]["in_use"] is None
+        assert "stale" not in shown
+        assert len(values["files"]) == 10
+        assert {file["state"] for file in values["files"]} == {"kept"}
+
+
+def test_a_place_without_counts_is_refused_and_an_unused_work_folder_is_not(job, capsys, tmp_path):
+    path, _ = job
+    assert main(["counts", "ls", str(tmp_path / "in")]) == 2
+    assert "holds no counts" in capsys.readouterr().err
+    values, shown = told(capsys, "ls", path, "--set", f"output.work={tmp_path}/none")
+    assert values["sources"] == []
+    assert "counts      none" in shown
+
+
+def test_changed_inputs_and_other_caps_are_stale_and_removed_alone(job, capsys, tmp_path):
+    path, work = job
+    old = set(contents(work))
+    change_one(tmp_path)
+    values, _ = told(capsys, "ls", path, "--files")
+    stale = {file["name"] for file in values["files"] if file["state"] == "stale"}
+    assert values["total"]["stale"] == len(stale) == 5
+    assert all("shard_00001" in name for name in stale)
+    counted(capsys, path, "--doc-cap", "40")  # the same work folder: ten more, and all are stale
+    assert counted(capsys, path) == 5
+    before = contents(work)
+    planned, shown = told(capsys, "rm", path, "--dry-run")
+    assert contents(work) == before
+    assert (planned["status"], planned["removed"]["slices"]) == ("planned", 15)
+    assert "would free  counts of 15 slices" in shown
+    values, shown = told(capsys, "rm", path)
+    assert (values["status"], values["kept"]["slices"]) == ("removed", 10)
+    assert values["removed"] == planned["removed"]
+    assert "removed     counts of 15 slices" in shown
+    left = contents(work)
+    assert set(left) == set(before) - set(values["files"])
+    assert all(before[name] == data for name, data in left.items())
+    assert len(set(left) & old) == 10  # five sets of two files
+    assert told(capsys, "ls", path)[0]["total"]["stale"] == 0
+    assert counted(capsys, path, "--vocab-size", "300") == 0
+
+
+def test_all_counts_can_be_removed_and_are_made_again(job, capsys, tmp_path):
+    path, work = job
+    (work / "merged").mkdir()
+    (work / "merged/part.arrow").write_bytes(b"12")
+    (work / "counts/web/.x.tmp").write_bytes(b"1")
+    shard = tmp_path / "in/text/shard_00001.parquet"
+    shard.write_bytes(b"")  # no plan can be made, and none is needed
+    values, _ = told(capsys, "rm", path, "--all")
+    assert values["removed"]["slices"] == 10
+    assert {p.name for p in work.rglob("*") if p.is_file()} == {"part.arrow", ".x.tmp"}
+    change_one(tmp_path)
+    listed, shown = told(capsys, "ls", path)
+    assert (listed["other"], listed["temporaries"]) == ({"files": 1, "bytes": 2}, 1)
+    assert "other       1 files, 2 bytes" in shown
+    assert counted(capsys, path) > 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--all",)])
+def test_counts_of_an_output_in_use_stay(job, capsys, tmp_path, monkeypatch, flags):
+    path, work = job
+    change_one(tmp_path)
+    held_elsewhere(Folder(str(tmp_path / "out")), monkeypatch, command="train")
+    before = contents(work)
+    planned, _ = told(capsys, "rm", path, *flags, "--dry-run")
+    assert planned["removed"]["slices"] > 0
+    assert main(["counts", "rm", path, *flags]) == 6
+    assert "is in use by train on host elsewhere, process 7" in capsys.readouterr().err
+    assert contents(work) == before
+
+
+def test_without_a_plan_nothing_is_taken_for_stale(job, capsys, tmp_path):
+    path, work = job
+    (tmp_path / "in/text/shard_00001.parquet").write_bytes(b"")
+    before = contents(work)
+    assert main(["counts", "rm", path]) == 2
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["status"] == "failed"
+    assert main(["counts", "rm", path, "--set", "source.web.split=val"]) == 2
+    assert contents(work) == before
+
+
+def test_the_slice_that_max_chars_cuts_is_in_use_while_those_before_it_are_there(
+    job, capsys, tmp_path
+):
+    path, _ = job
+    other = ["--set", f"output.work={tmp_path}/cut", "--set", "limits.max_chars=4000"]
+    assert main(["train", path, *other]) == 0
+    work = tmp_path / "cut"
+    values, _ = told(capsys, "ls", path, *other, "--files")
+    assert values["total"]["stale"] == 0
+    assert main(["train", path, *other[:3], "limits.max_chars=4001"]) == 0  # another cut
+    assert told(capsys, "ls", path, *other)[0]["total"]["stale"] == 1
+    removed = told(capsys, "rm", path, *other)[0]
+    assert removed["removed"]["slices"] == 1
+    names = [file["name"] for file in values["files"]]
+    assert {p.name for p in work.rglob("*.arrow")} == {f"{n.split('/')[-1]}.arrow" for n in names}
+    # Whole slices serve any max_chars; that of the cut is stale to a recipe without one.
+    assert told(capsys, "ls", path, *other[:2])[0]["total"]["stale"] == 1
+    first = min(work.rglob("*-00000-*.json"))
+    first.unlink()
+    after = told(capsys, "ls", path, *other)[0]["total"]
+    assert (after["without_record"], after["stale"]) == (1, 1)
+
+
+def test_help_teaches_with_examples(capsys):
+    for arguments in (["counts"], ["counts", "ls"], ["counts", "rm"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*arguments, "--help"])
+        assert caught.value.code == 0
+        assert "nanotok counts" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main(["counts"])
+    assert caught.value.code == 2

@@ -1,0 +1,191 @@
+"""The mistakes that people make: what they are told, and the exit code."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.api import export
+from nanotok_ray.cli import main
+from nanotok_ray.cluster.submit.shipping import ship
+from nanotok_ray.errors import ExportError, os_error_message
+from nanotok_ray.export import parse_layout
+from nanotok_ray.recipe import load_recipe
+from tests.support.finished_output import finished_output
+from tests.support.made_output import BOS, MadeSource, made_output
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/in/*.parquet"]
+[output]
+path = "{root}/out"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        pq.write_table(pa.table({"text": ["a b", "c"]}), tmp_path / f"in/{number}.parquet")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and then nothing of the kind")
+    return path
+
+
+def told(capsys, *arguments):
+    code = main(list(arguments))
+    return code, capsys.readouterr().err.splitlines()[-1].replace("nanotok: error: ", "")
+
+
+@pytest.mark.parametrize(
+    ("override", "refused"),
+    [
+        ("tokenizer.vocab_sise=300", (2, ["'vocab_sise'", "did you mean 'vocab_size'"])),
+        ("tokenizer.vocab_size=100", (2, ["= 100", "256 bytes and 9 special tokens", "265"])),
+        ("source.web.split=trian", (2, ["'trian'", "'last-file'"])),
+        ("source.web.column=body", (2, ["no column 'body'", "'text'", "set column"])),
+        ("source.web.paths={root}/gone/*", (2, ["{root}/gone/*", "check the path"])),
+        ("source.web.paths=s4://bucket/a", (2, ["s4://bucket/a", "s3://", "docs/storage.md"])),
+        ("source.web.paths={root}/broken.parquet", (2, ["broken.parquet", "write it anew"])),
+        ("output.layouts=llmx", (2, ["output.layouts", "'llmx'", "there are llmc"])),
+        ("output.path={root}/file/out", (5, ["Not a directory", "check the path"])),
+        ("limits.slice_bytes=12XB", (2, ["'12XB'", "256MiB"])),
+        ("tokenizer.path={root}/absent", (2, ["{root}/absent", "learn one"])),
+        ("foo", (2, ["'foo'", "TABLE.KEY=VALUE", "output.path=/data/out"])),
+    ],
+)
+def test_a_wrong_setting_names_the_value_and_the_next_step(
+    recipe, tmp_path, capsys, override, refused
+):
+    override = override.format(root=tmp_path)
+    code, parts = refused
+    found = told(capsys, "plan", str(recipe), "--set", override)
+    assert found[0] == code, found
+    for part in parts:
+        assert part.format(root=tmp_path) in found[1]
+    assert not (tmp_path / "out" / "plan.json").exists()
+
+
+def test_a_recipe_that_is_not_there_or_no_toml(tmp_path, capsys):
+    code, line = told(capsys, "prepare", str(tmp_path / "absent.toml"))
+    assert (code, "absent.toml" in line, "give the path of a local TOML file" in line) == (
+        2,
+        True,
+        True,
+    )
+    (tmp_path / "bad.toml").write_text("a = [\n1 2\n")
+    code, line = told(capsys, "plan", str(tmp_path / "bad.toml"))
+    assert (code, "at line 2" in line, "mend that line" in line) == (2, True, True)
+
+
+@pytest.mark.parametrize("command", ["plan", "submit"])
+@pytest.mark.parametrize("text", ['{"output": {"path": "/out"}}', '\n[{"source": []}]'])
+def test_a_recipe_of_json_is_told_that_recipes_are_toml(tmp_path, capsys, command, text):
+    (tmp_path / "recipe.json").write_text(text)
+    more = ["--address", "http://127.0.0.1:1"] if command == "submit" else []
+    code, line = told(capsys, command, str(tmp_path / "recipe.json"), *more)
+    assert code == 2
+    for words in ("recipe.json is JSON", "recipes are TOML", "docs/recipes.md"):
+        assert words in line
+    assert "mend that line" not in line
+
+
+def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):
+    plain = load_recipe(str(recipe))
+    recipe.write_bytes(b"\xef\xbb\xbf" + recipe.read_bytes())
+    assert load_recipe(str(recipe)) == plain
+    assert (
+        ship(str(recipe), job="prepare", variables={}, environment={}).output == plain.output.path
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "step"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "give this user the right"),
+        (errno.EROFS, "choose another place"),
+        (errno.EMFILE, "ulimit -n"),
+    ],
+)
+def test_what_the_system_refuses_comes_with_what_to_do(number, step):
+    line = os_error_message(OSError(number, os.strerror(number), "/data/out/a"))
+    assert line.startswith(f"/data/out/a: {os.strerror(number)}; ")
+    assert step in line
+
+
+def test_an_error_that_says_all_itself_stays_as_it_is():
+    assert os_error_message(OSError("plain")) == "plain"
+    assert os_error_message(OSError(5, "odd", "/a")) == "/a: odd"
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_a_layout_that_cannot_hold_a_document_is_one_error_on_ray_and_in_threads(
+    tmp_path, in_process, workers
+):
+    made = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 1], [BOS, 5, BOS]]]))
+    with pytest.raises(ExportError, match=r"holds <\|bos\|> again at token 2"):
+        export(made, parse_layout("llmc"), workers=workers)
+    assert not made.exists("export/llmc/export.json")
+
+
+@pytest.mark.parametrize(
+    ("gone", "named"),
+    [("plan.json", "plan.json"), ("tokenizer/tokenizer.txt", "tokenizer/tokenizer.txt")],
+)
+@pytest.mark.parametrize("level", [[], ["--deep"], ["--masks"]])
+def test_verify_names_the_file_of_an_output_that_is_missing(tmp_path, capsys, gone, named, level):
+    out = finished_output(tmp_path)
+    (out / gone).unlink()
+    code, line = told(capsys, "verify", str(out), *level)
+    assert code == 4
+    assert line.startswith(f"{out}/{named} is missing: ")
+    assert "run its job again" in line
+    for words in ("Errno", "NANOCHAT", "learn one"):
+        assert words not in line
+
+
+def test_inspect_without_a_tokenizer_says_what_to_do(tmp_path, capsys):
+    out = finished_output(tmp_path)
+    (out / "tokenizer/tokenizer.txt").unlink()
+    code, line = told(capsys, "inspect", str(out), "--doc", "0")
+    assert (code, line.startswith(f"{out}/tokenizer/tokenizer.txt is missing: ")) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii:strict"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
+)
+@pytest.mark.parametrize(("command", "stream"), [("inspect", "stdout"), ("verify", "stderr")])
+def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path, environment, command, stream):
+    out = finished_output(tmp_path).rename(tmp_path / "caf\u00e9")
+    code = "import sys; from nanotok_ray.cli import main; sys.exit(main())"
+    more = ["--doc", "0-30"] if command == "inspect" else []
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, str(out), *more],
+        env={**os.environ, "PYTHONCOERCECLOCALE": "0", **environment},
+        capture_output=True,
+        check=False,
+    )
+    assert b"UnicodeEncodeError" not in done.stderr
+    assert done.returncode == 0
+    assert b"\\u" in getattr(done, stream) or b"\\xe9" in getattr(done, stream)
+
+
+@pytest.mark.parametrize("command", ["prepare", "train", "tokenize"])
+def test_the_cluster_is_asked_for_before_inputs_are(recipe, capsys, monkeypatch, command):
+    for address, code, words in (
+        ("127.0.0.1:9", 5, "127.0.0.1:9 cannot be reached"),
+        ("http://127.0.0.1:9", 2, "is a job server"),
+    ):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        found = told(capsys, command, str(recipe), "--set", "source.web.paths=/gone/*")
+        assert (found[0], "RAY_ADDRESS" in found[1], words in found[1]) == (code, True, True)

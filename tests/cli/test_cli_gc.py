@@ -1,0 +1,64 @@
+"""nanotok gc: removes what no manifest names, under the lease, and says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.cli import main
+from nanotok_ray.storage import Folder
+from tests.support.lease_elsewhere import held_elsewhere
+from tests.support.small_corpus import contents, recipe, write_corpus
+
+
+@pytest.fixture
+def out(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    prepare(recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320"))
+    return tmp_path / "out"
+
+
+def collect(capsys, *arguments):
+    """Run the command; give exit code, the JSON of stdout, and stderr."""
+    code = main(["gc", *map(str, arguments)])
+    told = capsys.readouterr()
+    return code, json.loads(told.out.splitlines()[-1]), told.err
+
+
+def test_a_dry_run_removes_nothing_and_says_what_a_run_removes(out, capsys):
+    before = contents(out, leave_out=())
+    code, planned, told = collect(capsys, out, "--dry-run")
+    assert (code, planned["status"]) == (0, "planned")
+    assert "would free" in told
+    assert contents(out, leave_out=()) == before
+    sizes = [Path(out, name).stat().st_size for name in planned["files"]]
+    code, removed, told = collect(capsys, out)
+    assert (code, removed["status"]) == (0, "removed")
+    assert removed["removed"] == planned["removed"]
+    assert removed["removed"]["bytes"] == sum(sizes) > 0
+    assert removed["removed"]["records"] + removed["removed"]["files"] == len(sizes)
+    assert before.keys() - contents(out, leave_out=()).keys() >= set(planned["files"])
+    assert main(["verify", str(out)]) == 0
+    capsys.readouterr()
+    code, again, _ = collect(capsys, out)
+    assert (code, again["removed"]) == (0, {"records": 0, "files": 0, "bytes": 0})
+
+
+def test_an_unfinished_output_is_refused(out, capsys):
+    (out / "manifest.json").unlink()
+    before = contents(out, leave_out=())
+    code, values, told = collect(capsys, out)
+    assert (code, values["status"]) == (4, "failed")
+    assert "run the job again" in told
+    assert contents(out, leave_out=()) == before
+
+
+def test_an_output_in_use_is_refused_with_a_code_of_its_own(out, capsys, monkeypatch):
+    held_elsewhere(Folder(str(out)), monkeypatch, command="prepare")
+    before = contents(out)
+    code, values, told = collect(capsys, out)
+    assert (code, values["status"]) == (6, "failed")
+    assert "elsewhere, process 7" in told
+    assert contents(out) == before

@@ -1,0 +1,263 @@
+"""`nanotok learn`: its flags, what people and programs read, exit codes."""
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray import SpanCounts, Tokenizer
+from nanotok_ray.cli import main
+from nanotok_ray.cli.progress import shown_merges
+from nanotok_ray.counts.patterns import PATTERNS
+from nanotok_ray.tokenizer.merges import MergeProgress
+from tests.support.small_corpus import RECIPE, texts, write_corpus
+
+DOCUMENTS = texts(150, seed=7)
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """Write a count file and give its path."""
+    own = SpanCounts()
+    own.update(DOCUMENTS)
+    path = tmp_path / "counts/a.arrow"
+    own.save(path)
+    return str(path)
+
+
+def run(capsys, *arguments):
+    """Give the exit code, the JSON line and what people read."""
+    code = main(["learn", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 1
+    return code, json.loads(captured.out), captured.err
+
+
+def test_it_learns_from_a_count_file_what_is_learned_from_the_texts(counts, tmp_path, capsys):
+    out = tmp_path / "tokenizer"
+    code, values, told = run(capsys, counts, "--vocab-size", 350, "--output", out)
+    expected = Tokenizer.train_from_iterator(DOCUMENTS, 350)
+    assert code == 0
+    assert Tokenizer.load(out) == expected
+    assert json.loads((out / "report.json").read_text())["texts"] == 150
+    assert (values["status"], values["output"]) == ("done", str(out))
+    assert (values["vocab_size"], values["tokenizer_sha256"]) == (350, expected.sha256)
+    assert values["stop_reason"] == "vocabulary size reached"
+    assert set(values["seconds"]) == {"read", "learn"}
+    assert "merges" not in values
+    for words in (
+        "reading     1 count file\n",
+        "learn: 85 of 85 merges (100%), ",
+        "350 ids, learned in",
+        "in 150 texts",
+        f"wrote       {out}",
+    ):
+        assert words in told
+
+
+def test_also_writes_what_learning_to_smaller_sizes_would(counts, tmp_path, capsys):
+    out = f"{tmp_path}/tokenizer"
+    code, values, told = run(
+        capsys, counts, "--vocab-size", 350, "--output", f"{out}/", "--also", "300, 280,300"
+    )
+    assert code == 0
+    assert values["wrote"] == [f"{out}/", f"{out}-280", f"{out}-300"]
+    assert told.endswith(f"wrote       {out}-300\n")
+    for size in (280, 300):
+        alone = tmp_path / f"alone-{size}"
+        run(capsys, counts, "--vocab-size", size, "--output", alone)
+        names = sorted(path.name for path in alone.iterdir())
+        assert names == sorted(path.name for path in tmp_path.glob(f"tokenizer-{size}/*"))
+        for name in names:
+            same = (tmp_path / f"tokenizer-{size}" / name).read_bytes()
+            assert (alone / name).read_bytes() == same, name
+
+
+def test_also_leaves_out_a_size_that_was_not_reached(counts, tmp_path, capsys):
+    out = f"{tmp_path}/tokenizer"
+    flags = ("--vocab-size", 90_000, "--output", out, "--also", "300,80000")
+    code, values, told = run(capsys, counts, *flags)
+    assert (code, values["wrote"]) == (0, [out, f"{out}-300"])
+    assert f"note: 80,000 ids were not reached; no {out}-80000" in told
+
+
+def test_a_job_and_its_count_files_give_one_tokenizer(tmp_path, in_process, capsys):
+    write_corpus(tmp_path / "in")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    assert main(["train", str(recipe)]) == 0
+    capsys.readouterr()
+    folder = tmp_path / "out-work/counts"
+    assert any(path.suffix == ".json" for path in folder.rglob("*"))
+    code, values, _ = run(capsys, folder, "--vocab-size", 350, "--output", tmp_path / "again")
+    assert code == 0
+    assert Tokenizer.load(tmp_path / "again") == Tokenizer.load(tmp_path / "out/tokenizer")
+    job = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    for name in ("texts", "text_bytes", "spans", "distinct_spans", "gaps"):
+        assert values[name] == job[name]
+
+
+def test_every_flag_says_what_it_should(counts, tmp_path, capsys):
+    table = pa.table({"token": [b"abcdef", b"xy"], "n": [9, 2]})
+    pq.write_table(table, tmp_path / "c.parquet")
+    arguments = [tmp_path / "c.parquet", "--span-column=token", "--count-column=n"]
+    arguments += ["--pattern=r50k", "--vocab-size=999", f"--output={tmp_path}/t", "--threads=2"]
+    arguments += ["--min-pair-count=3", "--max-token-bytes=4", "--special-tokens", "<a>", "<b>"]
+    code, values, told = run(capsys, *arguments)
+    own = Tokenizer.load(tmp_path / "t")
+    assert code == 0
+    assert own.pattern == PATTERNS["r50k"]
+    assert list(own.special_tokens) == ["<a>", "<b>"]
+    assert max(len(token) for token in own.model.tokens) == 4
+    assert b"xy" not in own.model.tokens
+    assert values["stop_reason"] == "below min_pair_count"
+    assert (values["texts"], values["min_pair_count"], values["max_token_bytes"]) == (None, 3, 4)
+    assert f"{own.get_vocab_size()} ids of the 999 asked for" in told
+    assert "below min_pair_count = 3" in told
+    assert "reading     1 parquet file\n" in told
+
+
+def test_no_special_tokens_are_asked_for_without_a_name(counts, tmp_path, capsys):
+    arguments = ["--vocab-size", 300, "--output", tmp_path / "t", "--special-tokens"]
+    assert run(capsys, counts, *arguments)[0] == 0
+    assert Tokenizer.load(tmp_path / "t").special_tokens == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--vocab-size=264"], ["265 or more"]),
+        (["--also=280,301"], ["--also has 301", "--vocab-size 300"]),
+        (["--also=264"], ["265 or more"]),
+        (["--min-pair-count=0"], ["min_pair_count is 0"]),
+        (["--max-token-bytes=1"], ["max_token_bytes is 1"]),
+        (["--threads=0"], ["threads is 0"]),
+        (["--special-tokens", "<a>", "<a>"], ["'<a>' is given twice"]),
+        (["--pattern=gpt4"], ["a.arrow was made with", "leave the pattern out"]),
+        (["--pattern=gpt5"], ["'gpt5'", "nanochat, gpt4, cl100k, r50k"]),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_learned_exits_2_and_writes_nothing(counts, tmp_path, capsys, flags, words):
+    arguments = ["--vocab-size=300", "--output", tmp_path / "t", *flags]
+    code, values, told = run(capsys, counts, *arguments)
+    assert (code, values["status"]) == (2, "failed")
+    assert all(word in values["error"] for word in words)
+    assert all(word in told for word in words)
+    assert "Traceback" not in told
+    assert not (tmp_path / "t").exists()
+
+
+def test_one_file_is_no_place_for_all_files(counts, tmp_path, capsys):
+    path = tmp_path / "t.tiktoken"
+    code, values, _ = run(capsys, counts, "--vocab-size=300", "--output", path)
+    assert (code, "so name a folder" in values["error"], path.exists()) == (2, True, False)
+
+
+@pytest.mark.parametrize("sizes", ["", "280,", "many", "-1"])
+def test_sizes_are_numbers(counts, tmp_path, capsys, sizes):
+    flags = ["--vocab-size=300", "--output", str(tmp_path / "t"), f"--also={sizes}"]
+    with pytest.raises(SystemExit) as ended:
+        main(["learn", counts, *flags])
+    assert ended.value.code == 2
+    assert f"'{sizes}' is not a list of sizes like 8192,16384" in capsys.readouterr().err
+
+
+def test_a_goal_that_cannot_be_is_refused_before_anything_is_read(tmp_path, capsys):
+    goal = ["--vocab-size=264", "--output", tmp_path / "t"]
+    code, values, _ = run(capsys, tmp_path / "nowhere", *goal)
+    assert code == 2
+    assert "265 or more" in values["error"]
+
+
+def test_files_of_both_kinds_are_told_and_added(counts, tmp_path, capsys):
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / f"{name}.parquet")
+    code, values, told = run(
+        capsys, tmp_path, "--pattern=nanochat", "--vocab-size=300", "--output", tmp_path / "t"
+    )
+    own = SpanCounts.load(counts)
+    assert code == 0
+    assert "reading     1 count file and 2 parquet files\n" in told
+    assert (values["spans"], values["texts"]) == (own.total + 2, None)
+
+
+def test_parquet_without_a_pattern_and_bad_rows_exit_2(tmp_path, capsys):
+    pq.write_table(pa.table({"span": ["a", "b"], "count": [1, 0]}), tmp_path / "c.parquet")
+    goal = ["--vocab-size=300", "--output", tmp_path / "t"]
+    code, values, _ = run(capsys, tmp_path, *goal)
+    assert code == 2
+    assert "--pattern" in values["error"]
+    code, values, _ = run(capsys, tmp_path, *goal, "--pattern=nanochat")
+    assert code == 2
+    assert "c.parquet, row 1: the count of b'b' is 0" in values["error"]
+    code, values, _ = run(capsys, tmp_path / "nowhere", *goal)
+    assert (code, "nowhere matches no file" in values["error"]) == (2, True)
+
+
+def test_a_damaged_count_file_exits_4_and_a_full_disk_5(counts, tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    goal = ["--vocab-size=300", "--output", tmp_path / "file/t"]
+    assert run(capsys, counts, *goal)[0] == 5
+    (tmp_path / "b.arrow").write_bytes(b"ARROW1 and nothing else")
+    code, values, _ = run(capsys, tmp_path / "b.arrow", *goal)
+    assert (code, "b.arrow" in values["error"]) == (4, True)
+
+
+@pytest.mark.parametrize("missing", ["--vocab-size", "--output", "COUNTS"])
+def test_what_must_be_said_is_named(counts, capsys, missing):
+    given = {"--vocab-size": ["--vocab-size=300"], "--output": ["--output=x"], "COUNTS": [counts]}
+    arguments = [word for name, words in given.items() if name != missing for word in words]
+    with pytest.raises(SystemExit) as caught:
+        main(["learn", *arguments])
+    assert caught.value.code == 2
+    assert missing in capsys.readouterr().err
+
+
+def test_help_teaches_with_examples(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["learn", "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    for words in ("nanotok learn WORK/counts --vocab-size", "s3://", "Spark", *PATTERNS):
+        assert words in shown
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def told(done, *, total=200):
+    last = {"pair": (256, 101), "token": b" the", "count": 1_234_567} if done else {}
+    nothing = {"pair": None, "token": None, "count": None}
+    return MergeProgress(
+        done=done, total=total, merges_per_second=50.0, seconds=done / 50, **(nothing | last)
+    )
+
+
+def test_progress_in_a_log_is_a_line_for_each_percent_at_most_one_a_second():
+    log = io.StringIO()
+    with shown_merges(log) as show:
+        for done in (0, 1, 2, 49, 50, 51, 99, 100, 180, 200):
+            show(told(done))
+    assert log.getvalue().splitlines() == [
+        f"learn: {done} of 200 merges ({percent}%), ' the' (256, 101) 1,234,567 times, 50 merges/s"
+        for done, percent in [(50, 25), (100, 50), (180, 90), (200, 100)]
+    ]
+
+
+def test_progress_in_a_terminal_is_a_bar_with_the_last_token_that_is_closed():
+    terminal = Terminal()
+    with shown_merges(terminal) as show:
+        for done in (0, 100, 200):
+            show(told(done))
+    text = terminal.getvalue()
+    assert "200/200" in text
+    assert "' the' 1,234,567 times" in text
+    assert "\r" in text
+    assert text.endswith("\r")

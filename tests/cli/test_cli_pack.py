@@ -1,0 +1,220 @@
+"""`nanotok pack`: what packing makes of an output, as a loader that reads all of it tells."""
+
+import json
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli import pack as pack_command
+from nanotok_ray.loader import Loader, Shards, open_shards
+from nanotok_ray.loader.nanochat import NanochatLoader
+from tests.support.finished_output import finished_output
+from tests.support.made_output import MadeSource, made_output
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    return finished_output(tmp_path_factory.mktemp("pack"))
+
+
+@pytest.fixture
+def pack(out, capsys):
+    """Run the command on the output; give its exit code, the JSON of stdout, and stderr."""
+
+    def run(*arguments, folder=out):
+        code = main(["pack", str(folder), *map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out.splitlines()[-1]), captured.err
+
+    return run
+
+
+def read_report(out, **settings):
+    """Read every batch of an epoch, and give the report."""
+    loader = Loader(open_shards(str(out)), batch_size=3, epochs=1, **settings)
+    assert sum(len(batch.inputs) for batch in loader) == loader.report().rows
+    return loader.report().to_dict()
+
+
+@pytest.mark.parametrize("shuffle", [None, "document", "block"])
+@pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
+def test_a_plan_is_what_a_loader_tells_that_has_read_all_of_it(out, pack, packing, shuffle):
+    order = [] if shuffle is None else ["--shuffle", shuffle, "--seed", 7]
+    code, told, _ = pack(
+        "--length", "64,100", "--packing", packing, "--group-documents", 30, *order
+    )
+    assert (code, told["status"]) == (0, "done")
+    assert [plan["length"] for plan in told["plans"]] == [64, 100]
+    for plan in told["plans"]:
+        settings = {"packing": packing, "shuffle": shuffle, "seed": 7 if shuffle else 0}
+        report = read_report(out, length=plan["length"], group_documents=30, **settings)
+        assert report.items() <= plan.items()
+        assert plan["kept"] == report["tokens"] / told["tokens"]
+        assert plan["groups"] > 1
+
+
+def test_no_id_is_read(pack, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("ids are read")
+
+    for name in ("pieces", "__getitem__", "mask"):
+        monkeypatch.setattr(Shards, name, refuse)
+    assert pack("--length", 50)[0] == 0
+
+
+def test_nanochats_rows_are_planned_until_its_second_epoch(out, pack, monkeypatch):
+    monkeypatch.setattr(pack_command, "BUFFER", 10)
+    settings = ("--length", 40, "--packing", "nanochat", "--source", "web")
+    plan = pack(*settings)[1]["plans"][0]
+    shards = open_shards(str(out), source="web")
+    loader = NanochatLoader(shards, batch_size=1, length=40, buffer_size=10)
+    while loader.next_batch().epoch == 0:
+        pass
+    assert loader.report().to_dict().items() <= plan.items()
+    assert 0 < plan["kept"] < 1
+
+
+def test_what_cannot_be_packed_so_is_told_beside_the_others(pack):
+    code, told, shown = pack("--length", "50,80")
+    problems = {plan["packing"]: plan.get("problem") for plan in told["plans"]}
+    assert code == 0
+    assert [name for name, problem in problems.items() if problem] == ["nanochat"]
+    assert shown.count(problems["nanochat"]) == 1
+    assert problems["nanochat"].endswith("reads text alone: --source web")
+    assert [line.split()[1] for line in shown.splitlines()[3:9]] == [
+        *("best-fit", "windows", "conversations") * 2
+    ]
+
+
+def test_alone_it_is_an_error(pack):
+    code, told, shown = pack("--packing", "nanochat", "--source", "web")
+    assert (code, told["status"]) == (2, "failed")
+    assert "chooses among 1,000 documents" in shown
+    code, _, shown = pack("--packing", "nanochat", "--shuffle", "block")
+    assert (code, "leave out --weights and --shuffle" in shown) == (2, True)
+
+
+def test_the_table_says_what_the_json_says(pack):
+    _, told, shown = pack("--length", 64, "--packing", "conversations", "--source", "chats")
+    plan = told["plans"][0]
+    head, row = shown.splitlines()[2:]
+    assert head.split() == [
+        *("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped"),
+        "seconds",
+    ]
+    assert row.split()[:-1] == [
+        *("64", "conversations", f"{plan['rows']:,}", f"{plan['tokens']:,}"),
+        *(f"{plan['kept']:.1%}", f"{plan['utilisation']:.1%}", f"{plan['cropped_tokens']:,}"),
+        *(f"{plan['cut_documents']:,}", f"{plan['dropped_documents']:,}"),
+    ]
+    assert f"{told['documents']:,} documents, {told['tokens']:,} tokens" in shown
+
+
+def test_conversations_that_are_too_long_are_dropped_if_asked(pack):
+    asked = ("--length", 20, "--packing", "conversations")
+    crop, drop = (pack(*asked, "--too-long", how)[1]["plans"][0] for how in ("crop", "drop"))
+    assert (crop["dropped_documents"], drop["cropped_tokens"]) == (0, 0)
+    assert drop["dropped_documents"] == crop["cut_documents"] > 0
+
+
+def test_with_json_there_is_no_table(pack):
+    code, told, shown = pack("--json", "--packing", "windows")
+    assert (code, told["status"], shown) == (0, "done", "")
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Write an output of two sources with 10,000 tokens each."""
+    sources = [MadeSource(name=name, shards=[[[1] * 50] * 200]) for name in ("web", "code")]
+    made_output(tmp_path / "mixed", *sources)
+    return tmp_path / "mixed"
+
+
+MIXED = ("--weights", "web=0.9,code=0.1", "--packing", "best-fit,windows,conversations")
+
+
+@pytest.mark.parametrize("group", [7, 100, 4096])
+def test_weights_plan_exactly_as_many_tokens_as_there_are(mixed, pack, group):
+    lengths = (49, 64, 700)
+    code, told, _ = pack(
+        "--length", ",".join(map(str, lengths)), "--group-documents", group, *MIXED, folder=mixed
+    )
+    assert (code, told["tokens"], len(told["plans"])) == (0, 20_000, 9)
+    for plan in told["plans"]:
+        assert (plan["documents"], plan["tokens"], plan["kept"]) == (400, 20_000, 1.0)
+        cells = plan["length"] + (plan["packing"] != "windows")
+        assert plan["rows"] * cells == plan["tokens"] + plan["padding"]
+        assert plan["sources"] == {
+            "web": {"weight": 0.9, "documents": 360, "tokens": 18_000, "share": 0.9, "epochs": 1.8},
+            "code": {"weight": 0.1, "documents": 40, "tokens": 2_000, "share": 0.1, "epochs": 0.2},
+        }
+
+
+def test_weights_plan_so_many_tokens_as_are_asked_for(mixed, pack):
+    code, told, shown = pack("--length", 49, "--tokens", 60_025, *MIXED, folder=mixed)
+    assert code == 0
+    for plan in told["plans"]:
+        assert (plan["documents"], plan["tokens"]) == (1201, 60_050)  # to the end of a document
+        assert plan["sources"]["web"]["epochs"] == pytest.approx(5.4, abs=0.01)
+    head, *rows = (line.split() for line in shown.splitlines()[-3:])
+    assert head == ["source", "weight", "documents", "tokens", "share", "epochs"]
+    assert rows == [
+        ["web", "0.9", "1,081", "54,050", "90.0%", "5.41"],
+        ["code", "0.1", "120", "6,000", "10.0%", "0.60"],
+    ]
+
+
+def test_what_weights_plan_is_what_a_loader_takes_that_ends_with_a_group(mixed, pack):
+    asked = ("--length", 60, "--group-documents", 80, "--tokens", 80 * 50 * 6)
+    plans = pack(*asked, *MIXED, "--shuffle", "document", folder=mixed)[1]["plans"]
+    for plan in plans:
+        loader = Loader(
+            open_shards(str(mixed)),
+            batch_size=1,
+            length=60,
+            packing=plan["packing"],
+            shuffle="document",
+            weights={"web": 0.9, "code": 0.1},
+            group_documents=80,
+        )
+        assert loader.skip_batches(plan["rows"]) == plan["rows"]
+        assert loader.report().to_dict().items() <= plan.items()
+
+
+def test_of_cropped_conversations_less_is_kept_with_weights_too(mixed, pack):
+    asked = ("--length", 24, "--packing", "conversations", "--weights", "web=1")
+    [plan] = pack(*asked, folder=mixed)[1]["plans"]
+    assert (plan["kept"], plan["cropped_tokens"]) == (0.5, 10_000)
+    assert plan["sources"]["web"]["epochs"] == 2.0
+
+
+def test_weights_of_no_source_and_tokens_without_weights_are_refused(mixed, pack):
+    code, told, _ = pack("--weights", "wob=1", folder=mixed)
+    assert (code, "there are web, code" in told["error"]) == (2, True)
+    assert "nanochat" not in told["error"]
+    code, told, _ = pack("--tokens", 100, folder=mixed)
+    assert (code, "--weights" in told["error"]) == (2, True)
+    dropped = ("--packing", "conversations", "--too-long", "drop", "--length", 20)
+    code, told, _ = pack(*dropped, "--weights", "web=1", folder=mixed)
+    assert (code, "none made a row" in told["error"]) == (2, True)
+
+
+@pytest.mark.parametrize("asked", [("--length", "0"), ("--length", "5,"), ("--packing", "tight")])
+def test_lengths_and_packings_are_checked(out, asked, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["pack", str(out), *asked])
+    assert asked[1].strip("5,") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weights", ["web", "web=", "=1", "web=x", "web=1,,"])
+def test_weights_are_names_and_numbers(out, weights):
+    with pytest.raises(SystemExit, match="2"):
+        main(["pack", str(out), "--weights", weights])
+
+
+def test_an_output_without_documents_or_manifest_is_an_error(tmp_path, pack):
+    code, told, _ = pack(folder=tmp_path)
+    assert (code, told["status"]) == (4, "failed")
+    made_output(tmp_path, MadeSource(name="web", shards=[[[1, 2]]]))
+    code, told, _ = pack("--split", "val", folder=tmp_path)
+    assert (code, "nothing to pack" in told["error"]) == (2, True)

@@ -1,0 +1,243 @@
+"""nanotok plan: what it freezes, says and leaves alone; how it estimates."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.formats.manifest import PLAN_NAME
+from nanotok_ray.job.outlook_text import outlook_text
+from nanotok_ray.job.planning import measured_rates, plan_job
+from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    """Give the path of a recipe, and the output folder it names."""
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    return str(path), tmp_path / "out"
+
+
+def planned(capsys, *arguments):
+    """Run `nanotok plan`; give its JSON line and what people read."""
+    capsys.readouterr()
+    assert main(["plan", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 1
+    return json.loads(captured.out), captured.err
+
+
+def test_a_plan_freezes_the_inputs_and_writes_nothing_else(job, capsys, tmp_path):
+    path, out = job
+    values, told = planned(capsys, path)
+    assert [name.name for name in out.iterdir()] == [PLAN_NAME]
+    assert not (tmp_path / "out-work").exists()
+    assert values["frozen"] == {"status": "frozen", "path": f"{out}/plan.json"}
+    assert "a file added from now on is train" in told
+    write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
+    values, told = planned(capsys, path)
+    assert values["sources"][0]["val"] == {"files": 1, "first": ["shard_00002.parquet"]}
+    assert values["changes"]["sources"][0]["added"] == ["shard_00009.parquet"]
+    assert "changed     web: 1 added (shard_00009.parquet)" in told
+    assert values["frozen"]["status"] == "frozen"
+    assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
+    values, _ = planned(capsys, path, "--resplit")
+    assert values["sources"][0]["val"]["first"] == ["shard_00009.parquet"]
+    assert main(["prepare", path]) == 0
+    assert {p.name.split("-")[0] for p in (out / "web/val").iterdir()} == {"shard_00009"}
+
+
+def test_it_says_what_there_is_per_source(job, capsys):
+    values, told = planned(capsys, job[0])
+    web, chats = values["sources"]
+    assert (web["format"], web["documents"], web["files"]) == ("parquet", 120, 3)
+    assert (chats["format"], chats["documents"]) == ("jsonl", None)
+    assert web["root"].endswith("/in/text")
+    assert web["slices"] == {"train": 10, "val": 5}
+    assert 0 < web["largest_slice"] <= 3000
+    assert web["bytes"] > web["stored_bytes"] > 0
+    assert chats["bytes"] == chats["stored_bytes"]
+    assert (values["count"]["todo"], values["tokenize"]["todo"]) == (10, 19)
+    for word in ("120 documents", "documents unknown", "val: shard_00002.parquet", "10 train"):
+        assert word in told
+
+
+def test_groups_of_small_files_are_told(job, capsys):
+    values, told = planned(capsys, job[0], "--set", "limits.slice_bytes=64MiB")
+    web = values["sources"][0]
+    assert web["groups"] == {"groups": 1, "files": 2}
+    assert web["slices"] == {"train": 1, "val": 1}
+    assert "2 small files in 1 group\n" in told
+
+
+def test_files_of_a_document_each_are_counted_without_reading(job, capsys, tmp_path):
+    for number in range(4):
+        path = tmp_path / f"in/docs/{number}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("text " * 9)
+    overrides = [
+        "--set", f'source.web.paths=["{tmp_path}/in/docs"]',
+        *("--set", "source.web.format=document", "--set", "source.web.split=share:0.5"),
+    ]  # fmt: skip
+    web = planned(capsys, job[0], *overrides)[0]["sources"][0]
+    assert (web["documents"], web["bytes"], web["stored_bytes"]) == (4, 180, 180)
+    assert web["slices"] == {"train": 4, "val": 4}
+
+
+def test_a_finished_output_keeps_its_plan_and_still_verifies(job, capsys, tmp_path):
+    path, out = job
+    assert main(["prepare", path]) == 0
+    before = contents(out)
+    write_parquet(tmp_path / "in/text/shard_00000b.parquet", texts(5, seed=9))
+    values, told = planned(capsys, path)
+    assert values["frozen"]["status"] == "not frozen"
+    assert "not frozen" in told
+    assert contents(out) == before
+    assert main(["verify", str(out)]) == 0
+    assert (values["count"]["todo"], values["learn"]["todo"]) == (0, 0)
+    anew = planned(capsys, path, "--relearn")[0]
+    assert (anew["count"]["todo"], anew["learn"]["todo"]) == (1, 1)
+    assert main(["prepare", path]) == 0
+    assert planned(capsys, path)[0]["frozen"]["status"] == "as before"
+
+
+def test_nothing_to_do_takes_no_time(job, capsys):
+    assert main(["prepare", job[0]]) == 0
+    values, told = planned(capsys, job[0])
+    assert (values["estimate"]["seconds"], values["estimate"]["stages"]) == (0, {})
+    assert "estimate    nothing to count, learn or tokenize" in told
+
+
+def test_a_given_rate_gives_the_time_of_the_bytes_or_of_the_largest_slice(job, capsys):
+    values, told = planned(capsys, job[0], "--rate", "0.001", "--workers", "2")
+    count = values["estimate"]["stages"]["count"]
+    assert count["seconds"] == round(values["count"]["bytes"] / 2000, 1)
+    assert (count["per_cpu"], count["megabytes_per_second"]) == (True, 0.001)
+    assert values["estimate"]["stages"]["learn"]["seconds"] is None
+    assert "on 2 CPUs: count about" in told
+    assert "learn not estimated" in told
+    many = planned(capsys, job[0], "--rate", "0.001", "--workers", "1000")[0]
+    slices = [many[stage]["largest_slice"] / 1000 for stage in ("count", "tokenize")]
+    assert many["estimate"]["seconds"] == pytest.approx(sum(slices), abs=0.2)
+
+
+def test_the_rate_of_the_last_run_is_taken_if_it_took_some_time(job, capsys):
+    path, out = job
+    assert main(["prepare", path]) == 0
+    summary = json.loads((out / "run/summary.json").read_text())
+    other = ["--set", "tokenizer.pattern=gpt4"]  # everything is to be done again
+    stages = planned(capsys, path, *other)[0]["estimate"]["stages"]
+    assert "measured on this machine" in stages["count"]["from"]  # it was over in no time
+    summary["stages"]["count"] |= {"seconds": 10.0, "bytes": 5000}
+    (out / "run/summary.json").write_text(json.dumps(summary))
+    values, told = planned(capsys, path, *other)
+    stages = values["estimate"]["stages"]
+    assert stages["count"]["seconds"] == round(values["count"]["bytes"] / 500, 1)
+    assert stages["count"]["per_cpu"] is False
+    assert "as in the last run" in stages["count"]["from"]
+    assert "measured on this machine" in stages["tokenize"]["from"]
+    learning = sum(summary["stages"][name]["seconds"] for name in ("learn", "span table"))
+    assert stages["learn"]["seconds"] == round(learning, 1)
+    assert "not estimated" not in told
+    # How many CPUs the last run had is not known, so it says nothing of four.
+    stages = planned(capsys, path, *other, "--workers", "4")[0]["estimate"]["stages"]
+    assert "measured" in stages["count"]["from"]
+    (out / "run/summary.json").write_text("half a")
+    assert "measured" in planned(capsys, path, *other)[0]["estimate"]["stages"]["count"]["from"]
+
+
+def test_without_text_the_time_is_unknown(job, capsys, tmp_path):
+    values, told = planned(capsys, job[0], "--set", f'source.web.paths=["{empty(tmp_path)}"]')
+    assert values["estimate"]["seconds"] is None
+    assert values["estimate"]["stages"]["count"]["seconds"] is None
+    assert "unknown" in told
+    assert "--rate" in told
+    assert measured_rates([], pattern="nanochat", tokenizer=None) == {}
+
+
+def empty(folder):
+    write_parquet(folder / "in/empty/0.parquet", [])
+    return folder / "in/empty"
+
+
+def test_with_max_chars_about_as_many_slices_are_foreseen_as_reach_it(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    job = recipe(tmp_path / "in", tmp_path / "out", "limits.max_chars=4000")
+    values = plan_job(job, rate=1.0).values
+    assert values["count"]["todo"] == 2
+    (note,) = values["notes"]
+    assert "2 slices are counted first" in note
+    assert "at most 10" in note
+
+
+def test_an_existing_tokenizer_leaves_nothing_to_count(job, capsys, tmp_path):
+    path, out = job
+    assert main(["train", path]) == 0
+    other = ["--set", f"tokenizer.path={out}/tokenizer", "--set", f"output.path={tmp_path}/two"]
+    values = planned(capsys, path, *other)[0]
+    assert "count" not in values
+    assert list(values["estimate"]["stages"]) == ["tokenize"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [(["--rate", "0"], "'0'"), (["--rate", "fast"], "'fast'"), (["--workers", "0"], "'0'")],
+    ids=["no speed", "no number", "no worker"],
+)
+def test_wrong_numbers_are_refused(job, capsys, arguments, word):
+    with pytest.raises(SystemExit) as caught:
+        main(["plan", job[0], *arguments])
+    assert caught.value.code == 2
+    assert word in capsys.readouterr().err
+    assert not job[1].exists()
+
+
+def test_errors_exit_as_those_of_a_job_and_freeze_nothing(job, capsys, tmp_path):
+    path, out = job
+    (tmp_path / "in/text/bad.parquet").write_bytes(b"")
+    assert main(["plan", path]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["status"] == "failed"
+    assert "bad.parquet" in captured.err
+    assert main(["plan", path, "--set", "source.web.split=val"]) == 2
+    assert not out.exists()
+
+
+def test_planning_does_not_import_ray(job):
+    code = (
+        "import sys; from nanotok_ray.cli import main; "
+        f"assert main(['plan', {job[0]!r}]) == 0; assert 'ray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_many_names_are_told_by_the_first_few():
+    source = {
+        "source": "web",
+        "added": [f"{n}.txt" for n in range(9)],
+        "removed": [],
+        "changed": [],
+    }
+    own = {
+        "output": "/out",
+        "sources": [],
+        "notes": [],
+        "changes": {
+            "sources": [source],
+            "slices": {"same": 1, "new": 2, "gone": 0},
+            "reading": [],
+            "slice_bytes": [1, 1],
+        },
+    }
+    assert "web: 9 added (0.txt, 1.txt, 2.txt and 6 more)" in outlook_text(own)
+
+
+def test_help_teaches_with_examples(capsys):
+    with pytest.raises(SystemExit):
+        main(["plan", "--help"])
+    shown = capsys.readouterr().out
+    assert "nanotok plan recipe.toml --workers 96" in shown

@@ -1,0 +1,342 @@
+"""`nanotok status`: every state, made of real files, told with the right exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.cli import main, status
+from nanotok_ray.cli.status import Clock, look
+from nanotok_ray.errors import SliceError, TransientIOError
+from nanotok_ray.job.events import StageStarted, ignore
+from nanotok_ray.job.journal import segment_name
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.lease import Holder, lease_name, leased, take
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.storage import Folder
+from tests.support.small_corpus import recipe, write_corpus
+
+ROOT = Path(__file__).resolve().parents[2]
+NOW = 1_800_000_000.0
+ELSEWHERE = Holder(host="elsewhere", pid=7, ray_job="02000000")
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return recipe(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return Folder(str(tmp_path / "out"))
+
+
+def seen(out, *, at=NOW):
+    """Look once, through the real command's own functions, at a given time."""
+    return look(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
+
+
+def shown(out, capsys, *options):
+    """Run the command; give its exit code, its JSON and its text."""
+    code = main(["status", out.url, *options])
+    printed = capsys.readouterr()
+    return code, json.loads(printed.out.splitlines()[-1]), printed.err
+
+
+def hold(out, *, at, me=ELSEWHERE, state="held"):
+    """Let somebody hold the lease who wrote it at a given time."""
+    lease = take(out, command="prepare", on_event=ignore, me=me)
+    values = json.loads(out.read_bytes(lease_name(lease.number)))
+    values |= {"renewed": datetime.fromtimestamp(at, UTC).isoformat(), "state": state}
+    out.write_whole(lease_name(lease.number), json.dumps(values).encode())
+
+
+def journal(out, *rows, run=1):
+    own = Journal(out, run)
+    own.begin()
+    for row in rows:
+        own.add(row)
+    assert own.close() is None
+
+
+HEAD = {"event": "run", "at": NOW - 100, "command": "prepare", "host": "elsewhere", "pid": 7}
+COUNT = {"event": "stage", "at": NOW - 90, "name": "count", "todo": 4, "kept": 1}
+COUNT |= {"num_bytes": 4000}
+ONE = {"event": "slice", "stage": "count", "began": 0.0, "seconds": 1.0, "num_bytes": 10**6}
+ONE |= {"worker": "a/1", "attempts": 1, "estimate": 1000}
+
+
+def test_nothing_is_there(out, capsys):
+    code, values, text = shown(out, capsys)
+    assert (code, values["state"]) == (4, "nothing")
+    assert "is the path right" in text
+    assert not Path(out.url).exists()
+
+
+def test_a_plan_alone_was_never_run(job, out, capsys):
+    plan_job(job, rate=1.0)
+    assert shown(out, capsys)[:2][0] == 4
+    assert seen(out)["state"] == "never run"
+
+
+def test_a_finished_job(job, out, capsys):
+    prepare(job)
+    code, values, text = shown(out, capsys)
+    assert (code, values["state"], values["published"]) == (0, "finished", True)
+    assert [stage["state"] for stage in values["stages"]] == ["done"] * 6
+    assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
+    assert "150 in, 150 out" in text
+    assert "next" not in text
+
+
+def test_a_later_run_that_changes_nothing_changes_nothing_here(job, out):
+    prepare(job)
+    before = seen(out)
+    prepare(job)
+    assert seen(out) == before
+
+
+def test_an_output_of_before_there_were_journals_is_finished(job, out):
+    prepare(job)
+    for name in out.list("run/"):
+        out.remove(name)
+    assert seen(out)["state"] == "finished"
+    hold(out, at=NOW - 1000, state="released")
+    assert seen(out)["state"] == "finished"
+
+
+def test_training_alone_is_done(job, out, capsys):
+    train_tokenizer(job)
+    code, values, text = shown(out, capsys)
+    assert (code, values["state"]) == (0, "trained")
+    assert "nanotok tokenize RECIPE" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(SliceError("web is bad"), "failed"), (KeyboardInterrupt, "interrupted")]
+)
+def test_how_a_run_ended_is_told(job, out, capsys, error, state):
+    def listen(event):
+        if isinstance(event, StageStarted) and event.stage == "tokenize":
+            raise error
+
+    with pytest.raises((SliceError, KeyboardInterrupt)):
+        prepare(job, on_event=listen)
+    code, values, text = shown(out, capsys)
+    assert (code, values["state"], values["published"]) == (4, state, False)
+    assert values["stages"][-1] == values["stages"][-1] | {"name": "tokenize", "state": "stopped"}
+    assert "run the same command again" in text
+    assert state != "failed" or "web is bad" in text
+
+
+def test_a_run_elsewhere_is_running_while_it_is_heard_of(out):
+    hold(out, at=NOW - 20)
+    journal(out, HEAD, COUNT)
+    assert seen(out)["silent_seconds"] == 20.0
+    told = [seen(out, at=NOW + after)["state"] for after in (0, 40, 41)]
+    assert told == ["running", "running", "dead"]
+    assert "was not heard of for 61 s by this machine's clock" in seen(out, at=NOW + 41)["why"]
+
+
+def test_its_own_clock_may_be_ahead(out):
+    hold(out, at=NOW + 5000)
+    values = seen(out)
+    assert (values["state"], values["silent_seconds"]) == ("running", 0.0)
+
+
+def test_a_run_tells_how_far_it_is(out, capsys):
+    hold(out, at=NOW)
+    rows = [{**ONE, "name": str(number), "at": NOW - 60 + 30 * number} for number in range(2)]
+    attempt = {"event": "attempt", "at": NOW - 70, "stage": "count", "name": "web/7"}
+    attempt |= {"slices": 3, "cause": "its node went away", "text": "gone\nfor good"}
+    journal(out, {**HEAD, "cpus": 2, "nodes": 1}, COUNT, attempt, *rows)
+    values = seen(out)
+    stage = values["stages"][0]
+    assert (stage["done"], stage["todo"], stage["state"]) == (2, 4, "running")
+    assert stage["seconds_left"] == pytest.approx(60 * 2000 / 2000 - 30)
+    assert stage["megabytes_per_second"] == pytest.approx(2 / 60, abs=1e-3)
+    assert values["failed_attempts"] == {"its node went away": 3}
+    _, _, text = shown(out, capsys)
+    for word in ("prepare on host elsewhere, process 7", "2 of 4 slices", "web/7: gone"):
+        assert word in text
+
+
+def test_nothing_is_foretold_without_a_basis(out):
+    hold(out, at=NOW)
+    journal(out, {**HEAD, "cpus": 64}, COUNT, {**ONE, "name": "a", "at": NOW - 80})
+    assert seen(out)["stages"][0]["seconds_left"] is None
+
+
+def test_an_estimate_that_has_run_out_says_nothing(out):
+    hold(out, at=NOW)
+    rows = [{**ONE, "name": str(number), "at": NOW - 80 + number} for number in range(2)]
+    journal(out, {**HEAD, "cpus": 2}, COUNT, *rows)
+    stage = seen(out)["stages"][0]
+    assert (stage["done"], stage["todo"], stage["seconds_left"]) == (2, 4, None)
+
+
+def test_the_journal_of_an_earlier_run_is_not_told_of_the_one_that_runs(out):
+    hold(out, at=NOW - 1000, state="released")
+    journal(out, HEAD, COUNT, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
+    assert seen(out)["state"] == "failed"
+    hold(out, at=NOW)
+    values = seen(out)
+    assert (values["state"], values["stages"], values["host"]) == ("running", [], "elsewhere")
+
+
+def test_a_run_between_two_leases_is_running(out):
+    hold(out, at=NOW, state="released")
+    journal(out, {**HEAD, "at": NOW - 5})
+    assert [seen(out, at=NOW + after)["state"] for after in (0, 100)] == ["running", "unfinished"]
+
+
+def test_another_command_afterwards_does_not_hide_how_the_run_ended(out):
+    hold(out, at=NOW - 1000, state="released")
+    journal(out, HEAD, {"event": "end", "at": NOW - 900, "status": "failed", "error": "x"})
+    with leased(out, command="gc", on_event=ignore):
+        pass
+    assert seen(out)["state"] == "failed"
+
+
+def test_this_process_lives_however_silent(out):
+    hold(out, at=NOW - 5000, me=Holder.this_process())
+    values = seen(out)
+    assert (values["state"], values["why"]) == ("running", "its process is there")
+
+
+KILLED = """
+import os, sys
+from nanotok_ray.job.events import ignore
+from nanotok_ray.job.journaling import Journaling
+from nanotok_ray.job.lease import leased
+from nanotok_ray.job import runs_in
+from nanotok_ray.recipe import load_recipe
+from nanotok_ray.storage import Folder
+recipe = load_recipe(sys.argv[1])
+out = Folder(recipe.output.path)
+own = Journaling(recipe, "prepare")
+with leased(out, command="prepare", on_event=ignore) as lease:
+    own.leased(lease.number)
+    while not runs_in(out):
+        pass
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_that_was_killed_is_dead_for_sure(out, tmp_path, capsys):
+    path = tmp_path / "recipe.toml"
+    source = '[[source]]\nname = "web"\nkind = "text"\npaths = ["/data/*.txt"]\n'
+    path.write_text(f'{source}[output]\npath = "{out.url}"\n')
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout.readline() == "there\n"
+        code, values, _ = shown(out, capsys)
+        assert (code, values["state"], values["pid"]) == (0, "running", process.pid)
+        process.kill()
+        process.wait()
+        code, values, text = shown(out, capsys)
+    assert (code, values["state"]) == (4, "dead")
+    assert "gone for sure" in text
+
+
+def test_watching_ends_with_the_run(out, monkeypatch):
+    hold(out, at=NOW)
+    now, looks = [NOW], []
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    values = look(
+        out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
+    )
+    assert values["state"] == "dead"
+    assert [each["silent_seconds"] for each in looks] == [0, 10, 20, 30, 40, 50, 60, 70]
+
+
+def test_watching_goes_on_through_storage_that_fails_for_a_while(out, monkeypatch, capsys):
+    hold(out, at=NOW)
+    answers = iter([None, TransientIOError("slow down"), None])
+    once = status._look_once
+
+    def look_once(*given):
+        if (error := next(answers)) is not None:
+            raise error
+        return once(*given)
+
+    monkeypatch.setattr(status, "_look_once", look_once)
+    times = iter([NOW, NOW + 10, NOW + 100])
+    clock = Clock(now=lambda: next(times), sleep=lambda _: None)
+    assert look(out.url, watch=True, show=lambda _: None, clock=clock)["state"] == "dead"
+    assert "slow down" in capsys.readouterr().err
+
+
+def test_json_alone(out, capsys):
+    code = main(["status", out.url, "--json"])
+    printed = capsys.readouterr()
+    assert (code, printed.err) == (4, "")
+    assert json.loads(printed.out)["state"] == "nothing"
+
+
+def test_it_imports_no_ray(out):
+    code = f"import sys\nfrom nanotok_ray.cli import main\nmain(['status', {out.url!r}])\n"
+    code += "assert 'ray' not in sys.modules\n"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda own: st.lists(own, max_size=2) | st.dictionaries(st.text(max_size=3), own, max_size=2),
+    max_leaves=4,
+)
+KINDS = st.sampled_from(["run", "stage", "slice", "attempt", "progress", "stage end", "end", "no"])
+CHANGES = st.dictionaries(
+    st.sampled_from(
+        [*HEAD, *COUNT, *ONE, "status", "error", "failed_attempts", "cpus", "nodes", "text"]
+    ),
+    VALUES,
+    max_size=3,
+)
+LINES = st.lists(
+    st.tuples(st.sampled_from([HEAD, COUNT, ONE | {"name": "a", "at": NOW - 9}]), CHANGES, KINDS)
+)
+
+
+@given(LINES, CHANGES, st.booleans(), st.binary(max_size=9))
+def test_whatever_is_in_the_files_something_is_told(lines, lease, is_valid, data):
+    out = Folder("memory://status-hostile")
+    rows = [{**row, "event": kind} | changes for row, changes, kind in lines]
+    out.write_whole(segment_name(1, 0), "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    out.write_whole(segment_name(1, 1), data)
+    told = {"format": "nanotok-lease 1", "holder": lease, "renewed": lease.get("at")}
+    own = json.dumps({**told, **lease}).encode() if is_valid else data
+    out.write_whole(lease_name(1), own)
+    out.write_whole("manifest.json", json.dumps({"totals": {"all": lease}}).encode())
+    values = seen(out)
+    status._print_text(values)
+    json.dumps(values)
+    assert status.exit_code(values) in {0, 4}
+
+
+def test_a_holder_is_alive_only_where_that_can_be_known():
+    me = Holder.this_process()
+    assert me.lives(me)
+    assert not replace(me, started="1").lives(me)
+    assert not replace(me, host="elsewhere").lives(me)
+    assert not ELSEWHERE.lives(me)
+    assert me.pid == os.getpid()

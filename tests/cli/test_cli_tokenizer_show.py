@@ -1,0 +1,218 @@
+"""`nanotok tokenizer show`: what a tokenizer is made of, and what a corpus uses of it."""
+
+import argparse
+import json
+import shlex
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli.main import parser
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.evaluation import Vocabulary
+from nanotok_ray.tokenizer.report import token_text
+from tests.support.published_ranks import fake_package
+from tests.support.small_corpus import texts, write_parquet
+
+MADE = texts(60, seed=7)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tokenizer's folder with a corpus beside it."""
+    root = tmp_path_factory.mktemp("show")
+    tokenizer = Tokenizer.train_from_iterator(MADE, 380, threads=1)
+    tokenizer.save(root / "tokenizer")
+    tokenizer.write_span_table(root / "tokenizer", MADE[:5])
+    write_parquet(root / "a.parquet", MADE[:40])
+    return root
+
+
+@pytest.fixture
+def shown(capsys):
+    """Run the command with any tokenizer; give the values of its last line."""
+
+    def run(*arguments):
+        main(["tokenizer", "show", *arguments])
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return run
+
+
+@pytest.fixture
+def show(folder, capsys):
+    """Run the command; give its exit code, the values of its last line, and stderr."""
+
+    def run(*arguments):
+        code = main(["tokenizer", "show", str(folder / "tokenizer"), *arguments])
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out.splitlines()[-1]), captured.err
+
+    return run
+
+
+def test_it_takes_any_tokenizer_and_a_pattern_where_one_lacks(folder, show, shown, monkeypatch):
+    fake_package(folder)
+    monkeypatch.syspath_prepend(folder)
+    sha256 = Tokenizer.load(folder / "tokenizer").sha256
+    ranks = f"{folder}/tokenizer/tokenizer.tiktoken"
+    made = [shown("cl100k"), shown(f"{ranks}:nanochat"), shown(ranks, "--pattern", "nanochat")]
+    assert [each["vocab_size"] for each in made] == [100277, 371, 371]
+    assert shown(f"{folder}/tokenizer/tokenizer.json")["tokenizer_sha256"] == sha256
+    code, values, _ = show("--pattern", "gpt4")
+    assert (code, "leave --pattern out" in values["error"]) == (2, True)
+
+
+def test_it_says_what_the_tokenizer_is_made_of(show, folder):
+    tokenizer = Tokenizer.load(folder / "tokenizer")
+    code, values, told = show("--most", "5")
+    model = tokenizer.model
+    assert (code, values["status"]) == (0, "shown")
+    assert values["tokenizer_sha256"] == tokenizer.sha256
+    assert (values["vocab_size"], values["merges"]) == (380, len(model.merges))
+    assert values["special_tokens"] == tokenizer.special_tokens
+    assert values["span_table"] == tokenizer.span_table_size > 0
+    assert sum(values["lengths"].values()) == len(model.tokens)
+    assert values["first_merges"] == [
+        {"id": number, "token": token_text(model.tokens[number])} for number in range(256, 261)
+    ]
+    assert len(values["longest"]) == 5
+    for word in (
+        f"sha256      {tokenizer.sha256}\n",
+        "ids         380: 256 bytes, 115 merges, 9 special tokens\n",
+        "pattern     nanochat: '(?i:",
+        "371  <|bos|>\n",
+        "bytes  tokens\n",
+        "tokens of several bytes that are not UTF-8: ",
+    ):
+        assert word in told
+    left, right = (repr(model.tokens[each].decode()) for each in model.merges[0])
+    assert f"256  {model.tokens[256].decode()!r} = {left} + {right}\n" in told
+    assert "corpus" not in told
+
+
+def test_a_corpus_says_what_is_used(show, folder):
+    tokenizer = Tokenizer.load(folder / "tokenizer")
+    code, values, told = show(str(folder / "a.parquet"))
+    ids = [number for text in MADE[:40] for number in tokenizer.encode(text)]
+    size = len("".join(MADE[:40]).encode())
+    unused = [number for number in range(tokenizer.num_text_ids) if number not in set(ids)]
+    assert code == 0
+    assert (values["texts"], values["text_bytes"], values["tokens"]) == (40, size, len(ids))
+    assert values["bytes_per_token"] == round(size / len(ids), 4)
+    assert values["unused"] == len(unused)
+    assert values["unused_merged"] == sum(number >= 256 for number in unused)
+    most = max(range(380), key=ids.count)
+    assert values["most_used"][0]["id"] == most
+    assert values["most_used"][0]["times"] == ids.count(most)
+    assert f"tokens      {len(ids):,}, {size / len(ids):.3f} bytes per token" in told
+    assert f"{ids.count(most):,}  {ids.count(most) / len(ids):.2%}" in told
+
+
+def test_a_corpus_is_cut_and_its_bad_documents_are_counted(show, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "aaaa"}\n{no}\n{"text": "bb"}\n')
+    _, values, told = show(str(path))
+    assert (values["texts"], values["text_bytes"]) == (2, 6)
+    assert "note: corpus: left out: invalid JSON (1)\n" in told
+    _, values, told = show(f"mine={path}", "--max-bytes", "3")
+    assert (values["texts"], values["text_bytes"]) == (1, 4)
+    assert "note: mine: cut at --max-bytes, more text follows\n" in told
+
+
+def test_of_no_text_nothing_is_used(show, tmp_path):
+    (tmp_path / "a.txt").write_text("")
+    code, values, told = show(str(tmp_path / "a.txt"))
+    assert (code, values["tokens"], values["bytes_per_token"]) == (0, 0, None)
+    assert values["unused"] == 371
+    assert values["most_used"] == []
+    assert "unused      115 of 115 merged tokens, 256 of 256 bytes" in told
+
+
+def test_single_tokens_are_shown(show, folder):
+    tokenizer = Tokenizer.load(folder / "tokenizer")
+    model = tokenizer.model
+    cut = next(n for n in Vocabulary.of(tokenizer).not_utf8)
+    flags = ["--id", "256", "--id", "65", "--token", "<|bos|>"]
+    _, values, told = show(*flags, "--token", token_text(model.tokens[cut]))
+    numbers = [own["id"] for own in values["tokens"]]
+    assert numbers == [256, 65, tokenizer.get_bos_token_id(), cut]
+    assert [own["merge"] for own in values["tokens"]] == [0, None, None, cut - 256]
+    assert values["tokens"][0]["pair"] == [*model.merges[0]]
+    assert [own["special"] for own in values["tokens"]] == [False, False, True, False]
+    assert {own["times"] for own in values["tokens"]} == {None}
+    assert "id          371, special token <|bos|>, 7 bytes\n" in told
+    assert "id          65, byte 'A', 1 bytes\n" in told
+    assert "sha256" not in told
+    _, values, told = show(str(folder / "a.parquet"), "--id", "256")
+    times = sum(tokenizer.encode(text).count(256) for text in MADE[:40])
+    assert values["tokens"][0]["times"] == times
+    assert f"used        {times:,} times of " in told
+
+
+def test_a_token_of_a_terminal_s_own_is_escaped(capsys, tmp_path):
+    Tokenizer.train_from_iterator(["\x1b[31m"] * 9, 270, special_tokens=["\x1b[0m"]).save(tmp_path)
+    assert main(["tokenizer", "show", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert r"\x1b[0m" in told
+    assert r"'\x1b['" in told
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.html"])
+def test_a_picture_is_written(show, folder, tmp_path, name):
+    path = tmp_path / name
+    _, _, told = show(str(folder / "a.parquet"), "--plot", str(path))
+    assert path.stat().st_size > 2000
+    assert f"wrote       {path}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--id", "380"], "there is no id 380: the ids are 0 to 379"),
+        (["--token", "no such"], "no token is spelled 'no such'"),
+        (["--plot", "x.pdf"], "its name must end in .svg"),
+        (["--plot", "no/such/x.svg"], "make it first"),
+        (["missing.txt"], "missing.txt matches no file"),
+        (["a.foo", "--max-bytes", "much"], "--max-bytes = 'much' is not a whole number"),
+        (["a.foo", "--max-bytes", "0"], "--max-bytes is 0: it must be 1 or more"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_to_do(show, flags, expected):
+    code, values, told = show(*flags)
+    assert (code, values["status"]) == (2, "failed")
+    assert expected in values["error"]
+    assert told.startswith("nanotok: error: ")
+
+
+def test_a_suffix_that_says_no_format_names_the_flag(show, tmp_path):
+    (tmp_path / "a.foo").write_text("x")
+    _, values, _ = show(str(tmp_path / "a.foo"))
+    assert "say it with --input-format" in values["error"]
+    code, values, _ = show(str(tmp_path / "a.foo"), "--document-per-file")
+    assert (code, values["text_bytes"]) == (0, 1)
+
+
+def test_a_tokenizer_that_is_not_there_is_refused(capsys):
+    assert main(["tokenizer", "show", "no/such"]) == 2
+    assert "no/such" in json.loads(capsys.readouterr().out)["error"]
+
+
+@pytest.mark.parametrize("action", ["show", "compare", "eval"])
+def test_help_teaches_with_examples_that_parse(action):
+    actions = {}
+    for own in parser()._actions:
+        if isinstance(own, argparse._SubParsersAction):
+            (subparsers,) = [
+                each
+                for each in own.choices["tokenizer"]._actions
+                if isinstance(each, argparse._SubParsersAction)
+            ]
+            actions = subparsers.choices
+    text = actions[action].description.replace("\\\n", "")
+    examples = [line for line in text.splitlines() if line.startswith("  nanotok tokenizer ")]
+    assert len(examples) >= 3
+    for line in examples:
+        arguments = parser().parse_args(shlex.split(line)[1:])
+        assert arguments.action == action

@@ -1,0 +1,150 @@
+"""The watcher: asks until there is a notice, drains the node with Ray's command, and ends."""
+
+import fcntl
+import os
+import subprocess
+import sys
+
+import pytest
+
+from nanotok_ray.cluster.drain_on_notice import Notice, Raylet, drain, local_raylets, main, watch
+from tests.support.metadata_server import metadata_server
+
+NOTICE = Notice(reason="AWS: terminate at noon", seconds=119.9)
+
+COMMAND = (
+    "drain-node --address 10.0.0.1:6379 --node-id {node} --reason DRAIN_NODE_REASON_PREEMPTION "
+    "--reason-message AWS: terminate at noon --deadline-remaining-seconds 119\n"
+)
+
+
+@pytest.fixture
+def processes(tmp_path):
+    """A table of processes with one raylet, and others that only look like one."""
+    table = tmp_path / "proc"
+    commands = {
+        "7": ["/opt/ray/raylet/raylet", "--node_id=ab12", "--gcs-address=10.0.0.1:6379", "--x"],
+        "8": ["python", "-c", "raylet", "--node_id=ff", "--gcs-address=10.0.0.1:6379"],
+        "9": ["/opt/ray/raylet", "--node_ip_address=10.0.0.2"],
+        "10": [],
+        "self": ["/opt/ray/raylet/raylet", "--node_id=ab12", "--gcs-address=10.0.0.1:6379"],
+    }
+    for name, words in commands.items():
+        (table / name).mkdir(parents=True)
+        (table / name / "cmdline").write_text("".join(word + "\0" for word in words))
+    (table / "11").mkdir()  # it has ended
+    return table
+
+
+@pytest.fixture
+def ray(tmp_path):
+    """A command that writes down its arguments; fails as often as `failures` has lines."""
+    path = tmp_path / "ray"
+    path.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\n"
+        'echo "$@" >> said\n'
+        "if [ -s failures ]; then sed -i 1d failures; echo no cluster >&2; exit 1; fi\n"
+    )
+    path.chmod(0o755)
+    return path
+
+
+def test_the_node_of_this_machine_is_found(processes):
+    assert local_raylets(processes) == [Raylet(node_id="ab12", address="10.0.0.1:6379")]
+
+
+def test_the_node_is_drained_by_its_name_with_the_time_that_is_left(processes, ray, tmp_path):
+    assert drain(NOTICE, str(ray), processes)
+    assert (tmp_path / "said").read_text() == COMMAND.format(node="ab12")
+
+
+def test_all_nodes_of_the_machine_are_drained_even_if_one_fails(processes, ray, tmp_path):
+    (processes / "12").mkdir()
+    words = ["raylet", "--node_id=aa", "--gcs-address=10.0.0.1:6379"]
+    (processes / "12" / "cmdline").write_text("\0".join(words))
+    (tmp_path / "failures").write_text("once\n")
+    assert not drain(NOTICE, str(ray), processes)
+    assert drain(NOTICE, str(ray), processes)
+    said = COMMAND.format(node="aa") + COMMAND.format(node="ab12")
+    assert (tmp_path / "said").read_text() == said * 2
+
+
+def test_without_a_deadline_none_is_told(processes, ray, tmp_path):
+    assert drain(Notice(reason="soon", seconds=None), str(ray), processes)
+    assert "deadline" not in (tmp_path / "said").read_text()
+
+
+def test_without_a_node_nothing_is_run(ray, tmp_path, caplog):
+    assert not drain(NOTICE, str(ray), tmp_path)
+    assert not (tmp_path / "said").exists()
+    assert "no node of Ray runs here" in caplog.text
+
+
+def test_a_command_that_fails_or_is_missing_is_told(processes, ray, tmp_path, caplog):
+    (tmp_path / "failures").write_text("once\n")
+    assert not drain(NOTICE, str(ray), processes)
+    assert "exit 1: no cluster" in caplog.text
+    assert not drain(NOTICE, str(tmp_path / "missing"), processes)
+    assert "No such file" in caplog.text
+
+
+def test_it_asks_until_there_is_a_notice_and_acts_until_that_succeeds(caplog):
+    answers = iter([None, OSError("down"), OSError("down"), None, NOTICE, NOTICE, NOTICE])
+    acts = iter([False, False, True])
+    pauses = []
+    times = iter(range(100))
+    asked = []
+
+    def ask(now):
+        asked.append(now)
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    told = watch(ask, lambda _: next(acts), now=lambda: next(times), pause=pauses.append)
+    assert told == NOTICE
+    assert asked == list(range(7))
+    assert len(pauses) == 6
+    assert set(pauses) <= {2.0}
+    assert caplog.text.count("does not answer") == 1
+
+
+def test_the_whole_of_it_as_a_process(processes, ray, tmp_path):
+    """With AWS's answers, and a `ray` that is found on the PATH."""
+
+    def aws(method, path, headers):
+        action = '{"action": "terminate", "time": "2001-01-01T00:00:00Z"}'
+        return 200, "token" if method == "PUT" else action
+
+    with metadata_server(aws) as url:
+        command = [sys.executable, "-m", "nanotok_ray.cluster.drain_on_notice", "aws"]
+        command += ["--server", url, "--processes", processes, "--lock", tmp_path / "lock"]
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        done = subprocess.run(
+            command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("drained: AWS: terminate at 2001-01-01T00:00:00Z\n")
+    said = (tmp_path / "said").read_text()
+    assert said.startswith("drain-node --address 10.0.0.1:6379 --node-id ab12 ")
+    assert said.endswith("--deadline-remaining-seconds 0\n")
+
+
+def test_a_second_watcher_ends_at_once(tmp_path, processes, caplog):
+    lock = tmp_path / "lock"
+    with lock.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        caplog.set_level("INFO")
+        assert main(["gcp", "--server", "http://127.0.0.1:9", "--lock", str(lock)]) == 0
+    assert "another one watches already" in caplog.text
+
+
+def test_it_imports_neither_ray_nor_arrow():
+    """It runs on every node for as long as the node does: some MB, and started at once."""
+    code = (
+        "import sys, nanotok_ray.cluster.drain_on_notice\n"
+        "print(sorted({'ray', 'pyarrow', 'numpy', 'fsspec'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

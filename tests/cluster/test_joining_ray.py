@@ -1,0 +1,126 @@
+"""RAY_ADDRESS where no job can run: one line in seconds that names it and says what to do."""
+
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cluster import session
+from tests.support.machine_speed import scaled
+from tests.support.ray_head import BIN, free_port
+from tests.support.small_corpus import RECIPE, write_corpus
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    root = tmp_path_factory.mktemp("job")
+    write_corpus(root / "in")
+    path = root / "recipe.toml"
+    path.write_text(RECIPE.format(root=root / "in", out=root / "out"))
+    return str(path)
+
+
+@pytest.fixture
+def prepare(recipe, monkeypatch, capsys):
+    """Give what `nanotok prepare` with a RAY_ADDRESS ends with: its code, and its only error."""
+
+    def run(address):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        code = main(["prepare", recipe])
+        return code, error_in(capsys.readouterr().err)
+
+    return run
+
+
+def error_in(stderr):
+    assert "Traceback" not in stderr
+    [line] = [line for line in stderr.splitlines() if line.startswith("nanotok: ")]
+    assert line.startswith(
+        "nanotok: error: cannot join the Ray cluster of the environment variable"
+    )
+    assert "RAY_ADDRESS" in line
+    return line
+
+
+@pytest.fixture
+def silent():
+    """Give the address of somebody who listens and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("http://127.0.0.1:8265", "is a job server, .*`nanotok submit --address`"),
+        ("https://ray.internal", "is a job server"),
+        ("ray://127.0.0.1:10001", "is Ray Client, .*`nanotok submit`"),
+        ("foo", "'foo' is not the address of a Ray cluster; give HOST:PORT .*auto.*local"),
+        ("127.0.0.1", "is not the address"),
+        ("host:notaport", "is not the address"),
+        ("host:66666", "is not the address"),
+        ("10.0.0.1:6379/x", "is not the address"),
+        (" 10.0.0.1:6379", "is not the address"),
+    ],
+)
+def test_an_address_of_another_form_is_a_wrong_setting(prepare, address, told):
+    code, line = prepare(address)
+    assert code == 2
+    assert re.search(told, line), line
+
+
+def test_a_port_where_nobody_listens_fails_at_once(prepare):
+    code, line = prepare(f"127.0.0.1:{free_port()}")
+    assert code == 5
+    assert "cannot be reached: Connection refused; see that the head runs" in line
+
+
+def test_one_who_listens_and_is_no_head_fails_soon(prepare, silent, monkeypatch):
+    monkeypatch.setattr(session, "CALL_SECONDS", 0.5)
+    code, line = prepare(silent)
+    assert code == 5
+    assert f"{silent} does not answer as the head of a Ray cluster" in line
+    assert "6379" in line
+
+
+@pytest.fixture
+def head(shared_head):
+    return shared_head
+
+
+def prepared(head, recipe, **variables):
+    """Run `nanotok prepare` in a process of its own; give code, stderr and seconds."""
+    environment = {**head.environment, "RAY_ADDRESS": head.address} | variables
+    start = time.monotonic()
+    done = subprocess.run(
+        [BIN / "nanotok", "prepare", recipe],
+        env={name: own for name, own in environment.items() if own is not None},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr, time.monotonic() - start
+
+
+def test_a_head_is_joined_with_its_token_and_with_no_other(head, recipe, tmp_path):
+    no_token = {"RAY_AUTH_TOKEN": None, "HOME": str(tmp_path)}
+    wrong = {"RAY_AUTH_TOKEN": "f" * 64}
+    while "does not accept" not in prepared(head, recipe, **wrong)[1]:
+        time.sleep(0.1)  # it is still starting
+    for variables, told in (
+        (wrong, "does not accept the token (from RAY_AUTH_TOKEN); export RAY_AUTH_MODE=token"),
+        (no_token, "couldn't find an authentication token; export RAY_AUTH_MODE=token"),
+        ({**no_token, "RAY_AUTH_MODE": "disabled"}, "does not accept the token (none in"),
+        ({**no_token, "RAY_AUTH_MODE": None}, "does not accept the token (none in"),
+    ):
+        code, stderr, seconds = prepared(head, recipe, **variables)
+        assert code == 5
+        assert told in error_in(stderr)
+        assert seconds < scaled(30)
+    code, stderr, _ = prepared(head, recipe)
+    assert code == 0, stderr

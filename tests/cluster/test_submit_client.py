@@ -1,0 +1,176 @@
+"""Ray's own client and the whole command with a job server that misbehaves; no cluster."""
+
+import json
+import os
+import zipfile
+from io import BytesIO
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cluster.submit import job_log, ray_jobs, submission
+from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.submission import JobState, Submission
+from nanotok_ray.errors import RefusedError, UnreachableError
+from tests.support.job_server import job_server
+
+SUBMISSION = Submission(
+    base_id="web",
+    entrypoint="python -m jobs.prepare web.toml",
+    files={"web.toml": b"# a recipe"},
+    variables={"DATA": "/data"},
+    digest="d1",
+)
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["/data/web/*.parquet"]
+[output]
+path = "{out}"
+"""
+DONE = 'count: 1 of 1 slices\n{"status": "done"}\n'
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client would rather have this
+    monkeypatch.setattr(job_log, "LAST_SECONDS", 0.0)
+    with job_server() as own:
+        yield own
+
+
+def test_a_job_is_started_with_its_recipe_alone_and_only_once(server):
+    jobs = RayJobs(server.address)
+    assert jobs.states() == {}
+    assert jobs.state("web") is None
+    assert jobs.submit("web", SUBMISSION)
+    assert not jobs.submit("web", SUBMISSION)
+    (request,) = server.submitted
+    assert request["entrypoint"] == SUBMISSION.entrypoint
+    assert request["runtime_env"]["env_vars"] == {"DATA": "/data"}
+    assert request["metadata"] == {"nanotok_submission": "d1"}
+    (package,) = server.packages.values()
+    with zipfile.ZipFile(BytesIO(package)) as packed:
+        assert packed.namelist() == ["web.toml"]
+        assert packed.read("web.toml") == b"# a recipe"
+    assert os.environ["RAY_ADDRESS"] == "http://127.0.0.1:9"
+
+
+def test_a_job_is_told_as_it_is(server):
+    server.add("web", "FAILED", exit_code=3, log="é\n", digest="d1")
+    jobs = RayJobs(server.address)
+    told = JobState(status="FAILED", exit_code=3, digest="d1")
+    assert jobs.state("web") == told
+    assert jobs.states() == {"web": told}
+    assert jobs.whole_log("web") == "é\n"
+
+
+@pytest.mark.parametrize("fault", ["close", "hang", "lost", 200, 404, 500, 502])
+def test_whatever_goes_wrong_with_an_answer_is_one_kind_of_error(server, fault, monkeypatch):
+    monkeypatch.setattr(ray_jobs, "ANSWER_SECONDS", 0.3)
+    for place in (0, 2):  # of the first question that opens the connection, and of the one itself
+        server.script = [None] * place + [fault]
+        with pytest.raises(UnreachableError, match=server.address) as raised:
+            RayJobs(server.address).states()
+        assert not isinstance(raised.value, RefusedError)
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 400
+
+
+def test_a_wrong_token_and_a_bad_request_are_refused(server):
+    for status in (401, 403):
+        server.script = [status]
+        with pytest.raises(RefusedError, match="export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN="):
+            RayJobs(server.address).states()
+    jobs = RayJobs(server.address)
+    jobs.state("web")
+    server.script = [None, None, 400]  # the package is looked for and sent before
+    with pytest.raises(RefusedError, match=r"refuses the job: .* trouble"):
+        jobs.submit("web", SUBMISSION)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Let no time go by between two questions."""
+    for module in (submission, submission):
+        monkeypatch.setattr(module, "PAUSE", 0.001)
+    monkeypatch.setattr(submission, "TICK", 0.001)
+    monkeypatch.setattr(submission, "FIRST_PAUSES", 0.001)
+
+
+@pytest.fixture
+def submit(server, tmp_path, capsys, quick):
+    """Give what the command gives: its code, the last line of stdout, and stderr."""
+    recipe, out = tmp_path / "web.toml", tmp_path / "out"
+    recipe.write_text(RECIPE.format(out=out))
+
+    def own(*arguments):
+        code = main(["submit", str(recipe), "--address", server.address, *arguments])
+        told, err = capsys.readouterr()
+        return code, json.loads(told.splitlines()[-1]), err
+
+    return own
+
+
+def test_a_success_counts_if_its_output_is_there(server, submit, tmp_path):
+    server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
+    code, told, err = submit("--submission-id", "web")
+    assert (code, told["status"]) == (0, "done")
+    assert "its own word counts" in err
+    (tmp_path / "out").mkdir()
+    code, told, err = submit("--submission-id", "web")
+    assert (code, told["status"]) == (4, "unfinished")
+    assert f"there is no {tmp_path / 'out'}/manifest.json" in err
+    (tmp_path / "out/manifest.json").write_text("{}")
+    code, told, err = submit("--submission-id", "web")
+    assert (code, told["status"], told["summary"]) == (0, "done", {"status": "done"})
+    assert server.submitted == []
+
+
+def test_a_stopped_job_is_7_and_a_failed_one_its_drivers_code(server, submit):
+    server.add("stopped", "STOPPED", log=DONE)
+    server.add("failed", "FAILED", exit_code=3, log="error: too many were quarantined\n")
+    assert submit("--submission-id", "stopped")[0] == 7
+    code, told, err = submit("--submission-id", "failed")
+    assert (code, told["job_status"]) == (3, "FAILED")
+    assert "  | error: too many were quarantined" in err
+
+
+def test_an_outage_on_the_way_changes_nothing(server, submit):
+    server.add("web", "SUCCEEDED", exit_code=0, log=DONE)
+    server.script = ["close", None, 502, None, None, None, "close", "lost", 500]
+    code, told, _ = submit("--submission-id", "web")
+    assert (code, told["status"]) == (0, "done")
+
+
+def test_a_server_that_stays_away_is_5_and_says_that_the_job_may_go_on(server, submit):
+    server.add("web", "RUNNING")
+    server.script = [None] * 5 + ["close"] * 100_000
+    code, told, err = submit("--submission-id", "web", "--patience", "0.1")
+    assert (code, told["status"]) == (5, "lost")
+    assert f"ray job stop web --address {server.address}" in err
+    assert "the job may go on" in err
+
+
+def test_a_time_limit_says_that_the_job_goes_on(server, submit):
+    server.add("web", "RUNNING")
+    code, told, err = submit("--submission-id", "web", "--timeout", "0")
+    assert (code, told["status"]) == (5, "timeout")
+    assert "the job goes on" in err
+
+
+def test_a_request_whose_answer_got_lost_is_not_made_twice(server, submit):
+    server.script = [None] * 5 + [
+        "lost"
+    ]  # version twice, the list, the package looked for and sent
+    code, told, err = submit("--no-wait")
+    assert (code, told["status"]) == (0, "submitted")
+    assert "trying again" in err
+    assert f"submitted {told['submission_id']} to" in err
+    assert [each["submission_id"] for each in server.submitted] == [told["submission_id"]]
+
+
+def test_another_recipe_under_the_same_id_is_told(server, submit):
+    server.add("web", "STOPPED", digest="of another")
+    assert "was submitted with another recipe" in submit("--submission-id", "web")[2]

@@ -1,0 +1,138 @@
+"""`nanotok submit` on a real head with token authentication: its exit code tells the truth."""
+
+import json
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.loader import open_shards
+from tests.support.gated_driver import num_done
+from tests.support.gated_prepare import write_jobs
+from tests.support.ray_head import BIN, write_demo
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = ROOT / "jobs/recipes/demo.toml"
+
+
+@pytest.fixture
+def head(shared_head):
+    return shared_head
+
+
+@pytest.fixture
+def demo(tmp_path):
+    return write_demo(tmp_path)
+
+
+def command(head, demo, *arguments):
+    own = ("submit", RECIPE, "--env", f"NANOTOK_DEMO_DIR={demo}", "--address", head.dashboard)
+    return [BIN / "nanotok", *own, *arguments]
+
+
+def submit(head, demo, *arguments, environment=None):
+    """Give the exit code, the last line of stdout, and stderr."""
+    done = subprocess.run(
+        command(head, demo, *arguments),
+        env={**head.environment, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def following(head, demo, *arguments):
+    """Start the command and leave it running."""
+    return subprocess.Popen(
+        command(head, demo, *arguments),
+        env=head.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def files(folder, pattern):
+    return {path: path.stat().st_mtime_ns for path in sorted(folder.glob(pattern))}
+
+
+def test_the_demo_succeeds_and_tonight_again_with_what_was_added(head, demo):
+    code, told, err = submit(head, demo)
+    assert code == 0, err
+    assert (told["status"], told["job_status"]) == ("done", "SUCCEEDED")
+    assert told["summary"]["verified"]["slices"] == 4
+    assert "Uploading" not in err
+    out = demo / "out"
+    assert json.loads((out / "manifest.json").read_text())["slices"] == 4
+    counts, shards = files(out, "work/counts/*/*"), files(out, "*/*/*.bin")
+    assert counts
+    assert shards
+    (first,) = (demo / "corpus/doctests").glob("*.jsonl")
+    shutil.copy(first, first.with_name("chats_00001.jsonl"))
+    text = min((demo / "corpus/docs").glob("*.parquet"))
+    shutil.copy(text, text.with_name("shard_99999.parquet"))
+    code, again, err = submit(head, demo)
+    assert code == 0, err
+    assert again["submission_id"] == f"{told['submission_id']}-2"
+    assert again["status"] == "done"
+    assert again["summary"]["tokenizer_sha256"] == told["summary"]["tokenizer_sha256"]
+    assert again["summary"]["learned"]["of_other_inputs"]
+    assert files(out, "work/counts/*/*") == counts
+    now = files(out, "*/*/*.bin")
+    assert shards.items() < now.items()
+    assert len(open_shards(str(out), source="doctests")) == 2 * len(first.read_text().splitlines())
+
+
+def test_a_job_that_failed_has_its_own_code_and_an_id_runs_once(head, demo):
+    arguments = ("--submission-id", "fails-once", "--set", "source.code.paths=/nowhere/at/all")
+    code, told, err = submit(head, demo, *arguments)
+    assert code == 2
+    assert (told["status"], told["job_status"]) == ("failed", "FAILED")
+    assert "/nowhere/at/all matches no file" in told["summary"]["error"]
+    assert "/nowhere/at/all matches no file" in err
+    code, again, err = submit(head, demo, *arguments)
+    assert (code, again) == (2, told)
+    assert "has run already" in err
+
+
+def test_ctrl_c_leaves_the_job_and_a_stopped_job_is_no_success(head, demo):
+    gated = f"PYTHONPATH={write_jobs(demo / 'gated')}"
+    arguments = ("--env", gated, "--set", "limits.slice_bytes=64KiB")
+    process = following(head, demo, *arguments)
+    while not num_done(demo / "out", demo / "out/work"):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130
+    told = json.loads(out.splitlines()[-1])
+    own = told["submission_id"]
+    assert f"ray job stop {own} --address {head.dashboard}" in err
+    code, left, err = submit(head, demo, *arguments, "--timeout", "0")
+    assert (code, left["status"], left["job_status"]) == (5, "timeout", "RUNNING")
+    assert f"following {own}" in err
+    process = following(head, demo, *arguments)
+    while f"following {own}" not in process.stderr.readline():
+        assert process.poll() is None
+    stop = [BIN / "ray", "job", "stop", own, "--no-wait", "--address", head.dashboard]
+    subprocess.run(stop, env=head.environment, check=True, capture_output=True)
+    out, _ = process.communicate()
+    assert process.returncode == 7
+    assert json.loads(out.splitlines()[-1])["job_status"] == "STOPPED"
+    assert not (demo / "out/manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    "environment", [{"RAY_AUTH_TOKEN": secrets.token_hex(32)}, {"RAY_AUTH_MODE": "disabled"}]
+)
+def test_a_wrong_token_or_none_says_what_to_export(head, demo, environment):
+    code, told, err = submit(head, demo, environment=environment)
+    assert (code, told["status"]) == (5, "failed")
+    assert "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or RAY_AUTH_TOKEN_PATH=FILE" in err

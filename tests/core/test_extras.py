@@ -1,0 +1,41 @@
+"""Extras: no page and no message sends anybody to a package index for nanotok_ray."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.cli.overview import overview
+from nanotok_ray.errors import how_to_install
+from nanotok_ray.job.doctor.software import PACKAGES
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+SOURCES = [path for path in ROOT.glob("nanotok_ray/**/*.py") if path.name != "extras.py"]
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")]
+
+
+@pytest.mark.parametrize("path", [*PAGES, *SOURCES], ids=str)
+def test_nothing_says_to_install_from_an_index(path):
+    text = " ".join(path.read_text("utf-8").replace('"', " ").split())
+    assert not re.search(r"pip install ['`]*nanotok_ray\[", text)
+
+
+def test_extras_that_messages_name_are_there():
+    names = re.findall(r"how_to_install\(['\"](\w+)", "".join(map(Path.read_text, SOURCES)))
+    assert {*names, *PACKAGES} <= EXTRAS.keys()
+    assert names
+
+
+def test_a_checkout_and_a_wheel_are_named():
+    told = how_to_install("gcs")
+    assert "pip install '.[gcs]' in a checkout" in told
+    assert ".whl[gcs]'" in told
+    assert "whl[gcs]'" in (ROOT / "docs/storage.md").read_text()
+
+
+def test_the_help_says_which_commands_come_before_the_job():
+    first = overview().partition("before a job")[0]
+    assert "three first" not in first
+    assert first.index("nanotok doctor") < first.index("nanotok plan") < first.index("nanotok prep")

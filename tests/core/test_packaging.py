@@ -1,0 +1,182 @@
+"""What is shipped: versions, licence, lock, recipes, and the contents of the wheel."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import nanotok_ray
+from nanotok_ray.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+
+REGISTRY_HOSTS = [
+    ".".join(name)
+    for name in (("pypi", "org"), ("pythonhosted", "org"), ("crates", "io"), ("debian", "org"))
+]
+"""Put together here, so that this file is free of them too."""
+
+SHIPPED = {".py", ".pyi", ".typed", ".toml"}
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def workspace():
+    return tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text())["workspace"]["package"]
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(name):
+    """Give the version of every package that a file of requirements/ pins."""
+    lines = (ROOT / "requirements" / name).read_text().splitlines()
+    found = [re.match(r"([A-Za-z0-9._-]+)(?:\[.*\])?==(\S+)", line) for line in lines]
+    return {normal(match[1]): match[2] for match in found if match}
+
+
+def names(requirements):
+    """Give the package names of requirement strings, our own left out."""
+    found = {normal(re.match(r"[A-Za-z0-9._-]+", text)[0]) for text in requirements}
+    return found - {"nanotok-ray"}
+
+
+def test_the_version_is_the_same_everywhere(project, workspace):
+    assert project["version"] == nanotok_ray.__version__ == workspace["version"]
+
+
+def test_the_licence_is_the_same_everywhere(project, workspace):
+    assert project["license"] == workspace["license"] == "MIT"
+    assert (ROOT / "LICENSE").read_text().startswith("MIT License")
+
+
+def test_the_lock_pins_every_direct_dependency(project):
+    extras = project["optional-dependencies"]
+    assert (
+        names(project["dependencies"] + extras["test"] + extras["dev"]) <= pins("lock.txt").keys()
+    )
+
+
+def test_a_node_installs_what_was_tested_and_no_development_tools(project):
+    runtime = pins("runtime.txt")
+    assert names(project["dependencies"]) <= runtime.keys()
+    assert runtime.items() <= pins("lock.txt").items()
+    assert not {"pytest", "mypy", "ruff"} & runtime.keys()
+
+
+def test_the_image_has_what_a_node_has_the_stores_and_what_starts_machines(project):
+    cluster = pins("cluster.txt")
+    assert cluster.items() >= pins("runtime.txt").items()
+    extras = project["optional-dependencies"]
+    assert names(extras["cluster"] + extras["gcs"] + extras["s3"]) <= cluster.keys()
+    assert not {"pytest", "mypy", "ruff"} & cluster.keys()
+
+
+NOT_LOCKED = {"azure", "bench", "torch"}
+"""Extras that no test here installs; the lock says nothing of them."""
+
+LOCKED = {"dev", "hf", "http", "plots", "report", "s3", "test"}
+
+
+def expanded(extras, name):
+    """Give the packages that an extra brings, also by way of other extras."""
+    found = set()
+    for requirement in extras[name]:
+        inner = re.fullmatch(r"nanotok_ray\[(.+)\]", requirement)
+        if inner is None:
+            found |= names([requirement])
+        else:
+            found |= {each for part in inner[1].split(",") for each in expanded(extras, part)}
+    return found
+
+
+def test_every_extra_resolves_to_packages_of_the_lock_where_it_should(project):
+    extras = project["optional-dependencies"]
+    together = {"all-stores", "cluster", "gcs"}
+    assert set(extras) == NOT_LOCKED | LOCKED | together
+    for name in LOCKED:
+        assert expanded(extras, name) <= pins("lock.txt").keys(), name
+    for name in ("cluster", "gcs", "s3"):
+        assert expanded(extras, name) <= pins("cluster.txt").keys(), name
+    for name in NOT_LOCKED:
+        assert not expanded(extras, name) & pins("lock.txt").keys(), name
+    assert expanded(extras, "all-stores") == {
+        package
+        for name in ("azure", "gcs", "hf", "http", "s3")
+        for package in expanded(extras, name)
+    }
+    assert expanded(extras, "report") == {"matplotlib"}
+
+
+def test_every_extra_that_the_docs_name_is_there(project):
+    texts = [
+        path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    ]
+    texts += [path.read_text() for path in sorted((ROOT / "nanotok_ray").rglob("*.py"))]
+    named = {
+        extra
+        for text in texts
+        for inner in re.findall(r"'(?:\.|[^' ]*whl)\[([a-z0-9,-]+)\]'", text)
+        for extra in inner.split(",")
+    }
+    assert named
+    assert named <= project["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])
+def test_every_pin_has_a_hash(name):
+    text = (ROOT / "requirements" / name).read_text()
+    blocks = re.split(r"\n(?=\S)", text)
+    assert all("--hash=sha256:" in block for block in blocks if "==" in block.split("\n")[0])
+
+
+def test_no_committed_file_names_a_registry():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    texts = {
+        path: path.read_bytes() for path in paths if path.name != "Cargo.lock" and path.is_file()
+    }
+    assert texts
+    hosts = re.compile("|".join(map(re.escape, REGISTRY_HOSTS)).encode())
+    assert [path.name for path, text in texts.items() if hosts.search(text)] == []
+
+
+@pytest.mark.parametrize("name", ["demo", "nanochat"])
+def test_a_shipped_recipe_is_valid(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("NANOTOK_DEMO_DIR", str(tmp_path))
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / f"{name}.toml"))
+    paths = [path for source in recipe.sources for path in source.paths]
+    assert all(path.startswith(f"{tmp_path}/") for path in [*paths, recipe.output.path])
+
+
+def test_the_nanochat_recipe_has_the_limits_of_nanochat():
+    recipe = load_recipe(str(ROOT / "jobs" / "recipes" / "nanochat.toml"))
+    assert recipe.tokenizer.vocab_size == 32768
+    assert recipe.limits.doc_cap == 10_000
+    assert recipe.limits.max_chars == 2_000_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # a build from nothing takes minutes; after `make build` it takes seconds
+def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
+    maturin = Path(sys.executable).with_name("maturin")
+    command = [maturin, "build", "--release", "--locked", "--quiet", "--out", tmp_path]
+    subprocess.run(command, cwd=ROOT, check=True)
+    (wheel,) = tmp_path.iterdir()
+    assert re.search(r"-cp311-abi3-manylinux_\d+_\d+_[a-z0-9_]+\.whl$", wheel.name)
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    kept = [path for package in ("nanotok_ray", "jobs") for path in (ROOT / package).rglob("*.*")]
+    source = {path.relative_to(ROOT).as_posix() for path in kept if path.suffix in SHIPPED}
+    assert held == source | {"nanotok_ray/_core.abi3.so"}

@@ -1,0 +1,283 @@
+"""The answers of rustbpe 0.1.0, tiktoken 0.14.0 and nanochat 92d63d4, kept in tests/vectors."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray import _core
+from nanotok_ray.chat.reference import conversation_of, expected_text, segments_of
+from nanotok_ray.chat.segments import compose
+from nanotok_ray.counts.patterns import PATTERNS, split
+from nanotok_ray.dialects import Dialect, extract_answer
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import SourceError
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.nanochat_files import to_pickle
+from nanotok_ray.tokenizer.readable import to_tiktoken_file
+from nanotok_ray.tokenizer.train import num_merges_for
+
+
+def read(name):
+    return json.loads((Path(__file__).parents[1] / "vectors" / f"{name}.json").read_text())
+
+
+SPLITS = read("splits")
+TRAINING = read("training")
+ENCODE = read("encode")
+FILES = read("files")
+CHAT = read("chat")
+UNICODE = read("unicode")
+ERRORS = {each.__name__: each for each in (AssertionError, IndexError, KeyError)}
+ERRORS |= {each.__name__: each for each in (TypeError, ValueError)}
+
+
+def named(cases):
+    return [pytest.param(case, id=case["name"]) for case in cases]
+
+
+def texts_of(case):
+    documents = case["docs"]
+    return TRAINING["corpora"][documents.split("/")[1]] if isinstance(documents, str) else documents
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train_from_iterator(TRAINING["corpora"]["mix"], 565)
+
+
+@pytest.mark.parametrize("name", SPLITS["patterns"])
+def test_patterns_are_upstreams(name):
+    assert PATTERNS[name] == SPLITS["patterns"][name]
+
+
+@pytest.mark.parametrize("name", SPLITS["patterns"])
+def test_texts_split_as_upstream_splits_them(name):
+    got = {text: split(text, pattern=name) for text in SPLITS["texts"]}
+    assert got == dict(zip(SPLITS["texts"], SPLITS["spans"][name], strict=True))
+
+
+@pytest.mark.parametrize(("category", "key"), [("L", "count_L"), ("N", "count_N")])
+def test_unicode_categories_have_upstreams_sizes(category, key):
+    everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
+    # Runs and gaps take turns, and U+0000 is in neither category: every second span is a run.
+    runs = _core.Splitter(rf"\p{{{category}}}+").split(everything)[1::2]
+    assert sum(len(run.decode()) for run in runs) == UNICODE[key]
+
+
+def test_white_space_is_unicodes():
+    everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
+    runs = _core.Splitter(r"\s+").split(everything)[1::2]
+    ranges = [
+        f"{ord(text[0]):04x}" + (f"-{ord(text[-1]):04x}" if len(text) > 1 else "")
+        for text in (run.decode() for run in runs)
+    ]
+    assert ranges == ["0009-000d", "0020", "0085", "00a0", "1680", *ranges[5:]]
+    assert ranges[5:] == ["2000-200a", "2028-2029", "202f", "205f", "3000"]
+
+
+@pytest.mark.parametrize("case", named(TRAINING["cases"]))
+def test_merges_are_upstreams(case):
+    trained = Tokenizer.train_from_iterator(
+        texts_of(case), case["vocab_size"], pattern=case["pattern"], special_tokens=()
+    )
+    assert [list(pair) for pair in trained.merges] == case["merges"]
+    assert trained.get_vocab_size() == case["vocab_size_reached"]
+
+
+@pytest.mark.parametrize("case", named(TRAINING["cases"]))
+def test_counts_of_merges_are_upstreams(case):
+    counts = _core.SpanCounts(PATTERNS[case["pattern"]])
+    documents = Documents.from_strings(texts_of(case))
+    counts.update(documents.data, documents.offsets)
+    _, data, offsets, span_counts = counts.sorted_run()
+    num_merges = case["vocab_size"] - 256
+    _, merge_counts, *_ = _core.learn(data, offsets, span_counts, num_merges=num_merges)
+    assert merge_counts.tolist() == case["counts"]
+
+
+@pytest.mark.parametrize("case", TRAINING["special_ids"], ids=str)
+def test_special_tokens_get_the_ids_after_the_last_merge(case):
+    if "raises" in case:
+        with pytest.raises(ERRORS[case["raises"]]) as caught:
+            Tokenizer.train_from_iterator([], case["vocab_size_asked"])
+        assert str(caught.value) == case["message"]
+        return
+    trained = Tokenizer.train_from_iterator(texts_of(case), case["vocab_size_asked"])
+    assert trained.get_vocab_size() == case["n_vocab"]
+    assert trained.get_bos_token_id() == case["bos"]
+    assert list(trained.special_tokens.values()) == case["ids"]
+
+
+@pytest.mark.parametrize("asked", [32768, 65536])
+def test_a_full_vocabulary_has_room_for_upstreams_number_of_merges(asked):
+    expected = TRAINING["full_vocabulary"][str(asked)]
+    assert num_merges_for(asked, num_special_tokens=9) == expected["merges"]
+
+
+def test_texts_encode_to_upstreams_ids(tokenizer):
+    assert tokenizer.get_vocab_size() == ENCODE["num_ids"]
+    assert tokenizer.special_tokens == ENCODE["special_ids"]
+    for case in ENCODE["encode"]:
+        if "text" in case:
+            text = case["text"]
+        else:
+            raw = bytes.fromhex(case["text_utf16be_hex"])
+            text = "".join(chr(int.from_bytes(raw[at : at + 2])) for at in range(0, len(raw), 2))
+        assert tokenizer.encode(text) == case["ids"], text
+        assert tokenizer.decode(case["ids"]) == case.get("decoded", text)
+
+
+def call(tokenizer, expression):
+    names = {"encode": tokenizer.encode, "decode": tokenizer.decode, "tok": tokenizer}
+    return eval(expression, names | {"encode_special": tokenizer.encode_special})
+
+
+@pytest.mark.parametrize("case", ENCODE["prepend_append"], ids=lambda case: case["call"])
+def test_ids_are_put_before_and_after_as_upstream_does(tokenizer, case):
+    assert call(tokenizer, case["call"]) == case["ids"]
+
+
+@pytest.mark.parametrize("case", ENCODE["errors"], ids=lambda case: case["call"])
+def test_wrong_arguments_raise_upstreams_errors(tokenizer, case):
+    with pytest.raises(ERRORS[case["raises"]]) as caught:
+        call(tokenizer, case["call"])
+    assert type(caught.value) is ERRORS[case["raises"]]
+    assert str(caught.value) == case["message"]
+
+
+@pytest.mark.parametrize("case", ENCODE["encode_special"], ids=lambda case: case["call"])
+def test_special_tokens_encode_as_upstream_encodes_them(tokenizer, case):
+    if "raises" in case:
+        with pytest.raises(ERRORS[case["raises"]]) as caught:
+            call(tokenizer, case["call"])
+        assert str(caught.value) == case["message"]
+    else:
+        assert call(tokenizer, case["call"]) == case["returns"]
+
+
+def test_ids_decode_to_upstreams_texts(tokenizer):
+    for case in ENCODE["decode"]:
+        assert tokenizer.decode(case["ids"]) == case["text"]
+    for case in ENCODE["single_token_bytes"]:
+        assert tokenizer.decode_single_token_bytes(case["id"]).hex() == case["hex"]
+
+
+def test_lengths_of_tokens_are_upstreams(tokenizer):
+    assert tokenizer.token_bytes().tolist() == FILES["token_bytes"]
+
+
+def test_the_pickle_is_upstreams_byte_for_byte(tokenizer):
+    data = to_pickle(tokenizer.model)
+    assert len(data) == FILES["pickle"]["bytes_of_this_pickle"]
+    assert hashlib.sha256(data).hexdigest() == FILES["pickle"]["sha256_of_this_pickle"]
+
+
+def test_the_tiktoken_file_is_upstreams_byte_for_byte():
+    expected = FILES["tiktoken_file"]
+    case = next(case for case in TRAINING["cases"] if case["name"] == expected["vocab_of"])
+    trained = Tokenizer.train_from_iterator(texts_of(case), case["vocab_size"], special_tokens=())
+    data = to_tiktoken_file(trained.model)
+    lines = data.decode().splitlines()
+    assert lines[:3] == expected["first_lines"]
+    assert lines[255:] == expected["lines_255_on"]
+    assert len(lines) == expected["line_count"]
+    assert hashlib.sha256(data).hexdigest() == expected["sha256"]
+
+
+@pytest.mark.parametrize("case", named(CHAT["render"]))
+def test_conversations_render_as_upstream_renders_them(tokenizer, case):
+    limit = {"max_tokens": case["max_tokens"]} if "max_tokens" in case else {}
+    ids, mask = tokenizer.render_conversation({"messages": case["messages"]}, **limit)
+    assert ids == case["ids"]
+    assert "".join(map(str, mask)) == case["mask"]
+
+
+@pytest.mark.parametrize("case", named(CHAT["render_errors"]))
+def test_malformed_conversations_raise_upstreams_errors(tokenizer, case):
+    conversation = case.get("conversation", {"messages": case.get("messages")})
+    with pytest.raises(ERRORS[case["raises"]]) as caught:
+        tokenizer.render_conversation(conversation)
+    assert type(caught.value) is ERRORS[case["raises"]]
+    assert str(caught.value) == case["message"]
+
+
+@pytest.mark.parametrize("case", named(CHAT["completion"]))
+def test_prompts_render_as_upstream_renders_them(tokenizer, case):
+    assert tokenizer.render_for_completion({"messages": case["messages"]}) == case["ids"]
+
+
+@pytest.mark.parametrize("case", named(CHAT["completion_errors"]))
+def test_malformed_prompts_raise_upstreams_errors(tokenizer, case):
+    with pytest.raises(ERRORS[case["raises"]]) as caught:
+        tokenizer.render_for_completion({"messages": case["messages"]})
+    assert str(caught.value) == case["message"]
+
+
+def test_long_conversations_are_cut_where_upstream_cuts_them(tokenizer):
+    user = {"role": "user", "content": "word " * 5000}
+    messages = [user, {"role": "assistant", "content": "x"}]
+    ids, mask = tokenizer.render_conversation({"messages": messages})
+    assert len(ids) == len(mask) == CHAT["long_length"]
+    prompt = tokenizer.render_for_completion({"messages": messages})
+    assert len(prompt) == CHAT["completion_long"]["length"]
+    assert prompt[-1] == CHAT["completion_long"]["last_two"][-1]
+
+
+def test_tokens_are_shown_as_upstream_shows_them(tokenizer):
+    case = CHAT["visualize"]
+    ids, mask = tokenizer.render_conversation({"messages": case["messages"]})
+    assert (ids, mask) == (case["ids"], case["mask"])
+    assert tokenizer.visualize_tokenization(ids, mask) == case["plain"]
+    shown = tokenizer.visualize_tokenization(ids, mask, with_token_id=True)
+    assert shown == case["with_token_id"]
+
+
+def document_of(value):
+    return json.dumps(value).encode()
+
+
+def composed(tokenizer, document, name):
+    segments = segments_of(document, Dialect(kind="chat", name=name))
+    found = compose(tokenizer.encode, tokenizer.encode_special, segments)
+    return found.ids, "".join(map(str, found.mask))
+
+
+@pytest.mark.parametrize("case", named(CHAT["render"]))
+def test_documents_of_messages_render_as_upstream_renders_them(tokenizer, case):
+    ids, mask = composed(tokenizer, document_of(case["messages"]), "messages")
+    limit = case.get("max_tokens")
+    assert (ids[:limit], mask[:limit]) == (case["ids"], case["mask"])
+
+
+def test_answers_of_gsm8k_are_cut_as_upstream_cuts_them(tokenizer):
+    dialect = Dialect(kind="chat", name="gsm8k")
+    for case in CHAT["gsm8k"]["cases"]:
+        document = document_of({"question": "q", "answer": case["answer"]})
+        question, answer = conversation_of(document, dialect)["messages"]
+        assert question == {"role": "user", "content": "q"}
+        assert answer == {"role": "assistant", "content": case["parts"]}, case["answer"]
+    first = document_of({"question": "q", "answer": CHAT["gsm8k"]["cases"][0]["answer"]})
+    rendered = CHAT["gsm8k"]["rendered_first"]
+    assert composed(tokenizer, first, "gsm8k") == (rendered["ids"], rendered["mask"])
+
+
+def test_final_answers_of_gsm8k_are_upstreams():
+    for case in CHAT["gsm8k"]["extract_answer"]:
+        assert extract_answer(case["text"]) == case["answer"], case["text"]
+
+
+@pytest.mark.parametrize("case", CHAT["customjson"], ids=lambda case: case["line"])
+def test_lines_of_customjson_are_read_as_upstream_reads_them(case):
+    dialect = Dialect(kind="chat", name="customjson")
+    line = case["line"].encode()
+    if "returns" in case:
+        assert [conversation_of(line, dialect)] == case["returns"]
+    elif case["raises"] == "AssertionError":
+        with pytest.raises(AssertionError) as caught:
+            expected_text(line, dialect)
+        assert str(caught.value) == case["message"]
+    else:  # worded as for every other document
+        with pytest.raises(SourceError, match=r"^invalid JSON: Expecting value \(char 0\)$"):
+            expected_text(line, dialect)

@@ -1,0 +1,418 @@
+"""Learning from counts: the merges of the texts, however their counts were made and cut up."""
+
+import logging
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import rustbpe
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import SpanCounts, Tokenizer, _core, learn, reference
+from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
+from nanotok_ray.counts.stored import find_counts, load_counts
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    CountOverflowError,
+    CountsError,
+    PatternError,
+    SourceError,
+    TokenizerError,
+    VocabularySizeError,
+)
+from nanotok_ray.formats.manifest import to_json
+from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from tests.support.small_corpus import texts
+
+DOCUMENTS = texts(150, seed=7)
+TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=30), max_size=8)
+TOP = 2**64 - 1
+
+
+def counted(documents, pattern=SPLIT_PATTERN):
+    counts = SpanCounts(pattern)
+    counts.update(documents)
+    return counts
+
+
+def given_counts(counts, pattern="nanochat"):
+    return SpanCounts.from_counts(counts, pattern=pattern)
+
+
+def merges_of(counts, num_merges=10, **options):
+    found = learn(given_counts(counts), 256 + num_merges, special_tokens=(), **options)
+    return found.tokenizer.merges
+
+
+# The same merges
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3))
+def test_merges_of_merged_counts_are_those_of_all_texts(parts):
+    everything = [text for documents in parts for text in documents]
+    counts = counted([])
+    counts.merge(*map(counted, parts))
+    found = learn(counts, 285)
+    assert found.tokenizer == Tokenizer.train_from_iterator(everything, 285)
+
+
+def test_saved_loaded_and_merged_counts_give_rustbpes_merges(tmp_path):
+    for number in range(3):
+        counted(DOCUMENTS[number::3]).save(tmp_path / f"{number}.arrow")
+    counts = SpanCounts.load(tmp_path / "0.arrow", tmp_path / "1.arrow")
+    counts.merge(SpanCounts.load(tmp_path / "2.arrow"))
+    own = learn(counts, 400, special_tokens=()).tokenizer
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(DOCUMENTS), 400, pattern=SPLIT_PATTERN)
+    assert list(own.model.tokens) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+    assert own == Tokenizer.train_from_iterator(DOCUMENTS, 400, special_tokens=())
+
+
+@given(st.dictionaries(st.binary(min_size=1, max_size=4), st.integers(1, 2**58), max_size=15))
+def test_spans_of_any_bytes_and_counts_of_any_size_learn_as_the_plain_twin_says(counts):
+    assert merges_of(counts, 40) == reference.learn_merges(counts, num_merges=40)
+
+
+@pytest.mark.parametrize("bits", [31, 32, 63])
+def test_counts_around_a_power_of_two_keep_their_order(bits):
+    """A width too small would wrap, or make the two of them equal, and take (a, b) first."""
+    limit = 2**bits
+    counts = {"ab": limit - 1, "yz": limit, "cd": limit + 1, "ef": 1}
+    expected = [tuple(pair.encode()) for pair in ("cd", "yz", "ab", "ef")]
+    assert merges_of(counts) == expected
+    found = learn(given_counts(counts), 260, special_tokens=()).learned
+    assert found.counts.tolist() == [limit + 1, limit, limit - 1, 1]
+
+
+def test_a_pair_may_reach_the_top_and_not_pass_it():
+    half = 2**63
+    found = learn(given_counts({"ab": half, "xab": half - 1}), 257, special_tokens=())
+    assert (found.tokenizer.merges, found.learned.counts.tolist()) == ([(97, 98)], [TOP])
+    with pytest.raises(CountOverflowError, match=r"pair \(97, 98\) would pass 2\*\*64 - 1"):
+        learn(given_counts({"ab": half, "xab": half}), 257, special_tokens=())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_do_not_change_the_merges(threads):
+    own = learn(counted(DOCUMENTS), 400, threads=threads).tokenizer
+    assert own == learn(counted(DOCUMENTS), 400).tokenizer
+
+
+def test_counts_stay_as_they_are_and_may_be_learned_from_again():
+    counts = counted(DOCUMENTS)
+    before = counts.most_common()
+    large, small = learn(counts, 400).tokenizer, learn(counts, 300).tokenizer
+    assert counts.most_common() == before
+    assert large.merges[: len(small.merges)] == small.merges
+
+
+def test_the_pattern_is_that_of_the_counts():
+    own = learn(given_counts({"ab": 1}, pattern="r50k"), 266).tokenizer
+    assert own.pattern == PATTERNS["r50k"]
+
+
+# Where it ends
+
+
+def test_no_counts_give_the_bytes_alone(caplog):
+    found = learn(SpanCounts(), 300)
+    assert (found.tokenizer.merges, found.stop_reason) == ([], NO_PAIR_LEFT)
+    assert found.tokenizer.get_vocab_size() == 265
+    assert "the vocabulary has 265 ids, 300 were asked for" in caplog.text
+
+
+def test_room_for_bytes_and_special_tokens_alone_is_room_enough(caplog):
+    found = learn(counted(DOCUMENTS), 265)
+    assert (found.tokenizer.merges, found.stop_reason) == ([], REACHED)
+    assert not caplog.records
+
+
+def test_more_ids_than_pairs_end_with_the_last_pair(caplog):
+    found = learn(given_counts({"abc": 2}), 10_000, special_tokens=("<x>",))
+    assert found.tokenizer.merges == [(97, 98), (256, 99)]
+    assert found.stop_reason == NO_PAIR_LEFT
+    assert found.tokenizer.special_tokens == {"<x>": 258}
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "no pair of tokens is left to merge: the vocabulary has 259 ids" in caplog.text
+
+
+def test_rare_pairs_are_not_merged_if_asked(caplog):
+    counts = {"ab": 5, "cd": 4, "ef": 3}
+    found = learn(given_counts(counts), 999, special_tokens=(), min_pair_count=4)
+    assert found.tokenizer.merges == [(97, 98), (99, 100)]
+    assert found.stop_reason == BELOW_MIN_PAIR_COUNT
+    assert "no pair of tokens occurs 4 times: the vocabulary has 258 ids" in caplog.text
+    top = learn(given_counts({"ab": TOP}), 999, special_tokens=(), min_pair_count=TOP)
+    assert top.tokenizer.merges == [(97, 98)]
+
+
+def test_long_tokens_are_not_made_if_asked(caplog):
+    found = learn(given_counts({"abcd": 9}), 999, special_tokens=(), max_token_bytes=2)
+    assert [len(token) for token in found.tokenizer.model.tokens[256:]] == [2, 2]
+    assert found.stop_reason == NO_PAIR_LEFT
+    assert "no pair of tokens is left to merge into at most 2 bytes" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"vocab_size": 264}, VocabularySizeError, "must be at least 256, got 255"),
+        ({"vocab_size": 2**31 + 1}, VocabularySizeError, "at most 2147483648, got 2147483649"),
+        ({"min_pair_count": 0}, TokenizerError, "min_pair_count is 0: it must be 1"),
+        ({"min_pair_count": 2**64}, TokenizerError, f"min_pair_count is {2**64}"),
+        ({"max_token_bytes": 1}, TokenizerError, "max_token_bytes is 1: .* at least 2 bytes"),
+        ({"threads": 0}, TokenizerError, "threads is 0: it must be at least 1"),
+        ({"special_tokens": ("<x>", "<x>")}, TokenizerError, "'<x>' is given twice"),
+        ({"special_tokens": "<x>"}, TokenizerError, "one name, '<x>': put it into a list"),
+    ],
+    ids=str,
+)
+def test_limits_out_of_range_are_refused_with_their_value_before_anything_is_learned(
+    options, error, message, monkeypatch
+):
+    monkeypatch.setattr(_core, "learn", lambda *_, **__: pytest.fail("it learned"))
+    with pytest.raises(error, match=message):
+        learn(SpanCounts(), **{"vocab_size": 300, **options})
+
+
+# Progress and report
+
+
+def test_progress_is_told_from_none_to_all():
+    seen = []
+    found = learn(counted(DOCUMENTS), 380, on_progress=seen.append)
+    merges, counts = found.tokenizer.merges, found.learned.counts.tolist()
+    assert seen[0].done == 0
+    assert seen[0].pair is seen[0].token is seen[0].count is None
+    assert seen[-1].done == seen[-1].total == len(merges)
+    assert len(seen) > 20
+    for each in seen[1:]:
+        assert each.pair == merges[each.done - 1]
+        assert each.token == found.tokenizer.model.token(255 + each.done)
+        assert each.count == counts[each.done - 1]
+        assert each.seconds > 0
+        assert each.merges_per_second == pytest.approx(each.done / each.seconds)
+    assert [each.seconds for each in seen] == sorted(each.seconds for each in seen)
+
+
+def test_what_progress_raises_ends_learning():
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(counted(DOCUMENTS), 400, on_progress=stop)
+
+
+def test_the_report_is_saved_beside_the_tokenizer(tmp_path):
+    counts = counted(DOCUMENTS)
+    found = learn(counts, 400, min_pair_count=2, max_token_bytes=9)
+    found.save(tmp_path / "new")
+    assert Tokenizer.load(tmp_path / "new") == found.tokenizer
+    assert (tmp_path / "new/report.json").read_bytes() == to_json(found.report)
+    report = found.report
+    assert (report["vocab_size_asked"], report["stop_reason"]) == (400, found.stop_reason)
+    assert report["vocab_size_reached"] == found.tokenizer.get_vocab_size()
+    assert (report["min_pair_count"], report["max_token_bytes"]) == (2, 9)
+    assert (report["texts"], report["text_bytes"]) == (counts.texts, counts.text_bytes)
+    assert (report["spans"], report["distinct_spans"]) == (counts.total, counts.num_distinct)
+    assert report["span_bytes"] == counts.text_bytes
+    assert report["duplicate_tokens"] == []
+    assert report["merges"]["count"] == found.learned.counts.tolist()
+
+
+def test_a_report_of_counts_from_elsewhere_says_what_is_not_known():
+    report = learn(given_counts({"ab": 3}), 300).report
+    assert report["texts"] is report["gaps"] is None
+    assert (report["spans"], report["text_bytes"], report["span_bytes"]) == (3, 6, 6)
+
+
+# From files
+
+
+def write_spark(folder, counts, span_type, *, parts=3, count_type=None):
+    """Write a folder as Spark does: some parts, small row groups, markers that are no parquet."""
+    folder.mkdir(parents=True)
+    rows = list(counts.items())
+    random.Random(1).shuffle(rows)
+    for number in range(parts):
+        own = rows[number::parts]
+        spans = pa.array([span for span, _ in own], pa.binary())
+        if pa.types.is_dictionary(span_type):
+            spans = spans.cast(span_type.value_type).dictionary_encode()
+        else:
+            spans = spans.cast(span_type)
+        numbers = pa.array([count for _, count in own], count_type or pa.int64())
+        table = pa.table({"extra": pa.nulls(len(own)), "count": numbers, "span": spans})
+        pq.write_table(table, folder / f"part-{number:05d}-a.snappy.parquet", row_group_size=10)
+        (folder / f".part-{number:05d}-a.snappy.parquet.crc").write_bytes(b"crc")
+    (folder / "_SUCCESS").write_bytes(b"")
+
+
+def load(*paths, **options):
+    return load_counts(find_counts(map(str, paths)), **options)
+
+
+@pytest.mark.parametrize(
+    "span_type",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.dictionary(pa.int32(), pa.binary()),
+    ],
+    ids=str,
+)
+def test_parquet_of_any_kind_of_spans_gives_the_tokenizer_of_the_texts(tmp_path, span_type):
+    counts = dict(counted(DOCUMENTS).most_common())
+    write_spark(tmp_path / "spark", counts, span_type)
+    loaded = load(tmp_path / "spark", pattern="nanochat")
+    assert dict(loaded.most_common()) == counts
+    expected = Tokenizer.train_from_iterator(DOCUMENTS, 400)
+    assert learn(loaded, 400).tokenizer == expected
+
+
+@pytest.mark.parametrize("count_type", [pa.int16(), pa.uint32(), pa.uint64()], ids=str)
+def test_parquet_of_any_integer_type_and_spans_that_are_not_utf8(tmp_path, count_type):
+    counts = {b"\xff\xfe": 7, b"a": 3, b"\xf0\x9f": 2}
+    write_spark(tmp_path / "spark", counts, pa.binary(), count_type=count_type, parts=2)
+    assert dict(load(tmp_path / "spark", pattern="gpt4").most_common()) == counts
+
+
+def test_a_span_of_many_rows_and_files_adds(tmp_path):
+    for name in ("a", "b"):
+        table = pa.table({"span": ["x", "y", "x"] * 40, "count": [1, 2, 3] * 40})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=7)
+    assert load(tmp_path, pattern="gpt4").most_common() == [(b"x", 320), (b"y", 160)]
+
+
+def test_count_files_and_parquet_add_up_each_file_once(tmp_path):
+    counted(DOCUMENTS[:50]).save(tmp_path / "counts/web/a.arrow")
+    (tmp_path / "counts/web/a.json").write_text("{}")
+    (tmp_path / "counts/web/a.quarantine.jsonl").write_text("{}")
+    write_spark(tmp_path / "spark", dict(counted(DOCUMENTS[50:]).most_common()), pa.string())
+    paths = [tmp_path / "counts", tmp_path / "counts/*/*.arrow", tmp_path / "spark"]
+    loaded = load(*paths, pattern="nanochat")
+    assert loaded.most_common() == counted(DOCUMENTS).most_common()
+    assert load(tmp_path / "counts").origin == counted(DOCUMENTS[:50]).origin
+
+
+def test_a_file_is_known_by_its_bytes_not_its_name(tmp_path):
+    counted(["a b"]).save(tmp_path / "part-0")
+    pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "part-1")
+    loaded = load(tmp_path / "part-0", tmp_path / "part-1", pattern="nanochat")
+    assert dict(loaded.most_common()) == {b"a": 2, b" b": 1}
+
+
+def test_counts_at_a_url_are_read(tmp_path):
+    counted(["a b"]).save("memory://stored-counts/sub/a.arrow")
+    assert load("memory://stored-counts").total == 2
+
+
+def test_a_parquet_without_a_pattern_is_refused_and_the_names_told(tmp_path):
+    pq.write_table(pa.table({"span": ["a"], "count": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(CountsError) as caught:
+        load(tmp_path / "a.parquet")
+    for word in ("a.parquet", "--pattern", *PATTERNS):
+        assert word in str(caught.value)
+    with pytest.raises(PatternError, match="'gpt5'"):
+        load(tmp_path / "a.parquet", pattern="gpt5")
+
+
+def test_a_pattern_that_contradicts_a_count_file_is_refused_with_both(tmp_path):
+    counted(["a"]).save(tmp_path / "a.arrow")
+    assert load(tmp_path, pattern="nanochat").total == load(tmp_path).total == 1
+    with pytest.raises(CountsError) as caught:
+        load(tmp_path, pattern="gpt4")
+    for word in ("a.arrow", repr(SPLIT_PATTERN), repr(PATTERNS["gpt4"])):
+        assert word in str(caught.value)
+
+
+def test_one_slice_counted_in_two_ways_is_refused_with_both_files(tmp_path):
+    names = ("a-0000000000000000", "a-ffffffffffffffff", "b-0000000000000000")
+    first, second, other = (tmp_path / f"web/{name}.arrow" for name in names)
+    for path in (first, other):
+        counted(["a"]).save(path)
+    assert load(tmp_path).total == 2
+    counted(["a"]).save(second)
+    with pytest.raises(CountsError) as caught:
+        load(tmp_path)
+    assert str(first) in str(caught.value)
+    assert str(second) in str(caught.value)
+    assert load(first, other).total == 2
+
+
+def table_of(spans, counts, count_type=None):
+    return pa.table({"span": pa.array(spans), "count": pa.array(counts, count_type)})
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (table_of(["a"] * 9 + ["b"], [1] * 9 + [0]), ["row 9: the count of b'b' is 0"]),
+        (table_of(["a"] * 9 + ["b"], [1] * 9 + [-5]), ["row 9: the count of b'b' is -5"]),
+        (table_of(["a"] * 9 + ["b"], [1] * 9 + [None]), ["row 9: the count of b'b' is None"]),
+        (table_of(["a"] * 9 + [None], [1] * 10), ["row 9: the span is null"]),
+        (table_of(["a"] * 9 + [""], [1] * 10), ["row 9: the span is empty"]),
+        (table_of(["a"], [1.0]), ["of type double", "64-bit integer"]),
+        (table_of(["a"], [1], pa.decimal128(20, 0)), ["of type decimal128(20, 0)"]),
+        (table_of([1], [1]), ["the spans are of type int64"]),
+    ],
+    ids=range(8),
+)
+def test_a_bad_row_is_refused_with_its_file_row_and_value(tmp_path, table, words):
+    pq.write_table(table, tmp_path / "bad.parquet", row_group_size=4)
+    with pytest.raises(CountsError) as caught:
+        load(tmp_path, pattern="gpt4")
+    assert all(word in str(caught.value) for word in [str(tmp_path / "bad.parquet"), *words])
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    table = pa.table({"token": ["a"], "n": [4]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"no column 'span'.*'token', 'n'.*--span-column"):
+        load(tmp_path, pattern="gpt4")
+    with pytest.raises(SourceError, match=r"no column 'count'.*--count-column"):
+        load(tmp_path, pattern="gpt4", span_column="token")
+    loaded = load(tmp_path, pattern="gpt4", span_column="token", count_column="n")
+    assert loaded.most_common() == [(b"a", 4)]
+
+
+def test_files_that_hold_no_counts_are_refused_by_name(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(SourceError, match=r"none of its 1 files ends in \.arrow or \.parquet"):
+        load(tmp_path)
+    with pytest.raises(SourceError, match=r"notes\.txt is neither .* begins with b'hello'"):
+        load(tmp_path / "notes.txt")
+    with pytest.raises(SourceError, match="nowhere matches no file"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no footer")
+    with pytest.raises(SourceError, match=r"cut\.parquet is not a readable parquet file"):
+        load(tmp_path, pattern="gpt4")
+    (tmp_path / "cut.arrow").write_bytes(b"ARROW1 and no footer")
+    with pytest.raises(CorruptOutputError, match=r"cut\.arrow"):
+        load(tmp_path, pattern="gpt4")
+
+
+def test_a_damaged_page_is_an_error_and_not_a_wrong_count(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table({"span": [f"s{n}" for n in range(500)], "count": [1] * 500})
+    pq.write_table(table, path, compression="none", write_page_checksum=True)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"s123")
+    data[at : at + 4] = b"t123"
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=r"a\.parquet is not a readable parquet file"):
+        load(path, pattern="gpt4")
+
+
+def test_a_sum_past_the_limit_in_parquet_is_an_error(tmp_path):
+    for name in ("a", "b"):
+        table = pa.table({"span": ["x"], "count": pa.array([np.uint64(2**63)], pa.uint64())})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(CountOverflowError, match=r"2\*\*64 - 1"):
+        load(tmp_path, pattern="gpt4")

@@ -1,0 +1,212 @@
+import json
+
+import pytest
+
+from nanotok_ray.chat.reference import (
+    expected_text,
+    expected_trained_text,
+    message_texts,
+    segments_of,
+)
+from nanotok_ray.dialects import CHAT_DIALECTS, reason_of
+from nanotok_ray.dialects.fields import value_of
+from tests.support.dialect_documents import (
+    CUSTOMJSON,
+    GSM8K,
+    MESSAGES,
+    PAIR,
+    PAIRS,
+    SHAREGPT,
+    answered,
+    asked,
+    assistant,
+    call,
+    call_of,
+    called,
+    chat_dialect,
+    document_of,
+    output,
+    spelled,
+    user,
+)
+
+HI, YO = asked("hi"), answered("assistant 1 yo")
+
+ACCEPTED = [
+    (MESSAGES, PAIR, HI + YO),
+    (MESSAGES, {"messages": PAIR, "id": 7, "tools": None}, HI + YO),
+    (
+        MESSAGES,
+        [user("hi", name="Ann"), assistant("yo", tool_calls=[], function_call=None)],
+        HI + YO,
+    ),
+    (
+        MESSAGES,
+        [user("hi", tool_calls=[1], function_call=1), assistant("yo", tool_calls=None)],
+        HI + YO,
+    ),
+    (MESSAGES, [{"role": "system", "content": "s"}, *PAIR], asked("s\n\nhi") + YO),
+    (MESSAGES, [user("<|bos|>")], asked("<|bos|>")),
+    (MESSAGES, [user("")], asked("")),
+    (
+        MESSAGES,
+        b' [{"role": "assistant", "role": "user", "content": "\\ud83d"}]\r',
+        asked("\ud83d"),
+    ),
+    (
+        MESSAGES,
+        b'{"n": 1' + 5000 * b"0" + b', "x": NaN, "messages": [{"role":"user","content":"hi"}]}',
+        HI,
+    ),
+    (
+        MESSAGES,
+        [user("hi"), assistant([{"type": "text", "text": "yo"}, {"type": "python", "text": "1"}])],
+        HI + answered("assistant 1 yo", *called("1", "")[:3]),
+    ),
+    (
+        MESSAGES,
+        [user("hi"), assistant(None, tool_calls=[call("1+1")]), output("2"), assistant("two")],
+        HI + answered(*called("1+1", "2"), "assistant 1 two"),
+    ),
+    (
+        MESSAGES,
+        {
+            "messages": [
+                {"role": "system", "content": "s", "tool_calls": None, "tool_call_id": None},
+                user("hi", tool_calls=None, tool_call_id=None),
+                assistant("let me", tool_calls=[call("1", "x"), call("2", "y")]),
+                output("3", "x"),
+                output("4", "y"),
+                {"role": "assistant", "tool_calls": [call("5", "x", index=0, type=None)]},
+                output("", "x"),
+                assistant([{"type": "text", "text": "so"}]),
+                user("ok"),
+                assistant("bye"),
+            ]
+        },
+        asked("s\n\nhi")
+        + answered(
+            "assistant 1 let me",
+            *called("1", "3"),
+            *called("2", "4"),
+            *called("5", ""),
+            "assistant 1 so",
+        )
+        + asked("ok")
+        + answered("assistant 1 bye"),
+    ),
+    (
+        MESSAGES,
+        [user("hi"), assistant("", tool_calls=[call_of(arguments={"code": "1"})]), output("2")],
+        HI + answered(*called("1", "2")),
+    ),
+    (
+        MESSAGES,
+        [user("hi"), assistant([], tool_calls=[call("")]), output(""), assistant(""), user("ok")],
+        HI + answered(*called("", ""), "assistant 1 ") + asked("ok"),
+    ),
+    (
+        MESSAGES,
+        [user("hi"), assistant(None, tool_calls=[call("1")]), output("2"), assistant(None)],
+        HI + answered(*called("1", "2")),
+    ),
+    (CUSTOMJSON, PAIR, HI + YO),
+    (
+        CUSTOMJSON,
+        [user("hi", x=1), assistant("yo", tool_calls=[1]), user("ok")],
+        HI + YO + asked("ok"),
+    ),
+    (
+        SHAREGPT,
+        {"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]},
+        HI + YO,
+    ),
+    (
+        SHAREGPT,
+        {
+            "id": "7",
+            "system": "",
+            "conversations": [
+                {"from": "system", "value": "s"},
+                {"from": "user", "value": "hi", "weight": None},
+                {"from": "assistant", "value": "yo"},
+            ],
+        },
+        asked("s\n\nhi") + YO,
+    ),
+    (
+        SHAREGPT,
+        {"system": "s", "conversations": [{"from": "human", "value": "hi"}]},
+        asked("s\n\nhi"),
+    ),
+    (
+        GSM8K,
+        {"question": "hi", "answer": "<<1+1=2>>2\n#### 2"},
+        HI + answered("assistant 1 ", *called("1+1", "2"), "assistant 1 2\n#### 2"),
+    ),
+    (GSM8K, {"question": "hi", "answer": "yo", "id": 7}, HI + YO),
+    (PAIRS, {"prompt": "hi", "response": "yo"}, HI + YO),
+    (PAIRS, {"prompt": "hi", "completion": "yo", "response": None, "system": None}, HI + YO),
+    (PAIRS, {"prompt": "hi", "response": "yo", "completion": "no", "system": ""}, HI + YO),
+    (
+        PAIRS,
+        {"prompt": "hi", "response": "", "system": "s"},
+        asked("s\n\nhi") + answered("assistant 1 "),
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "value", "expected"), ACCEPTED)
+def test_a_document_is_made_of_these_segments(dialect, value, expected):
+    for kind in (bytes, bytearray):
+        segments = segments_of(kind(document_of(value)), dialect)
+        assert spelled(segments) == ["bos 0 [<|bos|>]", *expected]
+
+
+SAMPLES = {
+    MESSAGES: [
+        {"messages": [{"role": "system", "content": "Be brief."}, user("2+2?"), assistant("4")]},
+        [user("7*6?"), assistant(None, tool_calls=[call("7*6")]), output("42"), assistant("42.")],
+        [user("Grüße!"), assistant([{"type": "text", "text": "Hallo 👋"}])],
+    ],
+    CUSTOMJSON: [PAIR, [user("東京"), assistant("京都"), user("\u2028")]],
+    SHAREGPT: [
+        {"id": "x_1", "conversations": [{"from": "human", "value": "hi"}]},
+        {"conversations": [{"from": "user", "value": "a"}, {"from": "assistant", "value": "b"}]},
+    ],
+    GSM8K: [{"question": "3 boxes of 4?", "answer": "3*4=<<3*4=12>>12\n#### 12"}],
+    PAIRS: [{"prompt": "Hi", "completion": "Hello"}, {"prompt": "", "response": ""}],
+}
+
+
+@pytest.mark.parametrize("dialect", SAMPLES, ids=lambda dialect: dialect.name)
+def test_every_line_of_a_small_file_works(tmp_path, dialect):
+    file = tmp_path / "sample.jsonl"
+    lines = [json.dumps(value, ensure_ascii=False).encode() for value in SAMPLES[dialect]]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    read = file.read_bytes().removesuffix(b"\n").split(b"\n")
+    for line in read:
+        segments = segments_of(line, dialect)
+        assert segments[0].text == "<|bos|>"
+        whole = "".join(segment.text for segment in segments)
+        assert expected_text(line, dialect) == whole
+        assert message_texts(line, dialect) == [s.text for s in segments if not s.is_special]
+        trained = "".join(segment.text for segment in segments if segment.mask)
+        assert expected_trained_text(line, dialect) == trained
+    assert len(read) == len(SAMPLES[dialect])
+    assert set(SAMPLES) == {chat_dialect(name) for name in CHAT_DIALECTS}
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_integers_of_more_than_18_digits_are_floats(sign):
+    kept, longer = f"{sign}{'9' * 18}", f"{sign}{'9' * 19}"
+    assert value_of(kept.encode()) == int(kept)
+    assert isinstance(value_of(kept.encode()), int)
+    assert isinstance(value_of(longer.encode()), float)
+    assert value_of(f"{sign}{'9' * 5000}".encode()) == float(f"{sign}inf")
+
+
+def test_a_reason_is_cut_in_its_middle_once_it_is_longer_than_what_is_left_of_it():
+    for length in (200, 201, 240):
+        assert reason_of(ValueError("x" * length)) == "x" * length
+    assert reason_of(ValueError("x" * 200 + "y" * 41)) == f"{'x' * 200}...{'y' * 40}"

@@ -1,0 +1,142 @@
+"""cluster.yaml and its twin on GCP: valid by Ray's own check, and safe as they stand."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import ValidationError
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+from tests.support.machine_speed import scaled
+
+ROOT = Path(__file__).parents[2]
+AWS = ROOT / "cluster.yaml"
+GCP = ROOT / "deploy" / "cluster-gcp.yaml"
+
+WITH_DEFAULTS = (
+    "setup_commands",
+    "head_setup_commands",
+    "worker_setup_commands",
+    "initialization_commands",
+    "head_start_ray_commands",
+    "worker_start_ray_commands",
+    "idle_timeout_minutes",
+    "max_workers",
+    "file_mounts",
+)
+
+CLOUD_KEYS = {"provider", "available_node_types", "worker_start_ray_commands"}
+
+
+@pytest.fixture(params=[AWS, GCP], ids=["aws", "gcp"])
+def cluster(request):
+    return yaml.safe_load(request.param.read_text())
+
+
+@pytest.fixture
+def workers(cluster):
+    types = {**cluster["available_node_types"]}
+    del types[cluster["head_node_type"]]
+    return types
+
+
+@pytest.fixture
+def check():
+    """Ray's own schema check, which fills in the defaults first."""
+    return lambda config: validate_config(prepare_config(config))
+
+
+def test_ray_accepts_the_file(cluster, check):
+    check(cluster)
+
+
+def test_ray_would_refuse_a_misspelt_key(cluster, check):
+    with pytest.raises(ValidationError, match="max_wrokers"):
+        check(cluster | {"max_wrokers": 3})
+
+
+@pytest.mark.parametrize("key", WITH_DEFAULTS)
+def test_no_key_is_left_to_a_default_of_ray(cluster, key):
+    assert key in cluster
+
+
+def test_nothing_is_installed_when_a_machine_starts(cluster, workers):
+    keys = ("initialization_commands", "setup_commands", "head_setup_commands")
+    assert all(cluster[key] == [] for key in (*keys, "worker_setup_commands"))
+    own = [worker.keys() & {"worker_setup_commands", "docker"} for worker in workers.values()]
+    assert not any(own)
+
+
+def test_every_machine_demands_the_token_and_has_it(cluster):
+    assert "--env RAY_AUTH_MODE=token" in cluster["docker"]["run_options"]
+    assert cluster["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    assert not any("TOKEN=" in option for option in cluster["docker"]["run_options"])
+
+
+def test_a_silent_machine_is_noticed_and_memory_runs_out_for_good(cluster):
+    options = cluster["docker"]["run_options"]
+    assert "--env RAY_grpc_client_keepalive_time_ms=20000" in options
+    assert "--env RAY_grpc_client_keepalive_timeout_ms=10000" in options
+    assert "--env RAY_task_oom_retries=3" in options
+
+
+def test_the_dashboard_listens_on_loopback_only(cluster):
+    assert "--dashboard-host=127.0.0.1" in cluster["head_start_ray_commands"][-1].split()
+
+
+def test_the_head_is_on_demand_and_runs_no_tasks(cluster):
+    head = cluster["available_node_types"][cluster["head_node_type"]]
+    assert head["resources"] == {"CPU": 0}
+    assert "--num-cpus=0" in cluster["head_start_ray_commands"][-1].split()
+    assert not head["node_config"].keys() & {"InstanceMarketOptions", "scheduling"}
+
+
+def test_workers_are_spot_and_are_never_kept_stopped(cluster, workers):
+    configs = [worker["node_config"] for worker in workers.values()]
+    assert len(configs) == len({str(config) for config in configs}) == 2
+    spot = {
+        "aws": ("InstanceMarketOptions", "MarketType", "spot"),
+        "gcp": ("scheduling", "provisioningModel", "SPOT"),
+    }
+    key, name, value = spot[cluster["provider"]["type"]]
+    assert all(config[key][name] == value for config in configs)
+    assert cluster["provider"]["cache_stopped_nodes"] is False
+
+
+def test_workers_have_rights_of_their_own_and_no_keys_are_written_down(cluster, workers):
+    wanted = {"aws": "IamInstanceProfile", "gcp": "serviceAccounts"}[cluster["provider"]["type"]]
+    assert all(wanted in worker["node_config"] for worker in workers.values())
+    assert not any("KEY" in option for option in cluster["docker"]["run_options"])
+
+
+def test_every_node_may_open_many_files(cluster):
+    assert "--ulimit nofile=65536:65536" in cluster["docker"]["run_options"]
+    starts = cluster["head_start_ray_commands"][1], cluster["worker_start_ray_commands"][1]
+    assert all(start.startswith("ulimit -n 65536;") for start in starts)
+
+
+def test_the_clouds_differ_only_where_they_must():
+    aws, gcp = (yaml.safe_load(path.read_text()) for path in (AWS, GCP))
+    assert {key for key in aws | gcp if aws.get(key) != gcp.get(key)} == CLOUD_KEYS
+    assert aws["worker_start_ray_commands"][:2] == gcp["worker_start_ray_commands"][:2]
+
+
+def test_each_spot_machine_starts_the_watcher_and_does_not_wait_for_it(cluster, tmp_path):
+    """Run the command in a shell, as Ray does, with a Python that says what it was given."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    python.write_text(f'#!/bin/sh\necho "$@" > {told}\n')  # waits until the test reads
+    python.chmod(0o755)
+    command = cluster["worker_start_ray_commands"][-1]
+    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    subprocess.run(
+        ["bash", "-c", f"true && ({command})"], env=environment, check=True, timeout=scaled(30)
+    )
+    cloud = cluster["provider"]["type"]
+    assert told.read_text() == f"-m nanotok_ray.cluster.drain_on_notice {cloud}\n"
+    assert (tmp_path / ".nanotok" / "drain_on_notice.log").read_text() == ""
+    assert not any("drain" in command for command in cluster["head_start_ray_commands"])

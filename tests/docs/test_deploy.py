@@ -1,0 +1,200 @@
+"""deploy/: files of known fields, which agree with each other, cluster.yaml and requirements/."""
+
+import copy
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+import nanotok_ray
+from nanotok_ray.cluster.session import LOCAL_SETTINGS
+from nanotok_ray.recipe import load_recipe
+from tests.support.kubernetes_fields import METADATA, SPECS, problems
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+RUN_FILES = ["rayjob", "raycronjob", "cronjob"]
+
+
+def documents(name):
+    return list(yaml.safe_load_all((DEPLOY / f"{name}.yaml").read_text()))
+
+
+@pytest.fixture
+def job():
+    [document] = documents("rayjob")
+    return document["spec"]
+
+
+@pytest.fixture
+def cluster(job):
+    return job["rayClusterSpec"]
+
+
+@pytest.fixture
+def pods(cluster):
+    """Pods of the head and of the workers."""
+    [workers] = cluster["workerGroupSpecs"]
+    return [group["template"]["spec"] for group in (cluster["headGroupSpec"], workers)]
+
+
+@pytest.fixture
+def launched():
+    """What cluster.yaml says."""
+    return yaml.safe_load((ROOT / "cluster.yaml").read_text())
+
+
+def environment_of(pod):
+    return {own["name"]: own["value"] for own in pod["containers"][0]["env"]}
+
+
+def environment_of_options(launched):
+    options = [own.split(" ", 1) for own in launched["docker"]["run_options"]]
+    return dict(own.split("=", 1) for kind, own in options if kind == "--env")
+
+
+def environment_of_image():
+    text = re.search(r"^ENV (.*?[^\\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)[1]
+    return dict(own.split("=", 1) for own in text.replace("\\\n", " ").split())
+
+
+@pytest.mark.parametrize("name", RUN_FILES)
+def test_every_field_is_known_and_of_its_type(name):
+    for document in documents(name):
+        assert problems(document["metadata"], METADATA, "metadata") == []
+    document = documents(name)[-1]
+    assert problems(document["spec"], SPECS[document["apiVersion"], document["kind"]]) == []
+    assert document.keys() == {"apiVersion", "kind", "metadata", "spec"}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda spec: spec.update(backofLimit=3), "spec.backofLimit: no such field"),
+        (lambda spec: spec.update(backoffLimit="3"), "spec.backoffLimit: '3'"),
+        (lambda spec: spec.update(suspend=0), "spec.suspend: 0"),
+        (lambda spec: spec.update(submissionMode="Sidecar"), "spec.submissionMode: 'Sidecar'"),
+        (
+            lambda spec: spec["rayClusterSpec"]["headGroupSpec"]["rayStartParams"].update({"a": 0}),
+            "spec.rayClusterSpec.headGroupSpec.rayStartParams.a: 0",
+        ),
+        (
+            lambda spec: spec["rayClusterSpec"].update(workerGroupSpecs={}),
+            "spec.rayClusterSpec.workerGroupSpecs: not a list",
+        ),
+    ],
+)
+def test_a_field_that_is_wrong_would_be_found(job, change, problem):
+    changed = copy.deepcopy(job)
+    change(changed)
+    assert problems(changed, SPECS["ray.io/v1", "RayJob"]) == [problem]
+
+
+def test_the_scheduled_runs_are_the_single_run(job):
+    [scheduled] = documents("raycronjob")
+    assert scheduled["spec"]["jobTemplate"] == job
+    plain = documents("cronjob")[-1]["spec"]
+    for key in ("schedule", "timeZone"):
+        assert plain[key] == scheduled["spec"][key]
+
+
+def test_all_files_name_one_image_with_our_version_and_those_of_ray_and_python(pods, launched):
+    images = {pod["containers"][0]["image"] for pod in pods} | {launched["docker"]["image"]}
+    [image] = images
+    ray = re.search(
+        r"^ray==(\S+)", (ROOT / "requirements" / "cluster.txt").read_text(), re.MULTILINE
+    )[1]
+    [python] = re.findall(r"^FROM python:(\d+\.\d+)-", DOCKERFILE, re.MULTILINE)
+    short = python.replace(".", "")
+    assert image.endswith(f"/nanotok:{nanotok_ray.__version__}-ray{ray}-py{short}")
+    assert image in DOCKERFILE
+    assert image in (DEPLOY / "README.md").read_text()
+    assert f"--python-version {python} " in (ROOT / "Makefile").read_text()
+
+
+def test_kuberay_is_told_the_version_of_ray_that_is_locked(cluster):
+    for name in ("cluster.txt", "runtime.txt", "lock.txt"):
+        text = (ROOT / "requirements" / name).read_text()
+        assert re.findall(r"^ray==(\S+)", text, re.MULTILINE) == [cluster["rayVersion"]]
+
+
+def test_every_node_has_the_same_environment_wherever_it_runs(pods, launched):
+    image = environment_of_image()
+    head, worker = (environment_of(pod) for pod in pods)
+    assert worker.pop("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S") == "90"
+    of_launcher = {"AUTOSCALER_MAX_NUM_FAILURES": "inf"}
+    assert environment_of_options(launched) == image | of_launcher
+    assert head == worker == image
+    assert image["RAY_AUTH_MODE"] == "token"
+    assert image.items() >= LOCAL_SETTINGS.items()
+
+
+def test_the_token_is_asked_for_and_never_written_down(cluster):
+    assert cluster["authOptions"] == {"mode": "token"}
+    texts = [path.read_text() for path in [ROOT / "cluster.yaml", *DEPLOY.iterdir()]]
+    assert not any("RAY_AUTH_TOKEN=" in text or "RAY_AUTH_TOKEN," in text for text in texts)
+
+
+def test_the_head_runs_no_tasks_and_neither_it_nor_the_driver_is_on_spot(job, cluster, pods):
+    head, worker = pods
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert job["entrypointNumCpus"] == 0
+    assert head["nodeSelector"] != worker["nodeSelector"]
+    assert "spot" not in str(head)
+
+
+def test_a_pod_that_is_told_to_go_has_time_to_be_drained(pods):
+    worker = pods[1]
+    drained = int(environment_of(worker)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
+    assert worker["terminationGracePeriodSeconds"] > drained
+
+
+def test_no_pod_is_given_more_than_it_asked_for(pods):
+    pods = [*pods, documents("cronjob")[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
+    for pod in pods:
+        resources = pod["containers"][0]["resources"]
+        assert resources["limits"] == resources["requests"]
+
+
+def test_the_workers_of_all_clusters_are_alike(cluster, launched):
+    [group] = cluster["workerGroupSpecs"]
+    spot = launched["available_node_types"]["spot"]
+    start = launched["worker_start_ray_commands"][1]
+    assert group["maxReplicas"] == spot["max_workers"] == launched["max_workers"]
+    assert group["idleTimeoutSeconds"] == spot["idle_timeout_s"]
+    assert group["labels"] == spot["labels"]
+    assert f"--object-store-memory={group['rayStartParams']['object-store-memory']}" in start
+
+
+def test_the_entrypoint_is_a_module_and_the_recipe_is_mounted(job, pods):
+    words = job["entrypoint"].split()
+    assert words[:2] == ["python", "-m"]
+    assert find_spec(words[2])
+    head = pods[0]
+    [mount] = head["containers"][0]["volumeMounts"]
+    [volume] = head["volumes"]
+    assert mount["name"] == volume["name"]
+    assert words[3:] == [f"{mount['mountPath']}/recipe.toml"]
+    made = f"kubectl create configmap {volume['configMap']['name']} --from-file=deploy/recipe.toml"
+    assert made in (DEPLOY / "README.md").read_text()
+
+
+def test_the_recipe_is_valid_and_lies_in_a_store(monkeypatch):
+    monkeypatch.setenv("NANOTOK_BUCKET", "gs://theirs")
+    recipe = load_recipe(str(DEPLOY / "recipe.toml"))
+    paths = [path for source in recipe.sources for path in source.paths]
+    assert all(path.startswith("gs://theirs/") for path in [*paths, recipe.output.path])
+
+
+def test_the_image_installs_locked_packages_and_our_wheel_alone():
+    installs = re.findall(r"pip install (.*?)(?: \\)?$", DOCKERFILE, re.MULTILINE)
+    assert [("--require-hashes" in own, "--no-deps" in own) for own in installs] == [
+        (True, False),
+        (False, True),
+    ]
+    assert "USER ray" in DOCKERFILE.splitlines()
+    copied = re.findall(r"^COPY (\S+) ", DOCKERFILE, re.MULTILINE)
+    assert copied == ["requirements/cluster.txt", "dist/nanotok_ray-*.whl"]

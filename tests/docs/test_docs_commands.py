@@ -1,0 +1,339 @@
+"""Every command of the docs: run on a small corpus if this machine is enough, else parsed.
+
+A page is one scenario: its commands and Python blocks in order, below a folder that stands for
+/data. A job runs without Ray. A command that nothing here knows is a failure, never left out.
+"""
+
+import argparse
+import ast
+import importlib.util
+import os
+import re
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.cli.main import parser
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.recipe import load_recipe
+from tests.support.doc_commands import has_command, head_commands, steps_of, words_of
+from tests.support.doc_folder import RECIPE, ROOT, make_folder
+from tests.support.executors import InProcess
+
+PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
+HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
+THEIRS = ("scripts.",)
+"""Modules of nanochat that a page names."""
+
+RUN_PYTHON = ("README.md", "docs/tokenizers.md", "docs/from-*.md")
+"""Pages whose Python runs here. That of training.md, tokenization.md and running.md runs in tests
+of theirs; of others it is read, since it needs packages or texts that are not here."""
+
+SMALLER = {"truncated(8192)": "truncated(300)"}
+"""What a corpus of some KB cannot give."""
+
+ELSEWHERE = re.compile(r"^RAY_ADDRESS=|^\w+://|^--address$|^/etc/|^(cl100k|o200k)$|[$]\{?HOME|^~")
+"""A word of a command that wants another machine, a store, or packages that are not in the lock."""
+ONLY_PARSED = ("doctor", "submit")
+
+PYTHONS = ("python", ".venv/bin/python")
+FLAGS = {
+    ("kubectl", "create"): {"-f", "--from-file"},
+    ("kubectl", "apply"): {"-f"},
+    ("kubectl", "get"): set(),
+    ("kubectl", "logs"): {"-l", "--follow"},
+    ("docker", "build"): {"-f", "-t"},
+    ("docker", "push"): set(),
+    ("pip", "install"): {"--require-hashes", "--requirement", "--no-deps"},
+    ("rustup", "toolchain"): set(),
+    ("cargo", "test"): {"--manifest-path"},
+    ("mkdir", "-p"): {"-p"},
+    ("chmod", "600"): set(),
+}
+"""Programs of others, and their flags that are known to exist."""
+FILES_AFTER = {"-f", "--from-file", "--requirement", "--manifest-path", "--working-dir"}
+
+
+def found(patterns):
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+PAGE_PATHS = found(PAGES)
+HEAD_PATHS = found(HEADS)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Make the folder of a reader, stand in it, and let jobs run without Ray."""
+    make_folder(tmp_path)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path / "data/nanochat"))
+    for name in ("RAY_ADDRESS", "CODE", "DATA", "RUN", "NANOTOK_BUCKET"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    with use_executor(InProcess()):
+        yield tmp_path
+
+
+def here(text, place):
+    """Give a text with /data below the reader's folder, whether a path or within a word."""
+    return re.sub(r"(?<![\w.}/])/data\b", f"{place}/data", text)
+
+
+def check(words, *, may_run, place=None):
+    """Run or parse one command.
+
+    Raises:
+        AssertionError: it is wrong, or of no program that is known here.
+    """
+    wants_more = any(ELSEWHERE.search(word) for word in words)
+    while words and re.match(r"\w+=", words[0]):
+        words = words[1:]
+    if not words:  # variables alone
+        return
+    program, *arguments = words
+    program = program if program in PYTHONS else program.rpartition("/")[2]
+    runs = may_run and not wants_more
+    if program == "nanotok":
+        check_nanotok(arguments, runs=runs, place=place)
+    elif program in PYTHONS:
+        check_python(arguments, runs=runs, place=place)
+    elif program in READ:
+        READ[program](arguments)
+    else:
+        check_other(program, arguments)
+
+
+def check_shell(arguments):
+    """Read `export NAME=VALUE`, `cmp A B`, and `. .venv/bin/activate`."""
+    assert all(re.search(r"^\w+=\S|^/|^[$]|\.venv/bin/activate$", each) for each in arguments)
+
+
+def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
+    command = arguments[0]
+    parse(arguments, default_recipe=default_recipe)
+    if runs and command not in ONLY_PARSED:
+        own = [here(os.path.expandvars(each), place) for each in arguments]
+        assert main(own, default_recipe=default_recipe) == 0, own
+
+
+def subcommands():
+    """Give the parser of each subcommand."""
+    actions = parser()._actions
+    return next(each.choices for each in actions if isinstance(each, argparse._SubParsersAction))
+
+
+def parse(arguments, *, default_recipe=None):
+    try:
+        parser(default_recipe=default_recipe).parse_args(arguments)
+    except SystemExit as ended:
+        raise AssertionError(f"nanotok {' '.join(arguments)}: not understood") from ended
+
+
+def check_python(arguments, *, runs, place):
+    """Run a module of jobs/ as its command; see that another module or file is there."""
+    if arguments[0] != "-m":
+        assert (ROOT / arguments[0]).is_file(), arguments
+        return
+    module = arguments[1]
+    assert importlib.util.find_spec(module), module
+    verb = {
+        "jobs.prepare": "prepare",
+        "jobs.train_tokenizer": "train",
+        "jobs.tokenize_corpus": "tokenize",
+    }.get(module)
+    if verb is None:
+        return
+    recipe = str(ROOT / "jobs/recipes/nanochat.toml")
+    default_recipe = recipe if verb == "train" else None
+    check_nanotok([verb, *arguments[2:]], runs=False, default_recipe=default_recipe)
+    if runs:
+        run_module(module, [here(os.path.expandvars(each), place) for each in arguments[2:]])
+
+
+def run_module(module, arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [module, *arguments])
+        patch.delitem(sys.modules, module, raising=False)  # another test may have imported it
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(module, run_name="__main__")
+    assert ended.value.code == 0, (module, arguments)
+
+
+def check_make(arguments):
+    verbs = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert arguments
+    for each in arguments:
+        if "=" in each:
+            assert each.partition("=")[0] in (ROOT / "Makefile").read_text(), each
+        else:
+            assert each in verbs, f"make {each}"
+
+
+def check_ray(arguments):
+    """Let Ray's own parser read a command, and nothing be done."""
+    from ray.scripts.scripts import cli  # noqa: PLC0415 - takes a second
+
+    command, rest, context = cli, arguments, None
+    while True:
+        try:
+            context = command.make_context(command.name, list(rest), parent=context)
+        except click.UsageError as error:
+            raise AssertionError(f"ray {' '.join(arguments)}: {error.format_message()}") from error
+        if not isinstance(command, click.Group):
+            break
+        rest = [*context._protected_args, *context.args]
+        _, command, rest = command.resolve_command(context, rest)
+    check_files(arguments)
+    for each in arguments:  # what `ray exec` runs there
+        if " " in each and not each.startswith("{"):
+            check(words_of(each), may_run=False)
+    if "--" in arguments:
+        check(arguments[arguments.index("--") + 1 :], may_run=False)
+
+
+def check_files(arguments):
+    """See that files of ours that a command names are there."""
+    for flag, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        own, is_joined, after = flag.partition("=")
+        if own in FILES_AFTER:
+            assert (ROOT / (after if is_joined else value)).exists(), arguments
+        if flag.endswith(".yaml") and not flag.startswith("-"):
+            assert (ROOT / flag).is_file(), arguments
+
+
+def check_other(program, arguments):
+    own = (program, arguments[0] if arguments else "")
+    assert own in FLAGS, f"what becomes of this command? {program} {' '.join(arguments)}"
+    for each in arguments:
+        if each.startswith("-"):
+            assert each.partition("=")[0] in FLAGS[own], (own, each)
+    check_files(arguments)
+
+
+READ = {
+    "make": check_make,
+    "ray": check_ray,
+    "export": check_shell,
+    "cmp": check_shell,
+    ".": check_shell,
+}
+
+
+def recipe_of(steps):
+    """Give the first whole recipe of a page, else that of all pages without."""
+    whole = [each.text for each in steps if each.language == "toml" and "[output]" in each.text]
+    return whole[0] if whole else RECIPE
+
+
+def is_run(path, patterns):
+    return any(path == each for pattern in patterns for each in ROOT.glob(pattern))
+
+
+@pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
+def test_the_commands_of_a_page(path, place, capsys):
+    steps = steps_of(path.read_text("utf-8"))
+    if not any(step.commands or step.language == "python" for step in steps):
+        return
+    own = recipe_of(steps)
+    Path("recipe.toml").write_text(here(own, place), "utf-8")
+    has_commands = any(step.commands for step in steps)
+    if own == RECIPE and has_commands and not is_run(path, ["CONTRIBUTING.md", "deploy/*.md"]):
+        assert main(["prepare", "recipe.toml"]) == 0
+    names = {"__name__": "docs"}
+    for step in steps:
+        for words in step.commands:
+            check(words, may_run=True, place=place)
+        if step.language == "python":
+            run_python(step.text, names, path, place)
+
+
+def run_python(text, names, path, place):
+    """Run a block, or read it where the page's Python does not run here."""
+    if not is_run(path, RUN_PYTHON):
+        ast.parse(text if ">>>" not in text else "")
+        return
+    if "/data/tokens" in text:  # what datatrove made: the same documents, here from our export
+        shutil.copytree(place / "data/out/export/datatrove", place / "data/tokens")
+    for of_the_page, smaller in SMALLER.items():
+        text = text.replace(of_the_page, smaller)
+    exec(compile(here(text, place), str(path), "exec"), names)
+
+
+@pytest.mark.parametrize("path", HEAD_PATHS, ids=name_of)
+def test_the_commands_in_the_head_of_a_file(path):
+    for words in head_commands(path.read_text("utf-8")):
+        check(words, may_run=False)
+
+
+INLINE = re.compile(r"(?<!`)`((?:nanotok|make|python -m|\.venv/bin/python -m|ray job) [^`]+)`")
+
+
+@pytest.mark.parametrize("path", [*PAGE_PATHS, ROOT / "DESIGN.md"], ids=name_of)
+def test_what_sentences_name_is_there(path):
+    """A command within a sentence may stop short; its verb or module must be there."""
+    known = subcommands()
+    for text in INLINE.findall(path.read_text("utf-8")):
+        program, first, *rest = text.replace("\\|", "|").split()
+        if program == "nanotok":
+            assert first in known or first.startswith("--"), text
+        elif program == "make":
+            check_make([word for word in (first, *rest) if "=" not in word])
+        elif program != "ray" and not rest[0].startswith(THEIRS):
+            assert importlib.util.find_spec(rest[0]), text
+
+
+@pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
+def test_links_lead_somewhere(path):
+    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
+        assert link.startswith("https://") or (path.parent / link).exists(), link
+
+
+def test_the_readme_loads_and_is_short(tmp_path):
+    page = (ROOT / "README.md").read_text("utf-8")
+    (tmp_path / "recipe.toml").write_text(recipe_of(steps_of(page)), "utf-8")
+    assert len(load_recipe(str(tmp_path / "recipe.toml")).sources) == 3
+    assert len(page.splitlines()) < 200
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nanotok prepare",
+        "nanotok prepare recipe.toml --no-such-flag",
+        "nanotok no-such-command",
+        "make no-such-verb",
+        "python -m jobs.no_such_job recipe.toml",
+        "python examples/no_such_file.py",
+        "ray job submit --no-such-flag -- python -m jobs.prepare recipe.toml",
+        "ray job submit -- python -m jobs.prepare recipe.toml --no-such-flag",
+        "ray up no-such-file.yaml",
+        "ray exec cluster.yaml 'RAY_ADDRESS=auto nanotok prepare'",
+        "kubectl create --no-such-flag",
+        "kubectl create -f deploy/no-such-file.yaml",
+        "docker run it",
+        "unheard-of program",
+    ],
+)
+def test_a_wrong_command_is_found_out(line, capsys):
+    with pytest.raises((AssertionError, ModuleNotFoundError)):
+        check(words_of(line), may_run=False)
+
+
+def test_a_command_that_fails_is_found_out(place, capsys):
+    with pytest.raises(AssertionError):
+        check(words_of("nanotok verify /data/nowhere"), may_run=True, place=place)
+
+
+def test_blocks_without_a_language_are_looked_through():
+    assert has_command("FOO\nnanotok plan a.toml\n")
+    assert not has_command("jobs/   what `ray job submit` runs\nnanotok-tokenizer 1\n")

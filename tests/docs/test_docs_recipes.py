@@ -1,0 +1,194 @@
+"""docs/recipes.md: every key of the model is there, its default and limits are true, TOML loads."""
+
+import re
+import tomllib
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.errors import RecipeError
+from nanotok_ray.formats.manifest import RESERVED_NAMES
+from nanotok_ray.recipe import (
+    LearnerRecipe,
+    LimitsRecipe,
+    OutputRecipe,
+    SourceRecipe,
+    TokenizerRecipe,
+    load_recipe,
+    parse,
+    parse_recipe,
+)
+from nanotok_ray.recipe.limits import DERIVED
+from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/recipes.md").read_text("utf-8")
+
+TABLES = {
+    "[[source]]": (SourceRecipe, parse._SOURCE),
+    "[tokenizer]": (TokenizerRecipe, parse._TOKENIZER),
+    "[output]": (OutputRecipe, parse._OUTPUT),
+    "[limits]": (LimitsRecipe, parse._LIMITS),
+    "[learner]": (LearnerRecipe, parse._LEARNER),
+}
+READERS = {
+    "_string": "text",
+    "_strings": "texts",
+    "_boolean": "true or false",
+    "_number": "number",
+    "_decimal": "text",
+    "_size": "size",
+    "_sizes": "sizes",
+    "_path": "text",
+    "_paths": "texts",
+}
+BY_KIND = ("column", "split", "count", "prepend")
+"""Keys of a source whose default depends on its kind."""
+
+SMALL = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["/data/web"]
+[output]
+path = "/data/out"
+"""
+
+
+def section(title):
+    return re.split(r"^## ", PAGE.partition(f"\n## {title}\n")[2], flags=re.MULTILINE)[0]
+
+
+def rows(title):
+    """Give the cells of each row of a section's table, by key."""
+    found = {}
+    for line in section(title).splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells and cells[0].startswith("`"):
+            found[cells[0].strip("`")] = cells[1:]
+    return found
+
+
+CELLS = [(title, key, cells) for title in TABLES for key, cells in rows(title).items()]
+
+
+def shown_values(cell, reader):
+    """Give the values in a cell's code, as a recipe would hold them."""
+    texts = [text.replace("\\|", "|") for text in re.findall(r"`([^`]+)`", cell)]
+    return [reader(tomllib.loads(f"value = {text}")["value"], "x") for text in texts]
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_every_key_is_on_the_page_and_no_other(title):
+    assert sorted(rows(title)) == sorted(TABLES[title][1])
+
+
+@pytest.mark.parametrize(("title", "key", "cells"), CELLS)
+def test_the_type_is_what_the_key_takes(title, key, cells):
+    reader = TABLES[title][1][key]
+    own = reader.__closure__[0].cell_contents if reader.__closure__ else reader
+    assert cells[0] == READERS[own.__name__]
+
+
+@pytest.mark.parametrize(("title", "key", "cells"), CELLS)
+def test_the_default_is_the_true_one(title, key, cells):
+    model, readers = TABLES[title]
+    field = next(each for each in fields(model) if each.name == key)
+    shown = cells[1]
+    if field.default is MISSING and field.default_factory is MISSING:
+        assert shown == "required"
+    elif key == "work":
+        assert shown == "`work` in `path`"
+        assert OutputRecipe(path="/x").work == "/x/work"
+    elif key == "special_tokens":
+        assert shown == "nanochat's nine"
+        assert field.default == SPECIAL_TOKENS
+        assert all(f"`{name}`" in section(title) for name in SPECIAL_TOKENS)
+    elif title == "[[source]]" and key in BY_KIND:
+        assert field.default is DERIVED
+        check_default_by_kind(key, shown_values(shown, readers[key]))
+    else:
+        assert shown_values(shown, readers[key]) == [field.default]
+
+
+def check_default_by_kind(key, shown):
+    made = [
+        getattr(SourceRecipe(name="a", kind=kind, paths=("/a",)), key)
+        for kind in ("text", "chat", "vision")
+    ]
+    if key == "column":  # conversations have none
+        assert made[1:] == ["", ""]
+        assert shown == made[:1]
+    else:
+        assert made[1] == made[2]
+        assert shown == made[:2]
+
+
+def number(text):
+    base, _, rest = text.partition("^")
+    power, _, less = rest.partition(" - ")
+    return int(base) ** int(power or 1) - int(less or 0)
+
+
+NUMBERS = [
+    (f"{title.strip('[]')}.{key}", found)
+    for title, key, cells in CELLS
+    if cells[0] == "size"
+    and (found := re.match(r"(\d[\d^]*) to (\d+(?:\^\d+(?: - 1)?)?)", cells[2]))
+]
+BESIDE = {
+    "learner.cpus": ["learner.memory=1GiB"],
+    "source.image_tokens": ["source.web.kind=vision", "source.web.count=true"],
+}
+
+
+@pytest.mark.parametrize(("key", "found"), NUMBERS, ids=lambda each: str(each)[:40])
+def test_the_limits_of_a_number_are_the_true_ones(key, found):
+    least, most = number(found[1]), number(found[2])
+    own = key.replace("source.", "source.web.")
+    beside = BESIDE.get(key, [])
+    for value in (least, most):
+        parse_recipe(SMALL, overrides=[*beside, f"{own}={value}"])
+    for value in (least - 1, most + 1):
+        with pytest.raises(RecipeError, match=re.escape(own)):
+            parse_recipe(SMALL, overrides=[*beside, f"{own}={value}"])
+
+
+def test_every_number_has_its_limits_on_the_page():
+    sizes = {f"{title.strip('[]')}.{key}" for title, key, cells in CELLS if cells[0] == "size"}
+    assert sizes == {key for key, _ in NUMBERS}
+
+
+def test_every_toml_block_loads(tmp_path, monkeypatch):
+    blocks = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 5
+    for name in ("CODE", "DATA", "RUN"):
+        monkeypatch.delenv(name, raising=False)
+    for number_, block in enumerate(blocks):
+        path = tmp_path / f"{number_}.toml"
+        path.write_text(block, "utf-8")
+        assert load_recipe(str(path)).output.path
+
+
+def test_presets_and_choices_are_all_named():
+    for name, preset in PRESETS.items():
+        assert f'"preset:{name}"' in PAGE
+        assert all(f"`{token}`" in PAGE for token in preset.special_tokens)
+    assert set(re.findall(r"not `(\w+)`", rows("[[source]]")["name"][2])) <= set(RESERVED_NAMES)
+
+
+def test_variables_are_read_as_the_page_says(monkeypatch):
+    monkeypatch.setenv("WHERE", "/mine")
+    monkeypatch.delenv("NOT_SET", raising=False)
+
+    def path(value):
+        return parse_recipe(SMALL.replace("/data/out", value)).output.path
+
+    assert path("${WHERE}/a") == "/mine/a"
+    assert path("${NOT_SET:-/other}/a") == "/other/a"
+    assert path("/x/$${WHERE}") == "/x/${WHERE}"
+    assert path("/x/$WHERE") == "/x/$WHERE"
+    assert path("s3://bucket/a") == "s3://bucket/a"
+    with pytest.raises(RecipeError, match="NOT_SET"):
+        path("${NOT_SET}/a")

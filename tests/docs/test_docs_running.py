@@ -1,0 +1,145 @@
+"""docs/running.md: its estimate is what its code prints; every message it quotes is in the code."""
+
+import ast
+import errno
+import importlib.util
+import inspect
+import io
+import os
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.cli.printing import EXIT_CODES
+from nanotok_ray.job.task import Cause, Patience
+from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/running.md").read_text("utf-8")
+FAILURES = PAGE.partition("\n## Failures, and what to do\n")[2].partition("\n## Sizing\n")[0]
+FROM_ELSEWHERE = (
+    os.strerror(errno.ENOSPC),
+    "TooManyRequests",  # HTTP 429
+)
+"""What the system and the stores say, not we."""
+PACKAGES = {
+    "ray": "_private/authentication/authentication_constants.py",
+    "s3fs": "errors.py",
+}
+"""Files of others whose messages the page quotes."""
+RELEASED_LATER = {"7"}
+"""Exit codes of `nanotok submit` alone."""
+
+
+def literals(source):
+    """Give every text of Python code but docstrings; what is filled in is a NUL."""
+    found = []
+    tree = ast.parse(source)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) in docstrings:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "\0" for part in node.values)
+            found.append("".join(map(str, parts)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def messages():
+    files = [*(ROOT / "nanotok_ray").rglob("*.py")]
+    for package, path in PACKAGES.items():
+        files.append(Path(importlib.util.find_spec(package).origin).parent / path)
+    return [text for file in files for text in literals(file.read_text("utf-8"))]
+
+
+def rows(title):
+    """Give the cells of the rows of a table, without its head."""
+    text = FAILURES.partition(f"\n### {title}\n")[2].partition("\n### ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def quoted(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def is_said(quote, messages):
+    """Tell whether a message has the words of a quote in their order; `...` is anything."""
+    if quote in FROM_ELSEWHERE:
+        return True
+    parts = [part.strip() for part in quote.removesuffix(": ...").split("...")]
+    wanted = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+    return any(wanted.search(message) for message in messages)
+
+
+QUOTES = [
+    quote
+    for title, columns in {
+        "Exit codes": [1],
+        "Attempts that failed": [0, 3],
+        "Documents that were set aside": [0],
+        "Around it": [0],
+    }.items()
+    for row in rows(title)
+    for column in columns
+    for quote in quoted(row[column])
+    if " " in quote.strip(". ") or column == 0
+    if not quote.startswith(("nanotok ", "tokenizer.", "make ", "pip "))
+]
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+def test_what_is_quoted_is_said_somewhere(quote, messages):
+    assert is_said(quote, messages)
+
+
+def test_a_message_that_nobody_says_is_found_out(messages):
+    assert len(QUOTES) > 40
+    assert not is_said("the moon is ... made of cheese", messages)
+
+
+def test_every_exit_code_is_there_and_no_other():
+    codes = set(re.findall(r"^  (\d+)  ", EXIT_CODES, re.MULTILINE))
+    assert {row[0] for row in rows("Exit codes")} == codes | RELEASED_LATER
+
+
+def test_every_cause_is_there_with_its_tries():
+    told = {quoted(row[0])[0]: row[2] for row in rows("Attempts that failed")}
+    for cause in Cause:
+        tries = Patience().limits[cause]
+        assert int(re.match(r"\d+", told[cause.value])[0]) == tries
+
+
+@pytest.mark.parametrize("kind", [TAIL, SKIPPED, DROPPED])
+def test_every_kind_of_quarantine_of_our_own_is_there(kind):
+    shown = [quote for row in rows("Documents that were set aside") for quote in quoted(row[0])]
+    assert f"{kind}: ..." in shown
+
+
+def test_every_reason_of_a_source_is_there(messages):
+    from nanotok_ray.sources import json_lines  # noqa: PLC0415
+
+    shown = [quote for row in rows("Documents that were set aside") for quote in quoted(row[0])]
+    kinds = {quote.partition(":")[0] for quote in shown}
+    said = re.findall(r'Rejected\(f?"([a-z A-Z]+):', inspect.getsource(json_lines))
+    assert set(said) <= kinds
+
+
+def test_the_estimate_is_what_its_code_prints():
+    code = re.search(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+    told = io.StringIO()
+    with redirect_stdout(told):
+        exec(compile(code, "docs/running.md", "exec"), {"__name__": "docs"})
+    shown = re.search(r"((?:^\| [\d,]+ GB \|.*\n)+)", PAGE, re.MULTILINE)[1]
+    assert shown == told.getvalue()
+    assert len(shown.splitlines()) == 8
+
+
+def test_links_lead_somewhere():
+    for link in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert (ROOT / "docs" / link).exists(), link

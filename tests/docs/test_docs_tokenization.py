@@ -1,0 +1,118 @@
+"""docs/tokenization.md: its files are made and its commands run in order, and print what it shows.
+
+A job runs without Ray. The lines of JSON that commands print for programs are not compared.
+"""
+
+import doctest
+import json
+import re
+import runpy
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.job.executor import use_executor
+from tests.support.executors import InProcess
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/tokenization.md"
+NAMED = re.compile(
+    r"`([\w.]+\.(?:txt|jsonl|toml))`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
+"""A file of the reader: its name ends the sentence before the block."""
+SHOWN = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
+
+
+def commands(block):
+    """Give each command of a block with the output below it."""
+    _, *parts = COMMAND.split(block)
+    return [*zip(parts[::2], parts[1::2], strict=True)]
+
+
+def output_of(command, capsys):
+    """Run a command in this process; give its lines for people, those of stderr last."""
+    program, *arguments = shlex.split(command)
+    if program == "nanotok":
+        assert main(arguments) == 0, command
+    else:
+        assert program == "python"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", arguments)
+            runpy.run_path(arguments[0], run_name="__main__")
+    captured = capsys.readouterr()
+    told = captured.out.splitlines() + captured.err.splitlines()
+    return "".join(f"{line}\n" for line in told if not is_json(line))
+
+
+def is_json(line):
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def check_output(shown, told, command):
+    """Compare; a line `...` stands for any lines, and `...` within a line for anything there."""
+    wanted = re.sub(r"^\.\.\.\n", "\0", shown, flags=re.MULTILINE)
+    wanted = re.escape(wanted).replace(r"\.\.\.", ".+").replace("\0", r"(?:.*\n)*")
+    assert re.fullmatch(wanted, told), f"{command}\n{told}"
+
+
+def check_python(block, names):
+    """Run the lines of a block and compare what they print."""
+    test = doctest.DocTestParser().get_doctest(block, names, PAGE.name, str(PAGE), 0)
+    told = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test, out=told.append, clear_globs=False)
+    names.update(test.globs)
+    assert runner.failures == 0, "".join(told)
+    assert runner.tries > 0
+
+
+@pytest.fixture
+def walk(tmp_path, monkeypatch):
+    """The folder that the page makes, with its files."""
+    folder = tmp_path / "build/walk"
+    folder.mkdir(parents=True)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name, text in NAMED.findall(PAGE.read_text("utf-8")):
+        (folder / name).write_text(text, "utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    with use_executor(InProcess()):
+        yield folder
+
+
+def test_every_command_prints_what_is_shown(walk, capsys):
+    names, run = {}, 0
+    for kind, block in SHOWN.findall(PAGE.read_text("utf-8")):
+        if kind == "python":
+            check_python(block, names)
+            continue
+        for command, shown in commands(block):
+            check_output(shown, output_of(command, capsys), command)
+            run += 1
+    assert run >= 10
+    assert sorted(path.name for path in walk.iterdir() if path.is_file()) == [
+        "chats.jsonl",
+        "corpus.txt",
+        "recipe.toml",
+        "unseen.txt",
+    ]
+
+
+def test_another_output_than_shown_is_an_error():
+    check_output("a\n...\nc 1 ... s\n", "a\nb\nc 1 in 2 s\n", "x")
+    with pytest.raises(AssertionError, match=r"^x\n"):
+        check_output("b\n", "a\n", "x")
+    with pytest.raises(AssertionError, match="Got"):
+        check_python(">>> 1 + 1\n3\n", {})
+
+
+def test_links_lead_somewhere():
+    for link in re.findall(r"\]\(([^)#]+)\)", PAGE.read_text("utf-8")):
+        assert (PAGE.parent / link).exists()

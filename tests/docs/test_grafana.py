@@ -1,0 +1,111 @@
+"""The dashboard: what it asks for is what a run tells, and its panels do not hide each other."""
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.cluster.metrics import METRICS
+
+PATH = Path(__file__).resolve().parents[2] / "deploy/grafana.json"
+
+SUFFIXES = {
+    "Counter": ("_total",),
+    "Gauge": ("",),
+    "Histogram": ("_bucket", "_count", "_sum"),
+}
+"""What Ray and Prometheus put behind a name, by kind, as seen on a real head."""
+
+OURS = {f"ray_{own.name}{end}": own for own in METRICS for end in SUFFIXES[own.kind]}
+OF_RAY = {"ray_resources", "ray_node_mem_used", "ray_node_mem_total"}
+LABELS = {"stage", "cause", "le", "SessionName", "State", "Name", "NodeAddress"}
+
+
+@pytest.fixture(scope="module")
+def dashboard():
+    return json.loads(PATH.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def queries(dashboard):
+    return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def names_in(query):
+    return set(re.findall(r"\bray_\w+", query))
+
+
+def test_it_can_be_imported_anywhere(dashboard):
+    assert dashboard["id"] is None
+    assert dashboard["schemaVersion"] >= 36
+    inputs = {f"${{{each['name']}}}" for each in dashboard["__inputs"]}
+    assert inputs == {"${DS_PROMETHEUS}"}
+    for panel in dashboard["panels"]:
+        for own in (panel, *panel["targets"]):
+            assert own["datasource"] == {"type": "prometheus", "uid": "${DS_PROMETHEUS}"}
+    needed = {each["id"] for each in dashboard["__requires"] if each["type"] == "panel"}
+    assert needed == {panel["type"] for panel in dashboard["panels"]}
+
+
+def test_it_asks_for_nothing_that_is_not_there(dashboard, queries):
+    variables = [each["definition"] for each in dashboard["templating"]["list"]]
+    for query in (*queries, *variables):
+        assert names_in(query)
+        assert names_in(query) <= OURS.keys() | OF_RAY, query
+
+
+def test_it_shows_every_metric_of_ours(queries):
+    asked = {OURS[name].name for query in queries for name in names_in(query) & OURS.keys()}
+    assert asked == {own.name for own in METRICS}
+
+
+def test_it_groups_by_tags_that_the_metrics_have(queries):
+    for query in queries:
+        for group in re.findall(r"by \(([^)]*)\)", query):
+            labels = set(re.split(r",\s*", group))
+            assert labels <= LABELS
+            for name in names_in(query) & OURS.keys():
+                assert labels - {"le"} <= set(OURS[name].tags)
+
+
+def test_its_parentheses_match(queries):
+    for query in queries:
+        for left, right in ("()", "{}", "[]"):
+            assert query.count(left) == query.count(right)
+
+
+def test_counters_are_asked_for_their_rate_and_gauges_are_not(queries):
+    for query in queries:
+        for name in names_in(query) & OURS.keys():
+            is_rate = re.search(rf"(rate|increase)\({name}\b", query) is not None
+            assert is_rate == (OURS[name].kind != "Gauge")
+
+
+def test_panels_have_ids_and_places_of_their_own(dashboard):
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len({panel["title"] for panel in panels}) == len(panels)
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] >= 0
+        assert place["x"] + place["w"] <= 24
+        assert panel["description"]
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references)
+    for one, other in combinations((panel["gridPos"] for panel in panels), 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert beside or below
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        *("Progress by stage", "Text per second by stage", "Seconds of a slice"),
+        *("Failed attempts by cause", "Time left of the stage", "CPUs in use"),
+    ],
+)
+def test_what_is_wanted_is_there(dashboard, title):
+    assert title in {panel["title"] for panel in dashboard["panels"]}

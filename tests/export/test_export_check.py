@@ -1,0 +1,142 @@
+"""What the check of an exported unit finds, whatever the layout."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nanotok_ray.errors import CorruptOutputError, TransientIOError
+from nanotok_ray.export import ExportWork, check_unit, export_unit
+from nanotok_ray.export.llmc import Llmc
+from nanotok_ray.export.mds import Mds
+from nanotok_ray.export.raw import Raw
+from nanotok_ray.export.work import unit_problems
+from nanotok_ray.storage import Folder
+from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of
+
+CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS, 3]]])
+
+
+def fewer(documents):
+    return documents[:-1]
+
+
+def more(documents):
+    return [*documents, documents[0]]
+
+
+def other_ids(documents):
+    return [(np.asarray(ids) ^ 1, mask) for ids, mask in documents]
+
+
+def no_mask(documents):
+    return [(ids, None) for ids, _ in documents]
+
+
+def other_mask(documents):
+    return [(ids, mask ^ 1) for ids, mask in documents]
+
+
+def other_order(documents):
+    return documents[::-1]
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    return made_output(tmp_path / "out", CHAT), Folder(str(tmp_path / "export"))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (fewer, "hold fewer documents than they should, 1"),
+        (more, "hold more documents than they should, 2"),
+        (other_ids, "document 0: its 3 ids are not the 3 of the native shard"),
+        (other_order, "document 0: its 2 ids are not the 3"),
+        (no_mask, "document 0: only one of export and native shard has a mask"),
+        (other_mask, "document 0: its mask is not that"),
+    ],
+)
+def test_what_reads_back_otherwise_gets_no_record(change, told, made, monkeypatch):
+    out, folder = made
+    own = Raw.read
+    monkeypatch.setattr(Raw, "read", lambda *arguments: iter(change(list(own(*arguments)))))
+    with pytest.raises(TransientIOError, match=told):
+        export_unit(works_of(out, Raw(), folder)[0])
+    assert folder.list("records/") == []
+
+
+@pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
+def test_sums_of_a_record_are_those_of_its_documents(own, made):
+    out, folder = made
+    (exported,), corpus = export_here(out, Raw(), folder)
+    assert list(unit_problems(exported, Raw(), corpus, folder)) == []
+    wrong = replace(exported, written=replace(exported.written, **own))
+    (problem,) = unit_problems(wrong, Raw(), corpus, folder)
+    assert "2 documents of 5 tokens, its record says" in problem
+
+
+def test_a_file_of_another_size_is_told_with_both(made):
+    out, folder = made
+    (exported,), corpus = export_here(out, Raw(), folder)
+    (name,) = exported.names(".offsets.npy")
+    folder.write_whole(name, b"short")
+    (problem,) = unit_problems(exported, Raw(), corpus, folder)
+    assert f"{folder.join(name)} has 5 bytes, its record says 152" in problem
+
+
+def test_an_exported_unit_is_left_alone(made, monkeypatch):
+    out, folder = made
+    (work,) = works_of(out, Raw(), folder)
+    assert isinstance(work, ExportWork)
+    export_unit(work)
+    monkeypatch.setattr(Raw, "write", None)
+    assert export_unit(work) == work.unit.num_bytes
+
+
+def test_a_record_goes_before_its_files_are_written_again(made):
+    out, folder = made
+    found = []
+
+    class WatchedMds(Mds):
+        def write(self, unit, corpus, target):
+            found.append(folder.list("records/"))
+            return super().write(unit, corpus, target)
+
+    export_here(out, Mds(size_limit=5000), folder)
+    assert folder.list("records/") != []
+    export_unit(works_of(out, WatchedMds(size_limit=5001), folder)[0])
+    assert found == [[]]
+
+
+@pytest.mark.parametrize("own", [{"documents": 3}, {"tokens": 6}])
+def test_a_shard_that_is_not_what_shards_idx_says(own, made):
+    out, folder = made
+    (shard,) = works_of(out, Raw(), folder)[0].unit.shards
+    wrong = replace(shard, facts=replace(shard.facts, **own))
+    with pytest.raises(CorruptOutputError, match=r"\.idx does not agree with shards\.idx"):
+        wrong.positions()
+
+
+def test_a_native_record_that_was_changed(made):
+    out, folder = made
+    (work,) = works_of(out, Raw(), folder)
+    name = work.unit.shards[0].facts.record_name
+    out.write_whole(name, out.read_bytes(name) + b" ")
+    with pytest.raises(CorruptOutputError, match=r"is not the one that shards\.idx names"):
+        export_unit(work)
+
+
+def test_a_unit_without_a_record_that_fits_is_told(made):
+    out, folder = made
+    (work,) = works_of(out, Raw(), folder)
+    (problem,) = check_unit(work)
+    assert "has no record that fits: export again" in problem
+
+
+def test_names_that_hold_a_number_depend_on_it(made):
+    out, folder = made
+    for layout, is_same in ((Raw(), True), (Llmc(), False)):
+        (work,) = works_of(out, layout, folder)
+        assert (replace(work, unit=replace(work.unit, number=7)).key == work.key) == is_same

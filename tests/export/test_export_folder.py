@@ -1,0 +1,317 @@
+"""The folder of an export: whose it is, what is left of former exports, what killed ones leave."""
+
+import errno
+import json
+import pkgutil
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from nanotok_ray.api import export
+from nanotok_ray.cli import main
+from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError
+from nanotok_ray.export import parse_layout
+from nanotok_ray.export.llmc import Llmc
+from nanotok_ray.export.mds import Mds
+from nanotok_ray.export.raw import Raw
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
+from nanotok_ray.job.exporting import verify_export
+from nanotok_ray.job.lease import lease_in_force, leased
+from nanotok_ray.storage import Folder
+from tests.support.lease_elsewhere import renew_while_others_wait
+from tests.support.made_output import BOS, MadeSource, made_output
+from tests.support.small_corpus import contents
+
+LONG = [BOS, *range(4000)]
+TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS]], [[BOS, 9, 9, 9], LONG]])
+OTHER = MadeSource(name="zoo", shards=[[[BOS, 1]]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path / "export"))
+
+
+@pytest.fixture(autouse=True)
+def _no_fsync(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def killed(*_, **__):
+    """Stand for a function that the process did not get to."""
+    raise KilledError
+
+
+def killed_at_event(kind):
+    """Return a listener that ends the process when the export tells an event of this kind."""
+
+    def on_event(event):
+        if isinstance(event, kind):
+            raise KilledError
+
+    return on_event
+
+
+class DyingFolder(Folder):
+    """A folder that ends the process before or after it publishes files of some name."""
+
+    def __init__(self, url, *, before="-", after="-"):
+        super().__init__(url)
+        self.before, self.after = before, after
+
+    @contextmanager
+    def create(self, name):
+        with super().create(name) as file:
+            yield file
+        if name.endswith(self.after):
+            raise KilledError
+
+    def write_whole(self, name, data):
+        if name.endswith(self.before):
+            raise KilledError
+        super().write_whole(name, data)
+
+
+def killed_at(monkeypatch, target, *, call=1):
+    """Let a function of a module end the process at its so-many-th call."""
+    left = [call]
+    own = pkgutil.resolve_name(target)
+
+    def run(*arguments, **others):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KilledError
+        return own(*arguments, **others)
+
+    monkeypatch.setattr(target, run)
+
+
+def killed_at_removal(monkeypatch, *, call):
+    """Let the so-many-th removal of a file end the process."""
+    left = [call]
+    original = Folder.remove
+
+    def remove(folder, name):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KilledError
+        original(folder, name)
+
+    monkeypatch.setattr(Folder, "remove", remove)
+
+
+def killed_before_a_record(monkeypatch):
+    """End the process where it would write the record of a unit."""
+    original = Folder.write_whole
+
+    def write_whole(folder, name, data):
+        if name.startswith("records/"):
+            raise KilledError
+        original(folder, name, data)
+
+    monkeypatch.setattr(Folder, "write_whole", write_whole)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_an_output_is_no_folder_of_an_export(finished, tmp_path):
+    out, other = (made_output(tmp_path / name, TEXT) for name in ("out", "other"))
+    if not finished:
+        other.remove("manifest.json")
+    before = contents(tmp_path)
+    for own in (other, out) if finished else (other,):
+        with pytest.raises(ExportError, match="--output"):
+            export(out, Raw(), folder=own)
+    assert contents(tmp_path) == before
+
+
+def test_an_export_with_other_options_that_was_killed_leaves_no_record_of_the_former(
+    tmp_path, folder, monkeypatch
+):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Mds(size_limit=5000), folder=folder)
+    before = contents(tmp_path / "export")
+    with monkeypatch.context() as patch:
+        killed_before_a_record(patch)
+        with pytest.raises(KilledError):
+            export(out, Mds(size_limit=5001), folder=folder)  # files of the same sizes
+    export(out, Mds(size_limit=5000), folder=folder)
+    assert verify_export(folder, out)[1] == []
+    assert contents(tmp_path / "export") == before
+
+
+def test_records_of_files_that_others_may_overwrite_go_first(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Llmc(), folder=folder)
+    at_start = killed_at_event(StageStarted)
+    with pytest.raises(KilledError):
+        export(out, Llmc(bos="<|bos|>"), folder=Folder(str(tmp_path / "new")), on_event=at_start)
+    assert folder.list("records/")
+    made_output(tmp_path / "out", MadeSource(name="web", shards=[*TEXT.shards[:1], [[BOS, 3]]]))
+    with pytest.raises(KilledError):
+        export(out, Llmc(), folder=folder, on_event=at_start)
+    assert [name.split("-")[1] for name in folder.list("records/")] == ["00000"]
+    assert not folder.exists("export.json")
+
+
+@pytest.mark.parametrize("removal", [1, 2, 3, 4])
+def test_files_of_a_source_that_is_gone_go_however_often_that_is_stopped(
+    removal, tmp_path, folder, monkeypatch
+):
+    out = made_output(tmp_path / "out", TEXT, OTHER)
+    export(out, Raw(), folder=folder)
+    (tmp_path / "export/web-mine").mkdir()
+    (tmp_path / "export/web-mine/notes.txt").write_text("mine")
+    made_output(tmp_path / "out", TEXT)
+    with monkeypatch.context() as patch:
+        killed_at_removal(patch, call=removal)
+        with suppress(KilledError):
+            export(out, Raw(), folder=folder)
+    for name in (".export.json", "run/.begun.json", "web/train/.part.bin"):
+        folder.write_whole(f"{name}.host-1-0123456789ab.tmp", b"half")
+    folder.write_whole("run/probe/0123456789ab", b"left")
+    export(out, Raw(), folder=folder)
+    assert not folder.list("run/")
+    assert not [name for name in folder.list() if "zoo" in name]
+    assert folder.list_temporaries() == []
+    assert folder.exists("web-mine/notes.txt")
+
+
+@pytest.mark.parametrize("name", ["raw", "datatrove", "megatron", "llmc", "parquet"])
+def test_a_native_file_that_is_missing_is_named(name, tmp_path, folder):
+    out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 5]]]))
+    (path,) = (tmp_path / "out/web").rglob("*.bin")
+    path.unlink()
+    with pytest.raises(CorruptOutputError, match=f"{path.name} is missing"):
+        export(out, parse_layout(name), folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("layout", "zarr"), ("layout", 1), ("options", {"x": 1}), ("options", [])),
+        *(("units", None), ("joint_files", [{"name": "a"}]), ("left_out", {"a": "b"})),
+        ("manifest_sha256", "x"),
+    ],
+)
+def test_a_damaged_export_json_is_told_and_made_anew(key, value, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    before = export(out, Mds(), folder=folder).values
+    folder.write_whole("export.json", json.dumps({**before, key: value}).encode())
+    with pytest.raises(CorruptOutputError, match=r"export\.json"):
+        verify_export(folder, out)
+    result = export(out, Mds(), folder=folder)
+    assert (result.values, result.units_done, result.unchanged) == (before, 0, False)
+    assert verify_export(folder, out)[1] == []
+
+
+def test_commands_that_are_wrong_or_too_early(tmp_path, capsys):
+    out = str(made_output(tmp_path / "out", TEXT).url)
+    twice = ["--to", "megatron:datasets=2", "--to", "raw", "--to", "megatron"]
+    assert main(["export", out, *twice]) == 2
+    assert "--to megatron is given twice" in capsys.readouterr().err
+    assert not (tmp_path / "out/export").exists()
+    assert main(["export", out, "--to", "raw"]) == 0
+    for argument in (["--deep"], ["--masks"], ["--no-sample"], ["--workers", "2"]):
+        assert main(["verify", f"{out}/export/raw", *argument]) == 2
+    (tmp_path / "out/export/raw/export.json").unlink()
+    capsys.readouterr()
+    assert main(["verify", f"{out}/export/raw"]) == 4
+    assert "no export, or one that has not finished" in capsys.readouterr().err
+    assert main(["export", out, "--to", "raw"]) == 0
+    next((tmp_path / "out/export/raw").rglob("*.offsets.npy")).write_bytes(b"?")
+    assert main(["verify", f"{out}/export/raw"]) == 4
+    assert "delete what is named and export again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["raw", "mds", "megatron"])
+def test_an_export_that_was_killed_before_its_first_record_goes_on(
+    name, tmp_path, folder, monkeypatch
+):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, parse_layout(name), folder=Folder(str(tmp_path / "quiet")))
+    with monkeypatch.context() as patch:
+        killed_before_a_record(patch)
+        with pytest.raises(KilledError):
+            export(out, parse_layout(name), folder=folder)
+    assert [own for own in folder.list() if own.startswith("web/")]
+    assert not folder.list("records/")
+    export(out, parse_layout(name), folder=folder)
+    assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())
+
+
+@pytest.mark.parametrize(
+    ("moment", "on_event"),
+    [
+        ({}, killed_at_event(StageEnded)),
+        ({"after": "/index.json"}, ignore),
+        ({"before": "export.json"}, ignore),
+    ],
+    ids=["units exported", "index written", "strangers removed"],
+)
+def test_an_export_that_was_killed_at_its_end_goes_on(moment, on_event, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Mds(), folder=Folder(str(tmp_path / "quiet")))
+    with pytest.raises(KilledError):
+        export(out, Mds(), folder=DyingFolder(folder.url, **moment), on_event=on_event)
+    assert (len(folder.list("records/")), folder.exists("export.json")) == (2, False)
+    assert export(out, Mds(), folder=folder).units_done == 0
+    assert contents(tmp_path / "export", leave_out=()) == contents(tmp_path / "quiet", leave_out=())
+
+
+def test_no_export_runs_beside_a_job_or_another_export(tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    seen = []
+
+    def look(event):
+        if isinstance(event, Advanced):
+            seen.append(lease_in_force(out))
+
+    export(out, Raw(), folder=folder, on_event=look)
+    assert seen == [None, None]
+    export(out, Raw(), on_event=look)
+    assert [each.values["command"] for each in seen[2:]] == ["export", "export"]
+    assert [each.values["state"] for each in seen[2:]] == ["held", "held"]
+    assert lease_in_force(out).values["state"] == "released"
+    with leased(out, command="prepare", on_event=ignore) as lease:
+        assert export(out, Raw()).unchanged  # looking needs no lease
+        renew_while_others_wait(lease, monkeypatch)
+        with pytest.raises(OutputInUseError, match="is in use by prepare"):
+            export(out, Mds())
+        lease.check()
+    assert not (tmp_path / "out/export/mds").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EPERM, errno.EMLINK])
+def test_where_no_link_can_be_made_files_are_copied(number, tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Raw(), folder=Folder(str(tmp_path / "quiet")))
+
+    def refuse(*_, **__):
+        raise OSError(number, "no such link")
+
+    monkeypatch.setattr("os.link", refuse)
+    export(out, Raw(), folder=folder)
+    assert contents(tmp_path / "export") == contents(tmp_path / "quiet")
+    assert folder.list_temporaries() == []
+    for own in (tmp_path / "export/web").rglob("*.bin"):
+        assert own.stat().st_nlink == 1
+
+
+def test_an_output_that_a_job_changes_meanwhile_costs_no_file(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    export(out, Raw(), folder=folder)
+    made_output(tmp_path / "out", OTHER)
+    folder.write_whole("web/train/new.bin", b"of the job that runs")
+
+    def run_job(event):
+        if isinstance(event, Advanced):
+            made_output(tmp_path / "out", TEXT, OTHER)
+
+    with pytest.raises(CorruptOutputError, match="changed while it was exported"):
+        export(out, Raw(), folder=folder, on_event=run_job)
+    assert folder.exists("web/train/new.bin")
+    assert not folder.exists("export.json")

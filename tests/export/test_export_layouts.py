@@ -1,0 +1,139 @@
+"""Layouts: raw and datatrove, and what holds for all of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export import LAYOUTS, parse_layout
+from nanotok_ray.storage import Folder
+from tests.support.made_output import (
+    BOS,
+    MadeSource,
+    export_here,
+    made_output,
+    mask_of,
+    native_documents,
+)
+
+TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 9, 9]], []])
+CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
+VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path / "export"))
+
+
+@pytest.mark.parametrize("item_bytes", [2, 4])
+@pytest.mark.parametrize("name", ["raw", "datatrove"])
+def test_every_document_comes_back(name, item_bytes, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT, VAL, CHAT, item_bytes=item_bytes)
+    layout = parse_layout(name)
+    exported, corpus = export_here(out, layout, folder)
+    read = [
+        (ids.tolist(), None if mask is None else mask.tolist())
+        for each in exported
+        for ids, mask in layout.read(each, corpus, folder)
+    ]
+    assert read == native_documents([each.unit for each in exported])
+    assert [ids for ids, _ in read] == [
+        d for s in (TEXT, VAL, CHAT) for one in s.shards for d in one
+    ]
+    assert sum(each.written.tokens for each in exported) == sum(len(ids) for ids, _ in read)
+
+
+@pytest.mark.parametrize("name", ["raw", "datatrove"])
+def test_remote_folders_hold_the_same_files(name, tmp_path, folder):
+    remote = "memory://test_export_layouts"
+    made_output(tmp_path / "out", TEXT, CHAT)
+    made_output(f"{remote}/{name}/out", TEXT, CHAT)
+    layout, other = parse_layout(name), Folder(f"{remote}/{name}/export")
+    export_here(Folder(str(tmp_path / "out")), layout, folder)
+    export_here(Folder(f"{remote}/{name}/out"), layout, other)
+    assert {n: other.read_bytes(n) for n in other.list()} == {
+        n: folder.read_bytes(n) for n in folder.list()
+    }
+
+
+def test_bytes_of_raw(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT, CHAT)
+    export_here(out, parse_layout("raw"), folder)
+    stem = f"chat/train/part-00000-000-{'0' * 16}"
+    ids = np.memmap(tmp_path / "export" / f"{stem}.bin", dtype=np.uint16, mode="r")
+    offsets = np.load(tmp_path / "export" / f"{stem}.offsets.npy")
+    mask = np.fromfile(tmp_path / "export" / f"{stem}.mask", dtype=np.uint8)
+    assert ids.tolist() == [BOS, 1, 2, 3, 4, BOS, 8]
+    assert offsets.dtype == np.int64
+    assert offsets.tolist() == [0, 5, 7]
+    assert mask.tolist() == [*mask_of([0] * 5), *mask_of([0] * 2)]
+
+
+def test_bytes_of_datatrove(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    export_here(out, parse_layout("datatrove"), folder)
+    name = f"web/train/part-00000-000-{'0' * 16}.ds"
+    assert folder.read_bytes(name) == np.array([BOS, 5, 6, BOS, BOS, 7], "<u2").tobytes()
+    assert folder.read_bytes(f"{name}.index") == np.array([3, 4, 6], "<u8").tobytes()
+    assert folder.read_bytes(f"{name}.metadata") == b"0000000000000000|2\n6\n6 T"
+    assert not folder.exists(f"{name}.loss")
+
+
+def test_datatrove_leaves_out_documents_without_a_token(tmp_path, folder):
+    out = made_output(
+        tmp_path / "out", MadeSource(name="web", shards=[[[], [BOS, 5], [], [], [6]]])
+    )
+    exported, _ = export_here(out, parse_layout("datatrove"), folder)
+    assert exported[0].written.left_out == {"documents without a token": 3}
+    (name,) = exported[0].names(".index")
+    assert folder.read_bytes(name) == np.array([2, 3], "<u8").tobytes()
+
+
+def test_ids_are_linked_not_copied(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    export_here(out, parse_layout("raw"), folder)
+    name = f"web/train/part-00000-000-{'0' * 16}.bin"
+    own, other = (Path(each.local_path(name) or "").stat() for each in (out, folder))
+    assert own.st_ino == other.st_ino
+    export_here(out, parse_layout("raw"), folder)  # the same link again
+    assert folder.list_temporaries() == []
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx", ".mask", ".ids"])
+@pytest.mark.parametrize("name", ["raw", "datatrove"])
+def test_a_native_file_that_was_changed_is_not_exported(name, suffix, tmp_path, folder):
+    source = MadeSource(
+        name="chat", kind="chat", shards=[[[BOS, 1], [BOS]]], with_document_ids=True
+    )
+    out = made_output(tmp_path / "out", source)
+    (path,) = (tmp_path / "out/chat").rglob(f"*{suffix}")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(CorruptOutputError, match=path.name):
+        export_here(out, parse_layout(name), folder)
+    assert not [name for name in folder.list() if name.startswith("records/")]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("zarr", ["'zarr'", "datatrove"]),
+        ("raw:x=1", ["'raw'", "'x=1'", "none"]),
+        ("raw:", ["''"]),
+    ],
+)
+def test_wrong_layouts_are_refused(text, parts):
+    with pytest.raises(ExportError) as error:
+        parse_layout(text)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_every_layout_says_who_reads_it():
+    for name, layout in LAYOUTS.items():
+        assert layout.name == name
+        assert layout.reader
+        assert layout.format.startswith(name)

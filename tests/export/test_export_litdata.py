@@ -1,0 +1,225 @@
+"""litdata: chunks of whole blocks, the rests of units joined, fewer than a block left over."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export import parse_layout
+from nanotok_ray.export.litdata import Litdata
+from nanotok_ray.export.work import unit_problems
+from nanotok_ray.storage import Folder
+from tests.support.made_output import BOS, MadeSource, export_here, made_output, native_documents
+
+TAG = "0" * 16
+TEXT = MadeSource(
+    name="web", shards=[[[BOS, *range(6)], [], [BOS, 7]], [[BOS, 9]], [], [[BOS, *range(9)]]]
+)
+CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path / "export"))
+
+
+def plain_chunk(blocks, code="H"):
+    """Give a chunk, by the book."""
+    size = len(blocks[0]) * struct.calcsize(f"<{code}")
+    positions = [4 + 4 * (len(blocks) + 1) + size * number for number in range(len(blocks) + 1)]
+    ids = [one for block in blocks for one in block]
+    head = struct.pack(f"<{len(positions) + 1}I", len(blocks), *positions)
+    return head + struct.pack(f"<{len(ids)}{code}", *ids)
+
+
+def blocks_as_litdata_reads(folder, place, block_size):
+    """Read every block of a source and split as TokensLoader does: no position but its own."""
+    index = json.loads(folder.read_bytes(f"{place}/index.json"))
+    dtype = {"no_header_numpy:5": "<u2", "no_header_numpy:6": "<u4"}
+    own = np.dtype(dtype[index["config"]["data_format"][0]])
+    for chunk in index["chunks"]:
+        data = folder.read_bytes(f"{place}/{chunk['filename']}")
+        assert len(data) == chunk["chunk_bytes"]
+        start = (1 + chunk["chunk_size"] + 1) * 4
+        for number in range(chunk["dim"] // block_size):
+            offset = start + number * block_size * own.itemsize
+            yield np.frombuffer(data, own, count=block_size, offset=offset).tolist()
+
+
+@pytest.mark.parametrize(("item_bytes", "code"), [(2, "H"), (4, "I")])
+def test_bytes_of_chunks_and_rests(item_bytes, code, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT, item_bytes=item_bytes)
+    exported, _ = export_here(out, Litdata(block_size=4), folder)
+    place, stem = "web/train", f"-000-{TAG}.rest"
+    joined = [[7, BOS, 9, 7], [8]]
+    want = {
+        f"{place}/chunk-0-0.{TAG}.bin": plain_chunk([[BOS, 0, 1, 2], [3, 4, 5, BOS]], code),
+        f"{place}/part-00000{stem}": struct.pack(f"<{code}", 7),
+        f"{place}/part-00001{stem}": struct.pack(f"<2{code}", BOS, 9),
+        f"{place}/chunk-3-0.{TAG}.bin": plain_chunk([[BOS, 0, 1, 2], [3, 4, 5, 6]], code),
+        f"{place}/part-00003{stem}": struct.pack(f"<2{code}", 7, 8),
+        f"{place}/chunk-4-0.bin": plain_chunk(joined[:1], code),
+        f"{place}/left-over.bin": struct.pack(f"<{code}", *joined[1]),
+    }
+    found = [name for name in folder.list() if "records/" not in name]
+    assert found == sorted([*want, f"{place}/index.json"])
+    for name, data in want.items():
+        assert folder.read_bytes(name) == data
+    assert [each.written.tokens for each in exported] == [9, 2, 0, 10]
+    assert [each.written.documents for each in exported] == [3, 1, 0, 1]
+
+
+def test_the_index(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    export_here(out, Litdata(block_size=4, chunk_bytes=4096), folder)
+    index = json.loads(folder.read_bytes("web/train/index.json"))
+    assert len(index.pop("updated_at")) == 32
+    assert index == {
+        "chunks": [
+            {"chunk_bytes": size, "chunk_size": blocks, "dim": 4 * blocks, "filename": name}
+            for size, blocks, name in (
+                (32, 2, f"chunk-0-0.{TAG}.bin"),
+                (32, 2, f"chunk-3-0.{TAG}.bin"),
+                (20, 1, "chunk-4-0.bin"),
+            )
+        ],
+        "config": {
+            "chunk_bytes": 4096,
+            "chunk_size": None,
+            "compression": None,
+            "data_format": ["no_header_numpy:5"],
+            "data_spec": '[1, {"type": null, "context": null, "children_spec": []}]',
+            "encryption": None,
+            "item_loader": "TokensLoader",
+        },
+    }
+
+
+@given(
+    shards=st.lists(st.lists(st.integers(0, 2000), max_size=6), min_size=1, max_size=5),
+    block_size=st.integers(2, 3000),
+    item_bytes=st.sampled_from([2, 4]),
+)
+def test_every_token_but_a_few_is_in_a_block(tmp_path_factory, *, shards, block_size, item_bytes):
+    root = tmp_path_factory.mktemp("litdata")
+    made = [[[k % 60000 for k in range(length)] for length in own] for own in shards]
+    out = made_output(root / "out", MadeSource(name="s", shards=made), item_bytes=item_bytes)
+    layout = Litdata(block_size=block_size, chunk_bytes=4096)
+    folder = Folder(str(root / "export"))
+    exported, corpus = export_here(out, layout, folder)
+    tokens = [one for ids, _ in native_documents([each.unit for each in exported]) for one in ids]
+    chunks = [chunk for each in exported for chunk in each.written.details["chunks"]]
+    assert all(chunk["chunk_bytes"] <= 4096 or chunk["chunk_size"] == 1 for chunk in chunks)
+    assert all(chunk["dim"] == chunk["chunk_size"] * block_size for chunk in chunks)
+    seen = [ids.tolist() for each in exported for ids, _ in layout.read(each, corpus, folder)]
+    assert [one for ids in seen for one in ids] == tokens
+    name = "s/train/left-over.bin"
+    left = np.frombuffer(folder.read_bytes(name) if folder.exists(name) else b"", f"<u{item_bytes}")
+    assert len(left) == len(tokens) % block_size
+    if len(tokens) < block_size:
+        assert not folder.exists("s/train/index.json")
+        assert left.tolist() == tokens
+        return
+    blocks = list(blocks_as_litdata_reads(folder, "s/train", block_size))
+    assert all(len(block) == block_size for block in blocks)
+    rests = [ids[len(ids) - len(ids) % block_size :] for ids in _units(made)]
+    whole = [ids[: len(ids) - len(ids) % block_size] for ids in _units(made)]
+    want = [one for ids in [*whole, *rests] for one in ids]
+    assert [one for block in blocks for one in block] + left.tolist() == want
+
+
+def _units(shards):
+    return [[one for document in own for one in document] for own in shards]
+
+
+def test_each_source_and_split_is_a_dataset(tmp_path, folder):
+    val = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
+    out = made_output(tmp_path / "out", TEXT, val, CHAT)
+    layout = parse_layout("litdata:block_size=3")
+    export_here(out, layout, folder)
+    assert list(blocks_as_litdata_reads(folder, "web/val", 3)) == [[BOS, 65535, 0]]
+    assert list(blocks_as_litdata_reads(folder, "chat/train", 3)) == [[BOS, 1, 2], [3, 4, BOS]]
+    assert folder.read_bytes("chat/train/left-over.bin") == struct.pack("<H", 8)
+    assert not layout.keeps_documents
+    assert layout.masks is None
+
+
+def test_another_content_has_another_cache(tmp_path):
+    told = []
+    for number in (1, 1, 2):
+        root = tmp_path / str(len(told))
+        out = made_output(root / "out", MadeSource(name="web", shards=[[[BOS, 1], [BOS, number]]]))
+        folder = Folder(str(root / "export"))
+        export_here(out, Litdata(block_size=2), folder)
+        told.append(json.loads(folder.read_bytes("web/train/index.json"))["updated_at"])
+    assert told[0] == told[1] != told[2]
+
+
+def test_the_same_bytes_twice(tmp_path):
+    out = made_output(tmp_path / "out", TEXT, CHAT)
+    folders = [Folder(str(tmp_path / name)) for name in "ab"]
+    for folder in folders:
+        export_here(out, Litdata(block_size=3), folder)
+    names = folders[0].list()
+    assert names == folders[1].list()
+    assert all(folders[0].read_bytes(name) == folders[1].read_bytes(name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ("block_size=1", ["block_size = 1 ", "2 to 16777216"]),
+        ("block_size=16777217", ["block_size = 16777217", "16777216"]),
+        ("chunk_bytes=4095", ["chunk_bytes = 4095", "4096", "4294967296"]),
+        ("chunk_bytes=4294967296", ["chunk_bytes = 4294967296"]),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, parts):
+    with pytest.raises(ExportError) as error:
+        parse_layout(f"litdata:{options}")
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_chunk_that_contradicts_itself_is_told(tmp_path, folder):
+    out = made_output(tmp_path / "out", CHAT)
+    layout = Litdata(block_size=3)
+    exported, corpus = export_here(out, layout, folder)
+    (name,) = exported[0].names(".bin")
+    data = bytearray(folder.read_bytes(name))
+    data[4] ^= 4
+    folder.write_whole(name, bytes(data))
+    with pytest.raises(CorruptOutputError, match="2 blocks"):
+        list(layout.read(exported[0], corpus, folder))
+    assert list(unit_problems(exported[0], layout, corpus, folder))
+
+
+def test_a_rest_that_is_lost_is_told(tmp_path, folder):
+    out = made_output(tmp_path / "out", CHAT)
+    layout = Litdata(block_size=3)
+    exported, corpus = export_here(out, layout, folder)
+    assert list(unit_problems(exported[0], layout, corpus, folder)) == []
+    (name,) = exported[0].names(".rest")
+    folder.remove(name)
+    (problem,) = unit_problems(exported[0], layout, corpus, folder)
+    assert f"{name} is missing" in problem
+
+
+def test_rests_of_many_units_are_joined_in_order(tmp_path, folder):
+    shards = [[[number] * (number % 3)] for number in range(50)]
+    out = made_output(tmp_path / "out", MadeSource(name="web", shards=shards))
+    export_here(out, Litdata(block_size=7), folder)
+    tokens = [one for own in shards for one in own[0]]
+    blocks = [tokens[first : first + 7] for first in range(0, len(tokens) - 6, 7)]
+    assert list(blocks_as_litdata_reads(folder, "web/train", 7)) == blocks
+    assert len(tokens) % 7 == 0
+    assert not folder.exists("web/train/left-over.bin")

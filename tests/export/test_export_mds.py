@@ -1,0 +1,243 @@
+"""mds: parts as MDSWriter cuts and writes them, one index for each source and split."""
+
+import hashlib
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export import mds as module
+from nanotok_ray.export import parse_layout
+from nanotok_ray.export.mds import Mds
+from nanotok_ray.export.work import unit_problems
+from nanotok_ray.storage import Folder
+from tests.support.made_output import (
+    BOS,
+    MadeSource,
+    export_here,
+    made_output,
+    mask_of,
+    native_documents,
+)
+
+ZEROS = "0" * 16
+TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [], [BOS, 7]], [[BOS, 9]], []])
+CHAT = MadeSource(
+    name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS] * 300]], with_document_ids=True
+)
+VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path / "export"))
+
+
+def plain_array(values, code):
+    """Give an array as MDS has it, by the book."""
+    shape = struct.pack("<BB", 4, len(values)) if len(values) < 256 else None
+    shape = shape or struct.pack("<BH", 5, len(values))
+    return shape + struct.pack(f"<{len(values)}{code}", *values)
+
+
+def plain_sample(*columns):
+    return struct.pack(f"<{len(columns)}I", *map(len, columns)) + b"".join(columns)
+
+
+def plain_part(samples, columns, limit=1 << 26):
+    """Give a part, by the book."""
+    config = {
+        "column_encodings": list(columns.values()),
+        "column_names": list(columns),
+        "column_sizes": [None] * len(columns),
+        "compression": None,
+        "format": "mds",
+        "hashes": ["sha1"],
+        "size_limit": limit,
+        "version": 2,
+    }
+    text = json.dumps(config).encode()
+    position = 4 + 4 * (len(samples) + 1) + len(text)
+    positions = [position]
+    for sample in samples:
+        position += len(sample)
+        positions.append(position)
+    head = struct.pack(f"<{len(positions) + 1}I", len(samples), *positions)
+    return head + text + b"".join(samples)
+
+
+def read(layout, exported, corpus, folder):
+    return [
+        (ids.tolist(), None if mask is None else mask.tolist())
+        for each in exported
+        for ids, mask in layout.read(each, corpus, folder)
+    ]
+
+
+@pytest.mark.parametrize(("item_bytes", "code"), [(2, "H"), (4, "I")])
+def test_bytes_of_a_text_part(item_bytes, code, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT, item_bytes=item_bytes)
+    exported, _ = export_here(out, Mds(), folder)
+    samples = [plain_sample(plain_array(ids, code)) for ids in ([BOS, 5, 6], [BOS, 7])]
+    want = plain_part(samples, {"tokens": f"ndarray:uint{8 * item_bytes}"})
+    assert folder.read_bytes(f"web/train/part-00000-000-{ZEROS}.00000.mds") == want
+    assert not folder.exists(f"web/train/part-00002-000-{ZEROS}.00000.mds")  # no document
+    assert [each.written.documents for each in exported] == [2, 1, 0]
+    assert exported[0].written.left_out == {"documents without a token": 1}
+    assert exported[1].written.left_out == {}
+
+
+def test_bytes_of_a_chat_part(tmp_path, folder):
+    out = made_output(tmp_path / "out", CHAT)
+    export_here(out, Mds(), folder)
+    stem = f"chat/train/part-00000-000-{ZEROS}"
+    samples = [
+        plain_sample(
+            f"{stem}#{number}".encode(),
+            plain_array(mask_of(ids).tolist(), "B"),
+            plain_array(ids, "H"),
+        )
+        for number, ids in enumerate(CHAT.shards[0])
+    ]
+    columns = {"id": "str", "loss_mask": "ndarray:uint8", "tokens": "ndarray:uint16"}
+    assert folder.read_bytes(f"{stem}.00000.mds") == plain_part(samples, columns)
+
+
+def test_an_index_for_each_source_and_split(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT, VAL, CHAT)
+    export_here(out, Mds(), folder)
+    found = [name for name in folder.list() if name.endswith("index.json")]
+    assert found == [f"{place}/index.json" for place in ("chat/train", "web/train", "web/val")]
+    for name in found:
+        for shard in json.loads(folder.read_bytes(name))["shards"]:
+            raw = shard["raw_data"]
+            data = folder.read_bytes(f"{name.removesuffix('index.json')}{raw['basename']}")
+            sha1 = hashlib.sha1(data).hexdigest()
+            assert raw == {
+                "basename": raw["basename"],
+                "bytes": len(data),
+                "hashes": {"sha1": sha1},
+            }
+            assert shard["samples"] == struct.unpack_from("<I", data)[0]
+            told = {
+                key: shard[key] for key in shard if key not in ("raw_data", "samples", "zip_data")
+            }
+            assert json.dumps(told, sort_keys=True).encode() in data[:400]
+    web = json.loads(folder.read_bytes("web/train/index.json"))
+    assert [shard["samples"] for shard in web["shards"]] == [2, 1]
+    assert [shard["raw_data"]["basename"][:10] for shard in web["shards"]] == [
+        "part-00000",
+        "part-00001",
+    ]
+
+
+def test_a_source_of_empty_documents_has_an_index_of_no_parts(tmp_path, folder):
+    out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[], []]]))
+    exported, _ = export_here(out, Mds(), folder)
+    assert json.loads(folder.read_bytes("web/train/index.json")) == {"shards": [], "version": 2}
+    assert exported[0].written.left_out == {"documents without a token": 2}
+
+
+def plain_cut(samples, overhead, limit):
+    """Give how many samples each part has, as MDSWriter adds them up; no part is empty."""
+    parts, size = [], 0
+    for sample in samples:
+        if not parts or limit < size + sample + 4:
+            parts.append(0)
+            size = 8 + overhead
+        parts[-1] += 1
+        size += sample + 4
+    return parts
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3000), max_size=30),
+    limit=st.integers(4096, 9000),
+    item_bytes=st.sampled_from([2, 4]),
+    kind=st.sampled_from(["text", "chat"]),
+    with_ids=st.booleans(),
+)
+def test_any_documents_come_back_cut_at_the_limit(
+    tmp_path_factory, *, lengths, limit, item_bytes, kind, with_ids
+):
+    root = tmp_path_factory.mktemp("mds")
+    documents = [[(7 * k) % 60000 for k in range(length)] for length in lengths]
+    source = MadeSource(name="s", kind=kind, shards=[documents], with_document_ids=with_ids)
+    out = made_output(root / "out", source, item_bytes=item_bytes)
+    layout, folder = Mds(size_limit=limit), Folder(str(root / "export"))
+    exported, corpus = export_here(out, layout, folder)
+    want = [one for one in native_documents([each.unit for each in exported]) if one[0]]
+    assert read(layout, exported, corpus, folder) == want
+    parts = exported[0].written.details["parts"]
+    sizes, overhead = [], 0
+    for part in parts:
+        data = folder.read_bytes(f"s/train/{part['basename']}")
+        assert len(data) == part["bytes"]
+        assert len(data) <= limit or part["samples"] == 1
+        positions = np.frombuffer(data, "<u4", count=part["samples"] + 1, offset=4)
+        sizes += np.diff(positions).tolist()
+        overhead = int(positions[0]) - 4 - 4 * (part["samples"] + 1)
+    assert [part["samples"] for part in parts] == plain_cut(sizes, overhead, limit)
+
+
+def test_a_document_above_the_limit_has_a_part_of_its_own(tmp_path, folder):
+    documents = [[1] * 3000, [2], [3] * 3000, [4], [5]]
+    out = made_output(tmp_path / "out", MadeSource(name="web", shards=[documents]))
+    exported, _ = export_here(out, Mds(size_limit=4096), folder)
+    assert [part["samples"] for part in exported[0].written.details["parts"]] == [1, 1, 1, 2]
+
+
+def test_a_document_beyond_the_format_is_named(tmp_path, folder, monkeypatch):
+    out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[1], [], [2] * 3000]]))
+    layout = Mds(size_limit=4096)
+    monkeypatch.setattr(module, "_REACH", 5000)
+    with pytest.raises(
+        ExportError, match=rf"document 2 of web/train/part-00000-000-{ZEROS} .*4,999"
+    ):
+        export_here(out, layout, folder)
+
+
+@pytest.mark.parametrize("limit", [0, 4095, 1 << 32])
+def test_limits_that_cannot_be_are_refused(limit):
+    with pytest.raises(ExportError, match=rf"size_limit = {limit} .*4096.*4294967296"):
+        parse_layout(f"mds:size_limit={limit}")
+    assert parse_layout("mds:size_limit=4096").options == {"size_limit": 4096}
+
+
+def test_the_same_bytes_twice(tmp_path):
+    out = made_output(tmp_path / "out", TEXT, CHAT)
+    folders = [Folder(str(tmp_path / name)) for name in "ab"]
+    for folder in folders:
+        export_here(out, Mds(), folder)
+    names = folders[0].list()
+    assert names == folders[1].list()
+    assert all(folders[0].read_bytes(name) == folders[1].read_bytes(name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("position", "bit", "told"),
+    [(0, 1, "samples"), (30, 1, "columns"), (-8, 8, "one dimension"), (-7, 1, "long")],
+)
+def test_parts_that_contradict_themselves_are_told(position, bit, told, tmp_path, folder):
+    out = made_output(tmp_path / "out", VAL)  # its last column is 2 bytes of shape, 6 of values
+    exported, corpus = export_here(out, Mds(), folder)
+    (name,) = exported[0].names(".mds")
+    data = bytearray(folder.read_bytes(name))
+    data[position] ^= bit
+    folder.write_whole(name, bytes(data))
+    part = exported[0].written.details["parts"][0]
+    with pytest.raises(CorruptOutputError, match="sha1"):
+        list(Mds().read(exported[0], corpus, folder))
+    part["sha1"] = hashlib.sha1(data).hexdigest()
+    with pytest.raises(CorruptOutputError, match=told):
+        list(Mds().read(exported[0], corpus, folder))
+    assert list(unit_problems(exported[0], Mds(), corpus, folder))

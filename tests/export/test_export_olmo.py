@@ -1,0 +1,296 @@
+"""olmo: documents end with the end token, by one of three rules, or are refused."""
+
+import gzip
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export import Exported, parse_layout
+from nanotok_ray.storage import Folder
+from tests.support.made_output import (
+    BOS,
+    END,
+    MadeSource,
+    export_here,
+    made_output,
+    mask_of,
+    native_documents,
+)
+
+HASH = "0" * 16
+KEPT = MadeSource(
+    name="kept", prepend=(), append=("<|bos|>",), shards=[[[5, 6, BOS], [BOS], [7, BOS]]]
+)
+MOVED = MadeSource(name="moved", shards=[[[BOS, 5, 6], [BOS], [BOS, 7]], [[BOS, 9, 9]]])
+ADDED = MadeSource(name="added", prepend=(), shards=[[[5, 6], [], [7], []]])
+CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, END], [BOS, 8]]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path / "export"))
+
+
+def stem(source: str, shard: int = 0) -> str:
+    return f"{source}/train/part-{shard:05d}-000-{HASH}"
+
+
+def ids_of(folder: Folder, name: str, item_bytes: int = 2) -> list[int]:
+    return np.frombuffer(folder.read_bytes(f"{name}.npy"), f"<u{item_bytes}").tolist()
+
+
+def lines_of(folder: Folder, name: str) -> list[str]:
+    return gzip.decompress(folder.read_bytes(f"{name}.csv.gz")).decode().splitlines()
+
+
+def documents_of(exported, corpus, folder, layout):
+    return [
+        (ids.tolist(), None if mask is None else mask.tolist())
+        for each in exported
+        for ids, mask in layout.read(each, corpus, folder)
+    ]
+
+
+def scanned(ids: list[int], end: int) -> list[list[int]]:
+    """Give the documents that OLMo-core sees in a local file."""
+    stops = [place + 1 for place, own in enumerate(ids) if own == end]
+    return [ids[start:stop] for start, stop in pairwise([0, *stops])]
+
+
+def test_documents_that_end_with_it_are_linked(tmp_path, folder):
+    out = made_output(tmp_path / "out", KEPT)
+    export_here(out, parse_layout("olmo"), folder)
+    assert ids_of(folder, stem("kept")) == [5, 6, BOS, BOS, 7, BOS]
+    own = (tmp_path / "out" / f"{stem('kept')}.bin").stat()
+    assert (tmp_path / "export" / f"{stem('kept')}.npy").stat().st_ino == own.st_ino
+
+
+@pytest.mark.parametrize("item_bytes", [2, 4])
+def test_it_is_moved_from_front_to_end(tmp_path, folder, item_bytes):
+    out = made_output(tmp_path / "out", MOVED, item_bytes=item_bytes)
+    exported, _ = export_here(out, parse_layout("olmo"), folder)
+    assert ids_of(folder, stem("moved"), item_bytes) == [5, 6, BOS, BOS, 7, BOS]
+    assert ids_of(folder, stem("moved", 1), item_bytes) == [9, 9, BOS]
+    assert [each.written.tokens for each in exported] == [6, 3]
+
+
+def test_it_is_added_where_documents_lack_it(tmp_path, folder):
+    out = made_output(tmp_path / "out", ADDED)
+    exported, _ = export_here(out, parse_layout("olmo"), folder)
+    assert ids_of(folder, stem("added")) == [5, 6, BOS, BOS, 7, BOS, BOS]
+    assert [(each.written.documents, each.written.tokens) for each in exported] == [(4, 7)]
+
+
+def test_masks_go_along(tmp_path, folder):
+    made_mask = [*mask_of([0] * 5), *mask_of([0] * 2)]
+    out = made_output(tmp_path / "out", CHAT)
+    export_here(out, parse_layout("olmo"), folder)
+    assert ids_of(folder, stem("chat")) == [1, 2, 3, END, BOS, 8, BOS]
+    mask = list(folder.read_bytes(f"{stem('chat')}.label_mask"))
+    assert mask == [*made_mask[1:5], made_mask[0], made_mask[6], made_mask[5]]
+    assert all(b in (0, 1) for b in mask)
+    other = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2], [BOS]]])
+    out = made_output(tmp_path / "other", other)
+    export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
+    assert ids_of(folder, stem("chat")) == [BOS, 1, 2, END, BOS, END]
+    assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 1, 0, 0, 0]
+
+
+def test_first_byte_of_each_mask_moves_with_its_token(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(
+        "tests.support.made_output.mask_of", lambda document: np.arange(len(document)) % 2 == 0
+    )
+    out = made_output(tmp_path / "out", CHAT)
+    exported, corpus = export_here(out, parse_layout("olmo"), folder)
+    assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 0, 1, 1, 0, 1]
+    native = native_documents([each.unit for each in exported])
+    assert documents_of(exported, corpus, folder, parse_layout("olmo")) == [
+        (ids[1:] + ids[:1], mask[1:] + mask[:1]) for ids, mask in native
+    ]
+
+
+def test_lines_of_the_index(tmp_path, folder):
+    out = made_output(tmp_path / "out", MOVED, ADDED)
+    export_here(out, parse_layout("olmo"), folder)
+    name = stem("moved")
+    assert lines_of(folder, name) == [
+        f"0,3,{name}#0,{name},0",
+        f"3,4,{name}#1,{name},1",
+        f"4,6,{name}#2,{name},2",
+    ]
+    name = stem("added")
+    assert lines_of(folder, name)[3] == f"6,7,{name}#3,{name},3"
+    data = folder.read_bytes(f"{name}.csv.gz")
+    assert data[3:8] == bytes(5)  # no flags, so no name; no time
+
+
+def test_document_ids_in_the_index(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[[BOS], [BOS, 1]]], with_document_ids=True)
+    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
+    name = stem("web")
+    assert lines_of(folder, name) == [f"0,1,{name}#0,{name},0", f"1,3,{name}#1,{name},1"]
+
+
+def test_ids_of_any_text_keep_a_line_a_line(tmp_path, folder):
+    texts = ["", "a,b", 'say "x"', "two\nlines\r", "é"]
+    source = MadeSource(
+        name="web", shards=[[[BOS]] * 5], with_document_ids=True, document_ids=texts
+    )
+    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
+    name = stem("web")
+    told = [f"{name}#0", '"a,b"', '"say ""x"""', r"two\nlines\r", "é"]
+    assert lines_of(folder, name) == [f"{n},{n + 1},{own},{name},{n}" for n, own in enumerate(told)]
+
+
+def test_a_name_with_npy_inside_has_its_index_where_readers_look(tmp_path, folder):
+    source = MadeSource(name="a.npy", shards=[[[BOS, 1]]])
+    export_here(made_output(tmp_path / "out", source), parse_layout("olmo"), folder)
+    assert folder.exists(f"{stem('a.npy')}.csv.gz")  # a folder's name stays
+
+
+def test_a_shard_without_documents_has_no_files(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[], [[BOS, 1]]])
+    exported, corpus = export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+    assert [len(each.files) for each in exported] == [0, 2]
+    assert documents_of(exported, corpus, folder, LAYOUT) == [([1, BOS], None)]
+
+
+def test_the_same_bytes_twice(tmp_path, folder):
+    out = made_output(tmp_path / "out", KEPT, MOVED, ADDED, CHAT)
+    first, _ = export_here(out, LAYOUT, folder)
+    second, _ = export_here(out, LAYOUT, Folder(str(tmp_path / "second")))
+    assert [each.files for each in first] == [each.files for each in second]
+
+
+LAYOUT = parse_layout("olmo")
+WRONG = {
+    "kept, inside": (("", "<|bos|>"), [[5, BOS], [5, BOS, 6, BOS]], 1, "holds <|bos|> again at"),
+    "kept, missing": (("", "<|bos|>"), [[5, BOS], [5]], 1, "does not end with <|bos|>"),
+    "kept, empty": (("", "<|bos|>"), [[], [5, BOS]], 0, "is empty"),
+    "moved, inside": (("<|bos|>", ""), [[BOS, 5], [BOS, BOS]], 1, "again at place 1"),
+    "moved, missing": (("<|bos|>", ""), [[BOS], [5, BOS]], 1, "again at place 1"),
+    "moved, absent": (("<|bos|>", ""), [[BOS], [5]], 1, "does not begin with <|bos|>"),
+    "moved, empty": (("<|bos|>", ""), [[BOS], [], [BOS]], 1, "is empty"),
+    "moved, all empty": (("<|bos|>", ""), [[], []], 0, "is empty"),
+    "added, inside": (("", ""), [[5], [], [6, BOS]], 2, "holds <|bos|> at place 1"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_documents_that_would_be_cut_elsewhere_are_refused(case, tmp_path, folder):
+    (before, after), documents, number, why = WRONG[case]
+    source = MadeSource(
+        name="web",
+        prepend=(before,) if before else (),
+        append=(after,) if after else (),
+        shards=[documents],
+    )
+    out = made_output(tmp_path / "out", source)
+    with pytest.raises(ExportError) as error:
+        export_here(out, LAYOUT, folder)
+    for part in ("source web", stem("web"), f"document {number} ", why, "end_token"):
+        assert part in str(error.value)
+    assert folder.list() == []
+    assert folder.list_temporaries() == []
+
+
+def test_the_number_of_a_refused_document_is_its_place_in_the_shard(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[[BOS, 1]] * 5 + [[BOS, 1, BOS]]])
+    with pytest.raises(ExportError, match=r"document 5 holds <.bos.> again at place 2"):
+        export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=4)
+
+
+@pytest.mark.parametrize(
+    ("prepend", "append"),
+    [
+        (("<|bos|>",), ("<|bos|>",)),
+        (("<|assistant_end|>", "<|bos|>"), ()),
+        ((), ("<|bos|>", "<|assistant_end|>")),
+    ],
+)
+def test_sources_with_it_at_other_places_are_refused_at_once(prepend, append, tmp_path, folder):
+    source = MadeSource(name="web", prepend=prepend, append=append, shards=[[[BOS, BOS]]])
+    with pytest.raises(ExportError, match=r"source web puts <.bos.> twice or not at"):
+        export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+
+
+@pytest.mark.parametrize("text", ["olmo:end_token=<|eot|>", "olmo:end_token="])
+def test_an_end_token_that_is_none_is_refused(text, tmp_path, folder):
+    out = made_output(tmp_path / "out", MOVED)
+    with pytest.raises(ExportError, match=r"no special token.*<\|assistant_end\|>, <\|bos\|>"):
+        export_here(out, parse_layout(text), folder)
+
+
+def test_a_chat_that_holds_the_chosen_token_is_refused(tmp_path, folder):
+    out = made_output(tmp_path / "out", CHAT)
+    with pytest.raises(ExportError, match=r"source chat.*document 0 holds <.assistant_end.> at"):
+        export_here(out, parse_layout("olmo:end_token=<|assistant_end|>"), folder)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv.gz", ".label_mask"])
+def test_files_that_do_not_agree_are_found(suffix, tmp_path, folder):
+    out = made_output(tmp_path / "out", CHAT)
+    (each,), corpus = export_here(out, LAYOUT, folder)
+    name = stem("chat")
+    others = {
+        ".npy": np.array([1, BOS, 2], "<u2").tobytes(),
+        ".csv.gz": gzip.compress(b"0,4,a,b,0\n4,7,a,b,1\n"),
+        ".label_mask": bytes(6),
+    }
+    folder.write_whole(name + suffix, others[suffix])
+    with pytest.raises(CorruptOutputError, match=f"chat/train/.*{suffix}"):
+        list(LAYOUT.read(each, corpus, folder))
+
+
+def rule_sources(bodies, chats):
+    """Give one source for each rule, of the same bodies, and their documents as readers see."""
+    sources = [
+        MadeSource(
+            name="kept",
+            prepend=("<|assistant_end|>",),
+            append=("<|bos|>",),
+            shards=[[[END, *body, BOS] for body in bodies]],
+        ),
+        MadeSource(name="moved", shards=[[[BOS, *body] for body in bodies]]),
+        MadeSource(name="added", prepend=(), shards=[bodies]),
+        MadeSource(name="chat", kind="chat", shards=[[[BOS, *body] for body in chats]]),
+    ]
+    wanted = [[END, *body, BOS] for body in bodies] + [[*body, BOS] for body in (*bodies, *bodies)]
+    masks = [mask_of([BOS, *body]).tolist() for body in chats]
+    masked = [[*body, BOS] for body in chats], [[*own[1:], own[0]] for own in masks]
+    documents = [(ids, None) for ids in wanted] + list(zip(*masked, strict=True))
+    return sources, documents
+
+
+BODIES = st.lists(st.lists(st.integers(0, END - 2) | st.just(END + 1), max_size=6), max_size=8)
+
+
+@settings(max_examples=25)
+@given(bodies=BODIES, chats=BODIES, batch=st.integers(1, 40), item_bytes=st.sampled_from([2, 4]))
+def test_all_rules_on_any_documents(bodies, chats, batch, item_bytes, tmp_path_factory):
+    sources, wanted = rule_sources(bodies, chats)
+    root = tmp_path_factory.mktemp("olmo")
+    out, folder = (
+        made_output(root / "out", *sources, item_bytes=item_bytes),
+        Folder(str(root / "e")),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        exported, corpus = export_here(out, LAYOUT, folder, batch_bytes=batch)
+    assert documents_of(exported, corpus, folder, LAYOUT) == wanted
+    for each in exported:
+        check_bounds(each, folder, item_bytes)
+
+
+def check_bounds(each: Exported, folder: Folder, item_bytes: int) -> None:
+    """Compare what a scan sees with what the index says."""
+    if not each.files:
+        assert not each.unit.documents
+        return
+    ids = ids_of(folder, each.unit.name, item_bytes)
+    said = [tuple(map(int, line.split(",")[:2])) for line in lines_of(folder, each.unit.name)]
+    assert [ids[start:end] for start, end in said] == scanned(ids, BOS)

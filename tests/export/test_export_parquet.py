@@ -1,0 +1,264 @@
+"""parquet: ids, masks, document ids and images as columns that datasets and TRL take."""
+
+import io
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, ExportError
+from nanotok_ray.export import Corpus, Target, parse_layout, read_corpus, units_of
+from nanotok_ray.export.native import Batch
+from nanotok_ray.export.unit import Unit
+from nanotok_ray.storage import Folder
+from tests.support.made_output import (
+    BOS,
+    MadeSource,
+    export_here,
+    made_output,
+    mask_of,
+    native_documents,
+    works_of,
+)
+from tests.support.vision_shards import VisionShards, documents_with_images
+
+LAYOUT = parse_layout("parquet")
+LABELS = parse_layout("parquet:mask_column=labels")
+TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [], [BOS]], [[BOS, 9]], []])
+CHAT = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3, 4], [BOS, 8]]])
+VISION = MadeSource(name="pages", kind="vision", shards=[[[BOS, 1, 2], [BOS, 8]]])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(str(tmp_path / "export"))
+
+
+def table(folder: Folder, source: str, shard: int = 0) -> pa.Table:
+    name = f"{source}/train/part-{shard:05d}-000-{'0' * 16}.parquet"
+    return pq.read_table(io.BytesIO(folder.read_bytes(name)))
+
+
+def documents_of(exported, corpus, folder, layout):
+    return [
+        (ids.tolist(), None if mask is None else mask.tolist())
+        for each in exported
+        for ids, mask in layout.read(each, corpus, folder)
+    ]
+
+
+@pytest.mark.parametrize("item_bytes", [2, 4])
+def test_rows_of_text(tmp_path, folder, item_bytes):
+    export_here(made_output(tmp_path / "out", TEXT, item_bytes=item_bytes), LAYOUT, folder)
+    rows = table(folder, "web")
+    assert rows.column_names == ["input_ids"]
+    assert rows.schema.field("input_ids").type.value_type == pa.int32()
+    assert rows.to_pylist() == [{"input_ids": own} for own in TEXT.shards[0]]
+    assert table(folder, "web", 2).num_rows == 0
+    assert table(folder, "web", 2).schema.equals(rows.schema)
+
+
+@pytest.mark.parametrize("source", [CHAT, VISION])
+def test_masks_are_what_trl_takes(tmp_path, folder, source):
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+    rows = table(folder, source.name)
+    assert rows.schema.field("assistant_masks").type.value_type == pa.int8()
+    assert rows.column("assistant_masks").to_pylist() == [
+        mask_of(own).tolist() for own in source.shards[0]
+    ]
+
+
+def test_a_shard_without_tokens_has_the_columns_of_its_source(tmp_path, folder):
+    source = MadeSource(name="chat", kind="chat", shards=[[], [[BOS, 1]], [[], []]])
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+    tables = [table(folder, "chat", number) for number in range(3)]
+    assert tables[0].schema.equals(tables[1].schema)
+    assert tables[2].to_pylist() == [{"input_ids": [], "assistant_masks": []}] * 2
+
+
+def test_other_columns_for_masks(tmp_path, folder):
+    out = made_output(tmp_path / "out", CHAT, TEXT)
+    export_here(out, parse_layout("parquet:mask_column=completion_mask"), folder)
+    assert table(folder, "chat").column("completion_mask").to_pylist() == [
+        mask_of(own).tolist() for own in CHAT.shards[0]
+    ]
+    exported, corpus = export_here(out, LABELS, Folder(str(tmp_path / "labels")))
+    rows = table(Folder(str(tmp_path / "labels")), "chat")
+    assert rows.schema.field("labels").type.value_type == pa.int32()
+    assert rows.column("labels").to_pylist() == [[-100, 1, 2, -100, 4], [-100, 8]]
+    assert documents_of(
+        exported, corpus, Folder(str(tmp_path / "labels")), LABELS
+    ) == native_documents([each.unit for each in exported])
+    assert table(folder, "web").column_names == ["input_ids"]
+
+
+def test_document_ids_are_a_column(tmp_path, folder):
+    texts = ["", "a,b\n", "é"]
+    source = MadeSource(
+        name="web", shards=[[[BOS]] * 3], with_document_ids=True, document_ids=texts
+    )
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder)
+    rows = table(folder, "web")
+    assert rows.schema.field("id").type == pa.string()
+    assert rows.column("id").to_pylist() == [None, "a,b\n", "é"]
+
+
+def vision_unit(tmp_path, **options):
+    """Return a unit with images, and what is written in its documents."""
+    made = VisionShards(tmp_path, documents_with_images(12), max_shard_tokens=10**6)
+    made.publish()
+    corpus, shards = read_corpus(made.out)
+    (unit,) = units_of(corpus, shards, **options)
+    return unit, corpus, made
+
+
+def test_images_are_spans(tmp_path, folder):
+    unit, corpus, made = vision_unit(tmp_path, batch_bytes=100)
+    LAYOUT.write(unit, corpus, Target(folder))
+    rows = pq.read_table(io.BytesIO(folder.read_bytes(f"{unit.name}.parquet")))
+    spans = rows.column("image_spans").to_pylist()
+    assert spans == [
+        [{"start": start, "end": end} for start, end in own.images] for own in made.composed
+    ]
+    assert sum(map(len, spans)) > 12
+    assert rows.column("input_ids").to_pylist() == [list(own.ids) for own in made.composed]
+    assert rows.column_names == ["input_ids", "assistant_masks", "image_spans"]  # none `images`
+
+
+def test_metadata_and_compression(tmp_path, folder):
+    export_here(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
+    name = f"web/train/part-00000-000-{'0' * 16}.parquet"
+    file = pq.ParquetFile(io.BytesIO(folder.read_bytes(name)))
+    own = {key: file.schema_arrow.metadata[key] for key in (b"layout", b"tokenizer_sha256")}
+    assert own == {b"layout": b"parquet 1", b"tokenizer_sha256": b"0" * 64}
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_row_group_is_a_batch(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[[1, 2], [3, 4], [5] * 9, [6]]])
+    export_here(made_output(tmp_path / "out", source), LAYOUT, folder, batch_bytes=8)
+    name = f"web/train/part-00000-000-{'0' * 16}.parquet"
+    file = pq.ParquetFile(io.BytesIO(folder.read_bytes(name)))
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    assert groups == [2, 1, 1]
+    assert file.read().column("input_ids").to_pylist() == source.shards[0]
+
+
+def test_the_same_bytes_twice(tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT, CHAT)
+    first, _ = export_here(out, LAYOUT, folder)
+    second, _ = export_here(out, LAYOUT, Folder(str(tmp_path / "second")))
+    assert [each.files for each in first] == [each.files for each in second]
+
+
+@pytest.mark.parametrize("value", ["masks", "", "input_ids"])
+def test_a_column_that_trl_does_not_know_is_refused(value, tmp_path, folder):
+    out = made_output(tmp_path / "out", TEXT)
+    with pytest.raises(ExportError, match="assistant_masks, completion_mask, labels"):
+        export_here(out, parse_layout(f"parquet:mask_column={value}"), folder)
+
+
+def test_ids_that_do_not_fit_are_refused():
+    corpus = Corpus(
+        out=Folder("nowhere"), manifest={"num_ids": 2**31 + 1}, manifest_sha256="0" * 64
+    )
+    with pytest.raises(ExportError, match=r"2,147,483,648 do not fit.*2,147,483,647"):
+        LAYOUT.check(corpus)
+
+
+def test_the_highest_id_that_fits_is_not_changed(tmp_path, folder):
+    source = MadeSource(name="web", shards=[[[2**31 - 1, 0]]])
+    export_here(made_output(tmp_path / "out", source, item_bytes=4), LAYOUT, folder)
+    assert table(folder, "web").column("input_ids").to_pylist() == [[2**31 - 1, 0]]
+
+
+def test_a_document_longer_than_a_list_is_refused(tmp_path, folder):
+    huge = Batch(
+        first=0,
+        ids=np.zeros(0, np.uint16),
+        positions=np.array([0, 2**31]),
+        mask=None,
+        images=None,
+        document_ids=None,
+    )
+
+    class HugeUnit(Unit):
+        def batches(self):
+            yield huge
+
+    work, *_ = works_of(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
+    unit = HugeUnit(**{field.name: getattr(work.unit, field.name) for field in fields(Unit)})
+    with pytest.raises(ExportError, match=r"2,147,483,648 ids.*max_document_bytes"):
+        LAYOUT.write(unit, work.corpus, Target(folder))
+    assert folder.list() == []
+
+
+def replaced(folder: Folder, column: str, values: list) -> None:
+    """Write the chats' file again with another column."""
+    rows = table(folder, "chat")
+    place = rows.column_names.index(column)
+    data = io.BytesIO()
+    field = rows.schema.field(column)
+    pq.write_table(rows.set_column(place, field, [pa.array(values, field.type)]), data)
+    folder.write_whole(f"chat/train/part-00000-000-{'0' * 16}.parquet", data.getvalue())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (LAYOUT, "assistant_masks", [[0, 1], [1]], "not one for each id"),
+        (LABELS, "labels", [[-100, 1, 7, -100, 4], [-100, 8]], "neither -100 nor the id"),
+    ],
+    ids=["masks", "labels"],
+)
+def test_masks_that_do_not_agree_are_found(case, tmp_path, folder):
+    layout, column, values, why = case
+    (each,), corpus = export_here(made_output(tmp_path / "out", CHAT), layout, folder)
+    replaced(folder, column, values)
+    with pytest.raises(CorruptOutputError, match=why):
+        list(layout.read(each, corpus, folder))
+
+
+def test_other_files_are_found(tmp_path, folder):
+    (each,), corpus = export_here(made_output(tmp_path / "out", CHAT), LAYOUT, folder)
+    with pytest.raises(CorruptOutputError, match="other columns"):
+        list(LABELS.read(each, corpus, folder))
+    (name,) = each.names(".parquet")
+    Path(folder.local_path(name) or "").write_bytes(b"PAR1")
+    with pytest.raises(CorruptOutputError, match="no Parquet file"):
+        list(LAYOUT.read(each, corpus, folder))
+
+
+DOCUMENTS = st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=8)
+
+
+@settings(max_examples=25)
+@given(
+    documents=st.tuples(DOCUMENTS, DOCUMENTS),
+    batch=st.integers(1, 40),
+    item_bytes=st.sampled_from([2, 4]),
+    column=st.sampled_from(["assistant_masks", "completion_mask", "labels"]),
+)
+def test_any_documents_come_back(documents, batch, item_bytes, column, tmp_path_factory):
+    text, chats = documents
+    sources = [
+        MadeSource(name="text", shards=[text], with_document_ids=True),
+        MadeSource(name="chat", kind="chat", shards=[chats]),
+    ]
+    root, layout = tmp_path_factory.mktemp("rows"), parse_layout(f"parquet:mask_column={column}")
+    out, folder = (
+        made_output(root / "out", *sources, item_bytes=item_bytes),
+        Folder(str(root / "e")),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
+    wanted = [(own, None) for own in text]
+    wanted += [(own, mask_of(own).tolist()) for own in chats]
+    assert documents_of(exported, corpus, folder, layout) == wanted
+    assert table(folder, "text").column("input_ids").to_pylist() == text

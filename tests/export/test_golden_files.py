@@ -1,0 +1,52 @@
+"""Formats do not change by accident: what is written now is, byte for byte, what is kept.
+
+Files whose bytes are those of Arrow's writers, or of zlib, are compared by what they hold.
+"""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.golden_files import GOLDEN, OLD_OUTPUT, write_golden_files
+
+NAMES = sorted(
+    path.relative_to(GOLDEN).as_posix()
+    for path in GOLDEN.rglob("*")
+    if path.is_file() and OLD_OUTPUT not in path.parents
+)
+TABLES = {".arrow": lambda path: pa.ipc.open_file(path).read_all(), ".parquet": pq.read_table}
+
+
+def contents(path):
+    """Give the bytes of a file, decompressed."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        root = tmp_path_factory.mktemp("golden")
+        write_golden_files(root)
+        return root
+
+
+def test_the_same_files_are_written(written):
+    found = (path.relative_to(written).as_posix() for path in written.rglob("*") if path.is_file())
+    assert sorted(found) == NAMES
+    assert len(NAMES) > 50
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_format_is_as_it_was(written, name):
+    read = TABLES.get(Path(name).suffix)
+    if read is None:
+        assert contents(written / name) == contents(GOLDEN / name)
+    else:
+        own, other = read(written / name), read(GOLDEN / name)
+        assert own.equals(other)
+        assert own.schema.equals(other.schema, check_metadata=True)

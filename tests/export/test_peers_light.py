@@ -1,0 +1,173 @@
+"""Exports and tokenizers of a real job as the readers that everybody has see them: no code of ours.
+
+The peers that are too large for this are in tests/peers; the last tests here are of their runner.
+"""
+
+import pickle
+import struct
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+import tiktoken
+import tokenizers
+from tiktoken.load import load_tiktoken_bpe
+
+from nanotok_ray.api import export
+from nanotok_ray.export import parse_layout
+from nanotok_ray.loader import open_shards
+from nanotok_ray.storage import Folder
+from tests.peers.job import Made
+from tests.peers.readers import Check
+from tests.peers.run import FAILED, MISSING, OK, checked, row_of
+from tests.support.finished_output import copy_of, finished_output
+from tests.support.small_corpus import texts
+
+LAYOUTS = ("raw", "parquet", "megatron", "datatrove")
+PLACES = ("web/train", "web/val", "chats/train")
+MEGATRON_CODES = {8: np.dtype("<u2")}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("light")
+    out = finished_output(root)
+    for layout in LAYOUTS:
+        export(Folder(str(out)), parse_layout(layout))
+    return root
+
+
+@pytest.fixture
+def out(root):
+    return root / "out"
+
+
+def native(out, place):
+    """Give ids and mask of every document; the mask is None for texts."""
+    source, split = place.split("/")
+    shards = open_shards(str(out), split, source)
+    masks = [shards.mask(number) for number in range(len(shards))]
+    return [
+        (shards[number].tolist(), None if mask is None else mask.tolist())
+        for number, mask in enumerate(masks)
+    ]
+
+
+def files(out, layout, place, suffix):
+    found = sorted((out / "export" / layout / place).glob(f"*{suffix}"))
+    assert found, f"{layout} has no {suffix} in {place}"
+    return found
+
+
+def cut(ids, ends):
+    return [ids[start:end].tolist() for start, end in pairwise([0, *ends])]
+
+
+def documents(ids_path, ends, mask_path):
+    """Give the documents of files of ids, and of masks if there are any, that lie back to back."""
+    ids = cut(np.memmap(ids_path, dtype=np.uint16, mode="r"), ends)
+    if not mask_path.exists():
+        return [(own, None) for own in ids]
+    return list(zip(ids, cut(np.memmap(mask_path, dtype=np.uint8, mode="r"), ends), strict=True))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_raw_by_numpy(out, place):
+    found = []
+    for path in files(out, "raw", place, ".bin"):
+        ends = np.load(path.with_suffix(".offsets.npy"))[1:]
+        found += documents(path, ends, path.with_suffix(".mask"))
+    assert found == native(out, place)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_datatrove_by_numpy(out, place):
+    found = []
+    for path in files(out, "datatrove", place, ".ds"):
+        ends = np.fromfile(f"{path}.index", dtype="<u8").astype(np.int64)
+        found += documents(path, ends, path.with_suffix(".ds.loss"))
+    assert found == native(out, place)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_parquet_by_pyarrow(out, place):
+    wanted = [
+        {"input_ids": ids} | ({} if mask is None else {"assistant_masks": mask})
+        for ids, mask in native(out, place)
+    ]
+    paths = files(out, "parquet", place, ".parquet")
+    assert [row for path in paths for row in pq.read_table(path).to_pylist()] == wanted
+    assert ds.dataset(out / "export/parquet" / place).to_table().to_pylist() == wanted
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_megatron_by_its_index(out, place):
+    (path,) = files(out, "megatron", place, "_text_document.idx")
+    data = path.read_bytes()
+    assert data[:9] == b"MMIDIDX\x00\x00"
+    version, code, sequences, documents = struct.unpack_from("<QBQQ", data, 9)
+    assert (version, documents) == (1, sequences + 1)
+    lengths = np.frombuffer(data, "<i4", sequences, 34)
+    starts = np.frombuffer(data, "<i8", sequences, 34 + lengths.nbytes)
+    order = np.frombuffer(data, "<i8", documents, 34 + lengths.nbytes + starts.nbytes)
+    assert order.tolist() == list(range(documents))
+    assert len(data) == 34 + lengths.nbytes + starts.nbytes + order.nbytes
+    ids = np.memmap(path.with_suffix(".bin"), dtype=MEGATRON_CODES[code], mode="r")
+    assert cut(ids, (starts + lengths * 2) // 2) == [own for own, _ in native(out, place)]
+
+
+@pytest.mark.parametrize("peer", ["tokenizer.json", "tokenizer.tiktoken", "tokenizer.pkl"])
+def test_documents_are_what_other_tokenizers_make_of_the_texts(out, peer):
+    path = out / "tokenizer" / peer
+    with (out / "tokenizer/tokenizer.pkl").open("rb") as file:
+        pickled = pickle.load(file)
+    if peer == "tokenizer.json":
+        loaded = tokenizers.Tokenizer.from_file(str(path))
+        loaded.encode_special_tokens = True
+        encode = lambda text: loaded.encode(text).ids  # noqa: E731
+    elif peer == "tokenizer.tiktoken":
+        ranks = load_tiktoken_bpe(str(path))
+        pattern = pickled._pat_str
+        encode = tiktoken.Encoding(
+            "ranks", pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
+        ).encode_ordinary
+    else:
+        encode = pickled.encode_ordinary
+    bos = pickled.encode_single_token("<|bos|>")
+    read = [text for seed in range(2) for text in texts(40, seed=seed)]
+    assert any("<|bos|>" in text for text in read)
+    assert [[bos, *encode(text)] for text in read] == [ids for ids, _ in native(out, "web/train")]
+
+
+RAW = Check(layout="raw", peers=("numpy",))
+
+
+def row_by(run, out, **versions):
+    made = Made(out=out, texts=(), chats=())
+    return run(RAW, made, python=sys.executable, versions=versions)
+
+
+def test_the_runner_of_the_peers_tells_what_is_equal_and_what_is_not(root, tmp_path, capsys):
+    out = copy_of(root / "out", tmp_path / "out")
+    row = row_by(checked, out, numpy="2")
+    assert (row.outcome, row.reader) == (OK, "numpy 2")
+    assert f"{sum(len(native(out, place)) for place in PLACES)} documents" in row.compared
+    (path, *_) = files(out, "raw", "web/val", ".offsets.npy")
+    offsets = np.load(path)
+    offsets[1] += 1
+    np.save(path, offsets)
+    assert row_by(checked, out, numpy="2").outcome == FAILED
+    assert "documents: web/val" in capsys.readouterr().out
+
+
+def test_the_runner_of_the_peers_names_one_that_is_not_installed(out):
+    row = row_by(checked, out)
+    assert (row.outcome, row.compared) == (MISSING, "without numpy")
+
+
+def test_the_runner_of_the_peers_says_why_an_export_failed(tmp_path, capsys):
+    assert row_by(row_of, tmp_path / "nothing", numpy="2").outcome == FAILED
+    assert "manifest.json" in capsys.readouterr().out

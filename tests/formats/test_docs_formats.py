@@ -1,0 +1,42 @@
+"""docs/formats.md: the journal's events and what they say are those of the model."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.job.journal import (
+    JOURNAL_FORMAT,
+    FailedAttempt,
+    Happened,
+    JournalledSlice,
+    Stage,
+    segment_name,
+)
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/formats.md").read_text("utf-8")
+ROWS = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+COUNTED = {"done", "failed", "done_bytes", "progress", "seconds"}
+"""What is not in the event that begins a stage."""
+
+
+@pytest.mark.parametrize(
+    ("event", "model"),
+    [("slice", JournalledSlice), ("attempt", FailedAttempt), ("note", Happened), ("stage", Stage)],
+)
+def test_an_event_says_what_its_model_has(event, model):
+    own = {each.name for each in fields(model)} - {"at"}
+    own -= COUNTED if model is Stage else set()
+    assert own <= set(re.findall(r"`(\w+)`", ROWS[event]))
+
+
+def test_every_event_that_is_read_is_on_the_page():
+    source = (ROOT / "nanotok_ray/job/journal.py").read_text("utf-8")
+    assert set(re.findall(r'^ +case "([a-z ]+)":', source, re.MULTILINE)) <= ROWS.keys()
+
+
+def test_names_and_versions_are_the_true_ones():
+    assert f"OUT/{segment_name(17, 0)}" in PAGE
+    assert f"`{JOURNAL_FORMAT}`" in PAGE

@@ -1,0 +1,227 @@
+"""Versions of formats: each is in the table of the docs, and no reader guesses at another one."""
+
+import json
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.counts.count_file import COUNTS_FORMAT
+from nanotok_ray.counts.reader import CountReader
+from nanotok_ray.errors import (
+    DAMAGED,
+    NEWER,
+    OLDER,
+    CorruptOutputError,
+    NanotokError,
+    PackingError,
+    TokenizerError,
+    next_step,
+    other_format,
+)
+from nanotok_ray.export.folder import read_export
+from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
+from nanotok_ray.formats.document_images import DocumentImages, images_parts
+from nanotok_ray.formats.document_index import index_parts, unpack_index
+from nanotok_ray.formats.manifest import from_json, pack_shards_index, unpack_shards_index
+from nanotok_ray.loader import Loader, open_shards
+from nanotok_ray.sources import plan_from_json
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.finished_output import copy_of, finished_output
+from tests.support.small_corpus import recipe
+
+ROOT = Path(__file__).parents[2]
+DOCS = "\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
+NAMED = re.compile(r'"(nanotok-[a-z-]+ \d+)"')
+LAYOUT = re.compile(r'format: ClassVar\[str\] = "([a-z]+ \d+)"')
+MAGIC = re.compile(r'^_MAGIC = b"([A-Z]+)', re.MULTILINE)
+VERSION = re.compile(r"^_(?:INDEX_)?VERSION = (\d+)", re.MULTILINE)
+
+
+def sources():
+    paths = sorted((ROOT / "nanotok_ray").rglob("*.py"))
+    return [path.read_text() for path in paths if path.name != "format_versions.py"]
+
+
+def test_every_format_of_the_code_is_in_the_table():
+    found = {name for text in sources() for own in (NAMED, LAYOUT) for name in own.findall(text)}
+    assert len(found) > 15
+    assert {name for name in found if f"`{name}`" not in DOCS} == set()
+
+
+def test_every_version_of_a_binary_file_is_in_the_table():
+    found = {
+        (MAGIC.search(text)[1], VERSION.search(text)[1]) for text in sources() if MAGIC.search(text)
+    }
+    assert len(found) == 4
+    for magic, version in sorted(found):
+        assert re.search(rf"`{magic}` version {version}\b", DOCS), (magic, version)
+    rust = (ROOT / "rust/bpe/src/encode/span_table.rs").read_text()
+    version = re.search(r"const VERSION: u32 = (\d+)", rust)[1]
+    assert f"`NANOSPAN` version {version}" in DOCS
+
+
+@pytest.mark.parametrize(
+    ("found", "step"),
+    [
+        ("nanotok-plan 2", NEWER),
+        ("nanotok-plan 0", OLDER),
+        ("nanotok-planet 2", DAMAGED),
+        ("nanotok-plan", DAMAGED),
+        (None, DAMAGED),
+        (7, DAMAGED),
+        ("nanotok-plan " + "9" * 40, DAMAGED),
+    ],
+)
+def test_the_next_step_is_by_who_wrote_the_file(found, step):
+    assert next_step(found, "nanotok-plan 1") == step
+    told = other_format("a/plan.json", found, "nanotok-plan 1")
+    assert told.startswith("a/plan.json has format ")
+    assert "this version reads 'nanotok-plan 1'" in told
+    assert len(told) < 300
+
+
+def test_what_a_file_says_is_not_printed_as_it_is():
+    assert "\x1b" not in other_format("a", "\x1b[31m 1", "b 1")
+
+
+def refuses(read, version, *, error=CorruptOutputError):
+    """Check that a reader refuses a version, naming it, its own and the next step."""
+    with pytest.raises(error) as refused:
+        read()
+    told = str(refused.value)
+    assert version in told
+    assert "this version reads" in told or "this nanotok_ray reads" in told
+    assert "; " in told or ": " in told
+    assert NEWER in told or OLDER in told or "again" in told
+
+
+def bytes_of(parts):
+    return np.frombuffer(b"".join(parts), np.uint8).copy()
+
+
+@pytest.mark.parametrize("version", [0, 9])
+def test_binary_files_of_another_version_are_refused(version):
+    ids = bytes_of(ids_parts([(np.frombuffer(b"ab", np.uint8), np.array([0, 2]))]))
+    images = bytes_of(images_parts([(1, np.array([[0, 1, 4]]))]))
+    index = bytes_of(index_parts([np.array([3])], item_bytes=2))
+    for data, at, read in (
+        (ids, 8, lambda data: DocumentIds(data, name="a.ids", documents=1)),
+        (images, 8, lambda data: DocumentImages(data, name="a.images", documents=1)),
+        (index, 9, lambda data: unpack_index(data, name="a.idx")),
+    ):
+        read(data)
+        data[at] = version
+        refuses(lambda data=data, read=read: read(data), f"version {version}")
+    whole = bytearray(pack_shards_index([], sources=[]))
+    unpack_shards_index(bytes(whole))
+    struct.pack_into("<I", whole, 8, version)
+    refuses(lambda: unpack_shards_index(bytes(whole)), f"version {version}")
+
+
+def test_a_count_file_of_another_version_is_refused(tmp_path):
+    own, number = COUNTS_FORMAT.split(" ")
+    for other in (int(number) - 1, int(number) + 1):
+        schema = pa.schema([("hash64", pa.uint64())]).with_metadata({"format": f"{own} {other}"})
+        with pa.ipc.new_file(str(tmp_path / "a.arrow"), schema):
+            pass
+        refuses(lambda: CountReader.open(str(tmp_path / "a.arrow")), f"{own} {other}")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return finished_output(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def out(finished, tmp_path, in_process):
+    return copy_of(finished, tmp_path / "out")
+
+
+def change(path, version):
+    """Give a JSON file another version; its name stays."""
+    values = json.loads(path.read_bytes())
+    name = values["format"].split(" ")[0]
+    values["format"] = f"{name} {version}"
+    path.write_text(json.dumps(values))
+    return values["format"]
+
+
+def prepared(finished, out):
+    """Run the job of the finished output over a copy."""
+    return prepare(recipe(finished.parent / "in", out, "limits.slice_bytes=60000"))
+
+
+def test_a_manifest_of_another_version_is_refused_by_readers_and_made_anew_by_a_job(finished, out):
+    before = (out / "manifest.json").read_bytes()
+    version = change(out / "manifest.json", 9)
+    refuses(lambda: open_shards(str(out)), version)
+    prepared(finished, out)
+    assert (out / "manifest.json").read_bytes() == before
+
+
+def test_a_plan_of_another_version_is_refused_by_jobs_too(finished, out):
+    version = change(out / "plan.json", 9)
+    refuses(lambda: plan_from_json((out / "plan.json").read_bytes()), version)
+    refuses(lambda: prepared(finished, out), version)
+
+
+def test_a_record_of_another_version_has_its_slice_made_again(finished, out):
+    path = min((out / "records" / "tokenize").rglob("*.json"))
+    before = path.read_bytes()
+    version = change(path, 9)
+    refuses(
+        lambda: from_json(path.read_bytes(), name="a", expected_format="nanotok-record 1"), version
+    )
+    summary = prepared(finished, out)
+    assert summary.values["status"] == "done"
+    assert json.loads(path.read_bytes())["format"] == json.loads(before)["format"]
+
+
+def test_a_lease_of_another_version_is_taken_for_an_unknown_holders(out):
+    from nanotok_ray.job.lease import (  # noqa: PLC0415
+        Holder,  # noqa: PLC0415
+        lease_in_force,
+        lease_name,
+        lease_numbers,
+    )
+
+    path = out / lease_name(max(lease_numbers(Folder(str(out)))))
+    change(path, 9)
+    seen = lease_in_force(Folder(str(out)))
+    assert seen is not None
+    assert (seen.values, seen.is_free(Holder.from_values({}))) == ({}, False)
+
+
+def test_a_tokenizer_of_another_version_is_refused(out):
+    path = out / "tokenizer" / "tokenizer.txt"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"nanotok-tokenizer 1\n", b"nanotok-tokenizer 3\n", 1))
+    refuses(
+        lambda: Tokenizer.load(str(out / "tokenizer")), "nanotok-tokenizer 3", error=TokenizerError
+    )
+    path.write_bytes(re.sub(rb"unicode \S+", b"unicode 99.0.0", data, count=1))
+    with pytest.raises(TokenizerError, match=r"99\.0\.0.*install"):
+        Tokenizer.load(str(out / "tokenizer"), span_table=False)
+
+
+def test_an_export_of_another_version_is_refused(tmp_path):
+    (tmp_path / "export.json").write_text('{"format": "nanotok-export 9"}')
+    refuses(lambda: read_export(Folder(str(tmp_path))), "nanotok-export 9")
+
+
+def test_a_state_of_another_version_is_refused(out):
+    loader = Loader(open_shards(str(out), source="web"), batch_size=2, length=8)
+    state = loader.state_dict()
+    state["format"] = "nanotok-loader 9"
+    with pytest.raises(PackingError, match=r"'nanotok-loader 9'.*'nanotok-loader 1'; load it"):
+        loader.load_state_dict(state)
+
+
+def test_all_of_these_are_errors_of_the_package():
+    assert issubclass(CorruptOutputError, NanotokError)

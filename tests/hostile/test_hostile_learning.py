@@ -1,0 +1,301 @@
+"""Corpora on which learners have overflowed, crawled or given wrong merges: the answer for each.
+
+Merges are compared with rustbpe's, with the plain twin's, or with what can be said beforehand.
+
+Of the same kind, and elsewhere:
+
+- large counts (14), up to 2^64 - 1 and no further: `test_large_counts.py`; of spans:
+  `test_core.py`, `test_counts.py`
+- `min_pair_count` and `max_token_bytes`, and the reasons to stop: `test_learner_parity.py`
+- a vocabulary without room for 256 bytes and the special tokens: `test_tokenizer.py`
+- an end before the vocabulary is full, as a job reports it: `test_job.py`
+- workers killed before they write a record, and slices that always fail: `test_job_ray.py`
+- a job that is interrupted and run again, shards that are lost: `test_job.py`
+- large files, cut into any slices: `test_slicing_invariance.py`, `test_job_formats.py`
+- broken gzip and Parquet files, and single rows: `test_job_bad_input.py`,
+  `test_sources_parquet.py`, `test_sources_lines.py`
+"""
+
+import random
+import string
+
+import pytest
+
+from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray.api import prepare
+from nanotok_ray.counts.count_file import CountOrigin, pack_counts
+from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import VocabularySizeError
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
+from tests.support.executors import Twice
+from tests.support.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
+from tests.support.small_corpus import contents, recipe, texts, write_corpus
+
+
+def words(alphabet, number, lengths, *, seed):
+    rng = random.Random(seed)
+    found = {}
+    while len(found) < number:
+        found["".join(rng.choices(alphabet, k=rng.choice(lengths)))] = None
+    return list(found)
+
+
+# 15: overlaps
+
+
+@pytest.mark.parametrize(
+    ("span", "merges", "counts"),
+    [
+        (b"aa", [(97, 97)], [1]),
+        (b"aaa", [(97, 97), (256, 97)], [2, 1]),
+        (b"aaaa", [(97, 97), (256, 256)], [3, 1]),
+        (b"aaaaa", [(97, 97), (256, 97), (256, 257)], [4, 1, 1]),
+        (b"abab", [(97, 98), (256, 256)], [2, 1]),
+        (b"ababa", [(97, 98), (256, 97), (256, 257)], [2, 1, 1]),
+        (b"baba", [(98, 97), (256, 256)], [2, 1]),
+        (b"babab", [(97, 98), (98, 256), (257, 256)], [2, 1, 1]),
+        (b"aabaa", [(97, 97), (98, 256), (256, 257)], [2, 1, 1]),
+        (b"aaab", [(97, 97), (97, 98), (256, 257)], [2, 1, 1]),
+    ],
+)
+def test_overlapping_pairs_all_count_and_merge_from_the_left(span, merges, counts):
+    assert learn({span: 1}, 99) == (merges, counts)
+    assert reference.learn_merges({span: 1}, num_merges=99) == merges
+    assert learn({span: 7}, 99) == (merges, [7 * count for count in counts])
+
+
+def test_runs_of_all_lengths_have_the_merges_of_the_plain_twin():
+    counts = {b"a" * length: 1 + length % 5 for length in range(1, 200)}
+    assert learn(counts, 300)[0] == reference.learn_merges(counts, num_merges=300)
+    check(["a" * length for length in range(1, 200)], 300)
+
+
+@pytest.mark.parametrize("length", [2**20, 10**6, 10**6 + 1])
+def test_a_corpus_of_one_character_doubles_its_tokens(length):
+    merges, counts = learn({b"a" * length: 1}, 100)
+    assert merges == reference.learn_merges({b"a" * length: 1}, num_merges=100)
+    doubled = [(97, 97), *((number, number) for number in range(256, 256 + 18))]
+    assert merges[:19] == doubled
+    assert counts[:19] == [(length >> step) - 1 for step in range(19)]
+    assert len(reference.spell(merges)[-1]) == length
+
+
+# 16: ties, and a vocabulary larger than the corpus allows
+
+
+def test_a_tail_of_ties_is_merged_in_the_order_of_rustbpe():
+    spans = words(string.ascii_letters, 20_000, range(3, 9), seed=16)
+    assert 12_000 < len(check(["\n".join(spans)], 100_000).merges) < 100_000
+
+
+def test_ties_of_pairs_that_share_nothing_are_merged_from_the_smallest():
+    counts = {bytes([left, right]): 1 for left in range(1, 256, 2) for right in range(0, 256, 2)}
+    merges, found = learn(counts, 2**20)
+    assert merges == sorted((span[0], span[1]) for span in counts)
+    assert found == [1] * 2**14
+
+
+def test_a_vocabulary_larger_than_the_corpus_allows_ends_early():
+    spans = words("abcdeé中", 400, range(1, 9), seed=17)
+    own = check(spans, 100_000)
+    counts = {span.encode(): 1 for span in spans}
+    merges, found = learn(counts, 100_000)
+    assert own.merges == merges == reference.learn_merges(counts, num_merges=100_000)
+    assert min(found) == 1
+    assert found == sorted(found, reverse=True)
+    assert len(set(merges)) == len(merges) < 100_000
+    assert len(set(own.model.tokens)) == 256 + len(merges)
+    assert all(len(own.encode(span)) == 1 for span in spans)
+
+
+# 17: almost nothing, and all in one span
+
+
+@pytest.mark.parametrize(
+    "documents", [[], [""], ["", ""], ["a"], ["a", "1", "\n"], ["a\nb\n1"]], ids=repr
+)
+def test_a_corpus_without_pairs_has_no_merges(documents):
+    own = check(documents, 100)
+    assert own.merges == []
+    assert own.get_vocab_size() == 256
+    assert own.encode("the é") == [*"the é".encode()]
+
+
+def test_spans_of_one_byte_or_none_or_of_count_zero_have_no_pairs():
+    assert learn({}, 9) == ([], [])
+    assert learn({bytes([byte]): 2**60 for byte in range(256)} | {b"": 9}, 9) == ([], [])
+    assert learn({b"ab": 0, b"c": 5}, 9) == ([], [])
+    assert learn({b"ab": 0, b"cd": 1}, 9) == ([(99, 100)], [1])
+
+
+def test_a_vocabulary_of_bytes_and_special_tokens_alone_learns_nothing():
+    names = [f"<|{number}|>" for number in range(5)]
+    own = Tokenizer.train_from_iterator(["the the"], 256 + 5, special_tokens=names)
+    assert (own.merges, own.get_vocab_size()) == ([], 261)
+    assert own.encode("the", prepend="<|4|>") == [260, *b"the"]
+    more = Tokenizer.train_from_iterator(["the the"], 256 + 6, special_tokens=names)
+    assert more.merges == [(104, 101)]
+    for size in (260, 256, 255, 1, 0, -1):
+        with pytest.raises(VocabularySizeError, match=f"at least 256, got {size - 5}"):
+            Tokenizer.train_from_iterator(["the the"], size, special_tokens=names)
+    for size in (255, 0):
+        with pytest.raises(VocabularySizeError, match=f"at least 256, got {size}"):
+            Tokenizer.train_from_iterator(["the the"], size, special_tokens=())
+
+
+@pytest.mark.parametrize("documents", [[], ["a"], ["the the"], ["é" * 999]], ids=repr)
+def test_a_vocabulary_of_256_ranks_is_the_bytes(documents):
+    own = check(documents, 0)
+    assert (own.merges, own.get_vocab_size()) == ([], 256)
+    assert own.encode("thé") == [*"thé".encode()]
+
+
+@pytest.mark.parametrize(
+    ("counts", "num_merges", "made", "reason"),
+    [
+        ({}, 0, 0, REACHED),
+        ({}, 1, 0, NO_PAIR_LEFT),
+        ({b"a": 9}, 0, 0, REACHED),
+        ({b"a": 9}, 1, 0, NO_PAIR_LEFT),
+        ({b"ab": 0}, 1, 0, NO_PAIR_LEFT),
+        ({b"aaaa": 9}, 0, 0, REACHED),
+        ({b"aaaa": 9}, 2, 2, REACHED),
+        ({b"aaaa": 9}, 3, 2, NO_PAIR_LEFT),
+        ({b"aaaa": 9}, 2**31, 2, NO_PAIR_LEFT),
+    ],
+)
+def test_learning_ends_with_its_reason(counts, num_merges, made, reason):
+    merges, _, _, found = learn_all(counts, num_merges)
+    assert (len(merges), found) == (made, reason)
+
+
+LONG = {
+    "one letter": (b"a" * 10**6, 25),
+    "two letters in turn": (b"ab" * 500_000, 25),
+    "a run, then another": (b"a" * 500_000 + b"b" * 500_000, None),
+    "random letters": (bytes(random.Random(17).choices(b"abcdefgh", k=10**6)), None),
+    "random bytes": (random.Random(17).randbytes(2**18), None),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_span_is_merged_until_it_is_one_token(name):
+    """Up to 300,000 merges; looked through for each of them, a megabyte would take hours."""
+    span, number = LONG[name]
+    merges, counts, applied, reason = learn_all({span: 1}, 2**31)
+    assert reason == NO_PAIR_LEFT
+    assert len(merges) == (number or len(merges))
+    assert counts.tolist() == sorted(counts.tolist(), reverse=True)
+    assert int(applied.sum()) == len(span) - 1
+    lengths = [1] * 256
+    for left, right in merges.tolist():
+        lengths.append(lengths[left] + lengths[right])
+    assert lengths[-1] == len(span)
+
+
+def test_spans_that_are_not_utf_8_are_merged_as_any_other_bytes():
+    counts = {b"\xff\xfe" * 3: 3, b"\x80" * 5: 5, b"\0\0\0": 2, b"a\xe4\xb8": 4, b"\xb8\xadb": 4}
+    counts |= {bytes(range(256)): 1, bytes(range(255, -1, -1)): 1, "中".encode(): 4}
+    merges, _, _, reason = learn_all(counts, 10_000)
+    assert list(map(tuple, merges.tolist())) == reference.learn_merges(counts, num_merges=10_000)
+    assert reason == NO_PAIR_LEFT
+    assert {b"\xff\xfe", b"\x80\x80", b"\0\0\0", b"a\xe4\xb8"} <= set(spelled(merges))
+
+
+def test_invalid_bytes_of_a_document_are_spans_of_their_own_and_never_merged():
+    counter = _core.SpanCounts(SPLIT_PATTERN)
+    documents = Documents.from_bytes([b"\xff\xff\xff\xe4\xb8", b"ab\xffab\x80\x80"] * 9)
+    counter.update(documents.data, documents.offsets)
+    _, data, offsets, counts = counter.sorted_run()
+    merges, found, _, reason = _core.learn(data, offsets, counts, num_merges=100)
+    assert (merges.tolist(), found.tolist(), reason) == ([[97, 98]], [18], NO_PAIR_LEFT)
+
+
+@pytest.mark.parametrize("alphabet", ["ab", string.ascii_lowercase, "数据中文字"])
+def test_one_span_of_a_megabyte_has_the_merges_of_rustbpe(alphabet):
+    text = "".join(random.Random(17).choices(alphabet, k=1_000_000 // len(alphabet[0].encode())))
+    assert split(text) == [text]
+    assert len(check([text], 60).merges) == 60
+
+
+# 18: very many characters
+
+
+def test_spans_of_very_many_characters_have_the_merges_of_rustbpe():
+    alphabet = [chr(code) for code in range(0x4E00, 0x9FA6)]
+    spans = words(alphabet, 20_000, range(1, 7), seed=18)
+    own = check(["\n".join(spans)], 8_000)
+    assert len(own.merges) == 8_000
+    ids, _ = own.encode_batch(spans)
+    assert own.decode(ids) == "".join(spans)
+
+
+# 19: what merges must not be
+
+
+def test_no_two_merges_make_the_same_bytes():
+    for counts, merges in [
+        ({b"abc": 5, b"bc": 3}, [(98, 99), (97, 256)]),
+        ({b"abc": 5, b"ab": 3}, [(97, 98), (256, 99)]),
+        ({b"abc": 5, b"ab": 3, b"bc": 3}, [(97, 98), (256, 99), (98, 99)]),
+        ({b"aaa": 5, b"baaa": 3, b"aaab": 3}, None),
+    ]:
+        found, _ = learn(counts, 99)
+        assert found == reference.learn_merges(counts, num_merges=99)
+        assert merges is None or found == merges
+        assert len(set(reference.spell(found))) == 256 + len(found)
+
+
+@pytest.mark.parametrize("alphabet", ["ab", "abc", "aaab", "é中"])
+def test_all_merges_of_few_letters_make_bytes_of_their_own(alphabet):
+    own = check(words(alphabet, 300, range(1, 14), seed=19), 100_000)
+    assert len(set(own.model.tokens)) == len(own.model.tokens) > 556
+
+
+def test_names_of_special_tokens_in_a_corpus_are_text():
+    documents = ["<|bos|>the<|bos|>", "the <|user_start|> the"] * 50 + ["<|bos|>"] * 9
+    own = Tokenizer.train_from_iterator(documents, 256 + 40 + 9)
+    assert list(own.model.tokens) == rustbpes_tokens(documents, 40)
+    assert b"<|" in own.model.tokens
+    assert own.get_bos_token_id() == 256 + len(own.merges)
+    assert max(max(pair) for pair in own.merges) < own.get_bos_token_id()
+    assert own.get_bos_token_id() not in own.encode("<|bos|>the<|bos|>")
+
+
+def test_no_span_reaches_from_one_document_into_the_next():
+    apart = check(["ab", "cd"] * 9, 50)
+    assert apart.merges == [(97, 98), (99, 100)]
+    joined = check(["abcd"] * 9, 50)
+    assert joined.merges == [(97, 98), (99, 100), (256, 257)]
+    spaces = check(["x  ", "  y"] * 9, 50)
+    assert spaces.merges == [(32, 32), (32, 121)]
+
+
+# 20: exactly once
+
+
+def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
+    """Sums cannot tell: that each slice is summed once is for its record to see to."""
+    counter = _core.SpanCounts(SPLIT_PATTERN)
+    documents = Documents.from_strings(texts(50, seed=20))
+    counter.update(documents.data, documents.offsets)
+    folder = Folder(str(tmp_path))
+    origin = CountOrigin.nothing(pattern=SPLIT_PATTERN, gaps="spans")
+    folder.write_whole("a.arrow", pack_counts(counter.sorted_run(), origin))
+    once, twice = (learn_files([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
+    assert twice.merges.tolist() == once.merges.tolist()
+    assert twice.counts.tolist() == (once.counts * 2).tolist()
+    assert (twice.spans, twice.distinct_spans) == (2 * counter.total(), once.distinct_spans)
+    assert once.stop_reason == twice.stop_reason == NO_PAIR_LEFT
+
+
+def test_tasks_that_run_twice_and_end_twice_count_nothing_twice(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "once"))
+    with use_executor(Twice(ends=2)):
+        prepare(recipe(tmp_path / "in", tmp_path / "twice"))
+    assert contents(tmp_path / "twice") == contents(tmp_path / "once")
+    assert contents(tmp_path / "twice-work") == contents(tmp_path / "once-work")

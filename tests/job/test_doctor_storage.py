@@ -1,0 +1,154 @@
+"""The doctor's probe of folders: on S3 behind faults, and in stores that do not do as they say."""
+
+import fsspec
+import pytest
+
+from nanotok_ray.errors import how_to_install
+from nanotok_ray.job.doctor.folder import check_folder
+from nanotok_ray.job.doctor.result import worst
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.local import LocalStore
+from nanotok_ray.storage.remote import RemoteStore
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from tests.support.faulty_proxy import Fault
+from tests.support.machine_speed import scaled
+from tests.support.missing_packages import uninstall_stores
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+
+pytestmark = [pytest.mark.timeout(60)]
+
+CLIENT = {
+    "connect_timeout": scaled(1),
+    "read_timeout": scaled(1),
+    "retries": {"total_max_attempts": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_behind_a_proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
+    server.clear()
+    with use_retry_policy(RetryPolicy(tries=2, first_wait=0.001)):
+        yield server
+    server.clear()
+
+
+@pytest.fixture
+def url(proxy, request):
+    return f"s3://{BUCKET}/{request.node.name}"
+
+
+def told(url, *, slow_seconds=60.0, **options):
+    """Return status and findings by name, the last of a name; this machine may be busy."""
+    findings = list(check_folder(url, slow_seconds=slow_seconds, **options))
+    return worst(findings), {each.name: each for each in findings}
+
+
+def test_a_bucket_that_is_as_it_should_be_passes_and_stays_empty(url, proxy):
+    status, findings = told(url)
+    assert (status, list(findings)) == ("ok", ["storage", "clock", "conditions"])
+    assert Folder(url).list_temporaries() == []
+    assert {"PUT", "GET", "DELETE"} <= {method for method, _, _ in proxy.requests}
+
+
+@pytest.mark.parametrize(
+    ("method", "step"), [("PUT", "written"), ("GET", "read"), ("DELETE", "removed")]
+)
+def test_credentials_without_a_right_fail_and_name_the_step(url, proxy, method, step):
+    proxy.fail_always(Fault.FORBIDDEN, method=method)
+    status, findings = told(url)
+    assert status == "fail"
+    assert step in findings["storage"].found
+    proxy.clear()
+    left = Folder(url).list_temporaries()
+    assert len(left) == (1 if step == "removed" else 0)
+
+
+def test_a_probe_is_removed_also_when_listing_it_fails(url, proxy):
+    proxy.fail_always(Fault.FORBIDDEN, method="GET", path="list-type")
+    status, findings = told(url)
+    assert (status, "cannot be listed" in findings["storage"].found) == ("fail", True)
+    proxy.clear()
+    assert Folder(url).list_temporaries() == []
+
+
+def test_a_store_that_is_out_of_reach_fails(url, proxy):
+    proxy.fail_always(Fault.SLOW_DOWN)
+    status, findings = told(url)
+    assert status == "fail"
+    assert "for now" in findings["storage"].found
+
+
+def test_a_fault_that_passes_does_no_harm(url, proxy):
+    proxy.fail(Fault.RESET, method="GET")
+    assert told(url)[0] == "ok"
+
+
+def test_a_bucket_that_is_not_there_fails(proxy):
+    status, findings = told("s3://no-such-bucket-at-all/out")
+    assert (status, list(findings)) == ("fail", ["storage"])
+
+
+def test_a_missing_package_names_the_extra(monkeypatch, proxy):
+    uninstall_stores(monkeypatch, "Install s3fs to access S3")
+    status, findings = told("s3://bucket/out")
+    assert status == "fail"
+    assert how_to_install("s3") in findings["storage"].found
+
+
+def test_a_store_that_reads_back_other_bytes_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalStore, "read_bytes", lambda *_: b"other")
+    status, findings = told(str(tmp_path / "out"))
+    assert (status, "read back" in findings["storage"].found) == ("fail", True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_does_not_list_what_it_has_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalStore, "sizes", lambda *_: {})
+    status, findings = told(str(tmp_path))
+    assert (status, "listing" in findings["storage"].found) == ("fail", True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_writes_over_a_name_that_is_taken_fails(tmp_path, monkeypatch):
+    def write_new(self, name, data):
+        self.write_whole(name, data)
+        return True
+
+    monkeypatch.setattr(LocalStore, "write_new", write_new)
+    status, findings = told(str(tmp_path))
+    assert (status, findings["conditions"].status) == ("fail", "fail")
+    monkeypatch.setattr(RemoteStore, "write_new", write_new)
+    assert told("memory://doctor")[1]["conditions"].status == "warn"  # it promises nothing
+
+
+def test_a_store_whose_uploads_take_any_name_fails(url, monkeypatch):
+    monkeypatch.setattr(RemoteStore, "create_once", RemoteStore.create)
+    status, findings = told(url)
+    assert (status, "upload" in findings["conditions"].found) == ("fail", True)
+
+
+def test_a_skewed_clock_warns(url):
+    status, findings = told(url, clock=lambda: 1e9)
+    assert (status, findings["clock"].status) == ("warn", "warn")
+    assert "behind" in findings["clock"].found
+
+
+def test_a_slow_store_warns(tmp_path):
+    assert told(str(tmp_path), slow_seconds=-1.0)[1]["storage"].status == "warn"
+
+
+def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalStore, "read_bytes", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        told(str(tmp_path / "new" / "out"))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,109 @@
+"""A fan-out without Ray: what is told, what is skipped by choice, what fails the job and how."""
+
+import pytest
+
+from nanotok_ray.errors import SliceError
+from nanotok_ray.job.events import Advanced, Note
+from nanotok_ray.job.run_stage import fan_out
+from nanotok_ray.job.task import Ended, Task
+from tests.support.executors import InProcess
+
+
+def task(number, *, inputs=None):
+    return Task(
+        name=f"slice {number}",
+        work=len,
+        argument="",
+        num_bytes=10,
+        inputs=(f"/in/{number}.gz",) if inputs is None else inputs,
+    )
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+class Engine(InProcess):
+    """Let tasks of even number end well, and remember how often it ran and was closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_closed, self.begun = False, 0
+
+    def run(self, tasks, *, on_note, **_):
+        on_note("a worker died")
+        try:
+            for number, each in enumerate(tasks):
+                self.begun += 1
+                error = f"why {number}" if number % 2 else None
+                yield Ended(task=each, result=None if error else 7, error=error)
+        finally:
+            self.is_closed = True
+
+
+def run(engine, count, *, on_event=None, **settings):
+    told = []
+    failures = fan_out(
+        "count",
+        [task(number) for number in range(count)],
+        kept=0,
+        on_event=on_event or told.append,
+        executor=engine,
+        **settings,
+    )
+    return failures, told
+
+
+def test_slices_that_fail_fail_the_job_after_all_others_have_run(engine):
+    told = []
+    with pytest.raises(SliceError) as caught:
+        run(engine, 5, on_event=told.append)
+    assert str(caught.value).splitlines() == [
+        "count: 2 of 5 slices failed; the others are kept, run the job again",
+        "  slice 1 (of /in/1.gz): why 1",
+        "  slice 3 (of /in/3.gz): why 3",
+    ]
+    last = [event for event in told if isinstance(event, Advanced)][-1]
+    assert (last.done, last.failed, last.num_bytes) == (5, 2, 21)
+
+
+def test_the_first_five_are_named_and_the_others_counted(engine):
+    with pytest.raises(SliceError, match=r"slice 9 \(of /in/9.gz\): why 9\n  and 5 more$"):
+        run(engine, 20)
+
+
+def test_so_many_may_be_skipped_and_are_given_back(engine):
+    failures, _ = run(engine, 5, max_skipped=2)
+    assert [(each.task.name, each.error) for each in failures] == [
+        ("slice 1", "why 1"),
+        ("slice 3", "why 3"),
+    ]
+    with pytest.raises(SliceError):
+        run(engine, 7, max_skipped=2)
+
+
+def test_notes_of_the_engine_reach_the_listener_with_the_stage(engine):
+    _, told = run(engine, 1)
+    assert Note(text="count: a worker died") in told
+
+
+def test_a_listener_that_raises_closes_the_engine(engine):
+    def interrupt(event):
+        if isinstance(event, Advanced):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run(engine, 2, on_event=interrupt)
+    assert engine.is_closed
+    del caught
+
+
+def test_nothing_to_do_starts_no_engine(engine):
+    assert run(engine, 0)[0] == []
+    assert engine.begun == 0
+
+
+def test_many_inputs_are_told_short():
+    own = task(0, inputs=tuple(f"{letter}.gz" for letter in "abcdef"))
+    assert own.told_inputs == "a.gz, b.gz, c.gz and 3 more files"

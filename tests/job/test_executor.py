@@ -1,0 +1,61 @@
+"""What runs the tasks: Ray by default, or another executor for the whole process."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.job.executor import current_executor, executor_in_use, use_executor
+from tests.support.executors import InProcess
+from tests.support.small_corpus import RECIPE, write_corpus
+
+
+def test_blocks_may_be_nested_and_outside_of_them_there_is_none():
+    outer, inner = InProcess(), InProcess()
+    with use_executor(outer):
+        with use_executor(inner):
+            assert current_executor() is inner
+        assert current_executor() is outer
+    assert executor_in_use() is None
+    with pytest.raises(RuntimeError, match=r"nanotok_ray\.api"):
+        current_executor()
+
+
+def test_an_error_ends_the_use_of_an_executor():
+    with pytest.raises(ZeroDivisionError), use_executor(InProcess()):
+        raise ZeroDivisionError
+    assert executor_in_use() is None
+
+
+def test_threads_see_the_executor_that_was_set_after_they_started():
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        assert pool.submit(executor_in_use).result() is None
+        with use_executor(InProcess()):
+            assert pool.submit(current_executor).result() is current_executor()
+
+
+def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("os.fsync", lambda _: None)  # no test cuts the power
+    write_corpus(tmp_path / "in")
+    path, out = tmp_path / "recipe.toml", tmp_path / "out"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=out))
+    sessions, tasks = [], []
+
+    def note(*, workers, shared=()):
+        sessions.append((workers, [folder.url for folder in shared]))
+
+    def order(given):
+        tasks.append({task.name.split()[0] for task in given})
+        return given
+
+    with use_executor(InProcess(order=order, on_session=note)):
+        for command in (
+            ["prepare", str(path), "--workers", "3"],
+            ["verify", str(out), "--workers", "4"],
+            ["export", str(out), "--to", "raw", "--workers", "5"],
+        ):
+            assert main(command) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    shared = [str(out), str(tmp_path / "out-work")]
+    assert set(map(str, sessions)) == {str((3, shared)), str((4, [])), str((5, []))}
+    assert tasks == [{"count"}, {"tokenize"}, {"verify"}, {"export"}]

@@ -1,0 +1,336 @@
+"""Journals: what is written is read again, whatever is lost, refused, or not ours."""
+
+import json
+import threading
+import tracemalloc
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.job import journal_writer
+from nanotok_ray.job.journal import (
+    FailedAttempt,
+    Happened,
+    JournalledSlice,
+    read_journal,
+    runs_in,
+    segment_name,
+)
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.storage import Folder
+from tests.support.machine_speed import scaled
+
+TEXT = st.text(max_size=12)
+COUNT = st.integers(0, 2**50)
+TIME = st.floats(0, 1e6)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return Folder(str(tmp_path / "out"))
+
+
+def rows_of(*stages):
+    """Give the rows of a run of some stages, each with the slices that are named."""
+    at = iter(range(1, 10_000))
+    yield {"event": "run", "at": next(at), "command": "prepare"}
+    for name, slices in stages:
+        row = {"name": name, "todo": len(slices), "kept": 1, "num_bytes": 7}
+        yield {"event": "stage", "at": next(at), **row}
+        yield from (slice_row(name, each, at=next(at)) for each in slices)
+        yield {"event": "stage end", "at": next(at), "seconds": 2.0, "num_bytes": 5}
+
+
+def slice_row(stage, name, *, at, **more):
+    own = {"began": 0.0, "seconds": 1.0, "num_bytes": 3, "worker": "a/1", "attempts": 1}
+    return {"event": "slice", "at": at, "stage": stage, "name": name, **own, **more}
+
+
+def written(out, rows, *, run=1):
+    journal = Journal(out, run)
+    journal.begin()
+    for row in rows:
+        journal.add(row)
+    assert journal.close() is None
+    return read_journal(out, run)
+
+
+def test_stages_are_counted_by_their_slices(out):
+    found = written(out, rows_of(("count", "abc"), ("tokenize", "ab"), ("count", "d")))
+    told = [(each.name, each.todo, each.done, each.done_bytes) for each in found.stages]
+    assert told == [("count", 3, 3, 9), ("tokenize", 2, 2, 6), ("count", 1, 1, 3)]
+    assert found.head["command"] == "prepare"
+    assert found.stages[0].seconds == 2.0
+
+
+def test_progress_is_that_of_its_stage(out):
+    rows = [*rows_of(("reduce", ""), ("learn", ""))][:-1]
+    rows += [{"event": "progress", "at": 50.5, "done": 7, "todo": 9}]
+    found = written(out, rows)
+    assert found.stages[1].progress == ((50.5, 7, 9),)
+    assert (found.stages[1].done, found.stages[1].seconds) == (7, None)
+    assert found.stages[0].progress == ()
+
+
+def test_an_end_before_more_work_is_none(out):
+    end = {"event": "end", "at": 3.0, "status": "done"}
+    more = list(rows_of(("count", "a")))
+    assert written(out, [*more, end]).end["status"] == "done"
+    assert written(out, [end, *more], run=2).end is None
+
+
+ROWS = st.one_of(
+    st.builds(Happened, at=TIME, text=TEXT),
+    st.builds(
+        JournalledSlice,
+        stage=TEXT,
+        name=TEXT,
+        at=TIME,
+        began=TIME,
+        seconds=TIME,
+        num_bytes=COUNT,
+        worker=TEXT,
+        attempts=COUNT,
+        error=st.none() | TEXT,
+        estimate=COUNT,
+    ),
+    st.builds(FailedAttempt, stage=TEXT, name=TEXT, at=TIME, slices=COUNT, cause=TEXT, text=TEXT),
+)
+EVENTS = {Happened: "note", JournalledSlice: "slice", FailedAttempt: "attempt"}
+
+
+@given(st.lists(ROWS, min_size=1))
+def test_what_is_written_is_read(rows):
+    out = Folder("memory://journal-round")
+    found = written(out, [{"event": EVENTS[type(row)], **asdict(row)} for row in rows])
+    again = {Happened: found.notes, JournalledSlice: found.slices}
+    again |= {FailedAttempt: found.failed_attempts}
+    for kind, own in again.items():
+        assert list(own) == [row for row in rows if type(row) is kind]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.just(10**400),
+    lambda own: st.lists(own, max_size=2) | st.dictionaries(TEXT, own, max_size=2),
+    max_leaves=4,
+)
+KEYS = ["at", "name", "todo", "kept", "num_bytes", "stage", "done", "seconds", "text", "error"]
+HOSTILE = st.builds(
+    lambda kind, at, own: {"event": kind, "at": at, **own},
+    st.sampled_from(["run", "note", "stage", "slice", "attempt", "progress", "stage end", "end"])
+    | JSON,
+    TIME | JSON,
+    st.dictionaries(st.sampled_from(KEYS), JSON | TIME | COUNT),
+)
+
+
+@given(st.lists(HOSTILE | JSON), st.binary(max_size=20))
+def test_a_journal_of_somebody_else_is_read_too(lines, data):
+    out = Folder("memory://journal-hostile")
+    text = "".join(f"{json.dumps(each)}\n" for each in lines)
+    out.write_whole(segment_name(7, 0), text.encode())
+    out.write_whole(segment_name(7, 1), data)
+    found = read_journal(out)
+    for stage in found.stages:
+        values = (stage.at, stage.todo, stage.num_bytes, stage.done, stage.seconds or 0)
+        assert all(abs(float(value)) <= 2**63 for value in values)
+
+
+def test_lost_and_broken_segments_are_counted(out):
+    for number, data in enumerate([b'{"event":"note","at":1,"text":"a"}', b"[1]", b"\xff", b"{"]):
+        out.write_whole(segment_name(3, number), data)
+    out.write_whole(segment_name(3, 6), b"[" * 100_000)
+    found = read_journal(out)
+    assert found.notes == (Happened(at=1, text="a"),)
+    assert found.missing_segments == 6
+
+
+def test_a_number_without_end_is_no_work(out):
+    out.write_whole("run/journal/000001-999999999999999999.jsonl", b"")
+    assert read_journal(out).missing_segments == 10**18 - 1
+    assert read_journal(out, 2) is None
+
+
+def test_events_of_later_versions_are_passed_over(out):
+    rows = [{"event": "dance", "at": 1.0}, {"event": "note", "at": 2.0, "text": "a", "mood": 1}]
+    assert written(out, rows).notes == (Happened(at=2.0, text="a"),)
+
+
+def test_the_first_segment_is_there_at_once(out):
+    journal = Journal(out, 5)
+    journal.add({"event": "run", "at": 1.0})
+    journal.begin()
+    while not runs_in(out):
+        threading.Event().wait(0.001)
+    assert read_journal(out).head == {"at": 1.0}
+    journal.close()
+    assert runs_in(out) == {5: [0]}
+
+
+class Refusing(Folder):
+    """Storage that refuses as often as it is told to."""
+
+    def __init__(self, url, times):
+        super().__init__(url)
+        self.times = times
+        self.refused = threading.Event()
+
+    def write_whole(self, name, data):
+        if self.times:
+            self.times -= 1
+            self.refused.set()
+            raise OSError("no space left\non the device")
+        super().write_whole(name, data)
+
+
+def test_what_storage_refused_is_in_the_next_segment(tmp_path):
+    out = Refusing(str(tmp_path), 1)
+    journal = Journal(out, 1)
+    journal.add({"event": "note", "at": 1.0, "text": "a"})
+    journal.begin()
+    assert out.refused.wait(scaled(10))
+    journal.add({"event": "note", "at": 2.0, "text": "b"})
+    assert journal.close() is None
+    assert [each.text for each in read_journal(out).notes] == ["a", "b"]
+    assert runs_in(out) == {1: [0]}
+
+
+def test_storage_that_refuses_for_ever_is_told_once(tmp_path):
+    out = Refusing(str(tmp_path), 10**9)
+    journal = Journal(out, 1)
+    journal.begin()
+    journal.add({"event": "note", "at": 1.0, "text": "a"})
+    assert "was not written: no space left" in journal.close()
+    assert journal.close() is None
+    assert runs_in(out) == {}
+
+
+def test_storage_that_hangs_is_not_waited_for(tmp_path):
+    gate = threading.Event()
+
+    class Hanging(Folder):
+        def write_whole(self, *_):
+            gate.wait(scaled(30))
+
+    journal = Journal(Hanging(str(tmp_path)), 1)
+    journal.add({"event": "note", "at": 1.0, "text": "a"})
+    journal.begin()
+    assert "not written in time" in journal.close(seconds=0.01)
+    gate.set()
+
+
+def test_memory_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_writer, "MOST_HELD", 1000)
+    out = Refusing(str(tmp_path), 10**9)
+    journal = Journal(out, 1)
+    tracemalloc.start()
+    for number in range(2000):
+        journal.add({"event": "note", "at": 1.0, "text": f"{number:0100}"})
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 20_000
+    out.times = 0
+    journal.begin()
+    assert journal.close().startswith("1,993 events are missing")
+    assert len(read_journal(out).notes) == 7
+
+
+def test_many_rows_are_written_before_their_time(out, monkeypatch):
+    monkeypatch.setattr(journal_writer, "SEGMENT_BYTES", 100)
+    journal = Journal(out, 1)
+    journal.begin()
+    journal.add({"event": "note", "at": 1.0, "text": "a" * 200})
+    while not runs_in(out):
+        threading.Event().wait(0.001)
+    journal.close()
+
+
+def test_segments_come_less_often_in_a_long_run(out):
+    times = iter([0.0, 60.0, 7200.0, 72_000.0])
+    journal = Journal(out, 1, now=lambda: next(times))
+    assert [journal._pause() for _ in range(7)] == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 300.0]
+
+
+def test_a_row_that_is_wanted_soon_is_there_at_once_and_those_after_it_soon(out, monkeypatch):
+    journal = Journal(out, 1, now=lambda: 0.0)
+    journal.add({"event": "run", "at": 1.0})
+    for _ in range(9):
+        journal._pause()
+    journal.begin()
+    while not runs_in(out):
+        threading.Event().wait(0.001)
+    journal.add({"event": "note", "at": 2.0, "text": "a"}, soon=True)
+    while len(runs_in(out)[1]) < 2:
+        threading.Event().wait(0.001)
+    assert [each.text for each in read_journal(out).notes] == ["a"]
+    journal.close()
+    journal.add({"event": "note", "at": 3.0, "text": "b"}, soon=True)
+    assert journal._pause() == 2.0
+
+
+def test_rows_that_are_wanted_soon_make_no_segments_without_end(out, monkeypatch):
+    monkeypatch.setattr(journal_writer, "SEGMENTS", 3)
+    monkeypatch.setattr(journal_writer, "SOON_SECONDS", 60.0)
+    journal = Journal(out, 1)
+    journal.begin()
+    for number in range(1, 10):
+        journal.add({"event": "note", "at": 1.0, "text": str(number)}, soon=True)
+        while number <= 3 and len(runs_in(out).get(1, [])) < number:
+            threading.Event().wait(0.001)
+    assert journal.close() is None
+    assert len(read_journal(out).notes) == 9
+    assert runs_in(out) == {1: [0, 1, 2, 3]}
+
+
+def test_journals_of_the_last_runs_stay(out):
+    for run in [*range(1, 30), 99]:
+        out.write_whole(segment_name(run, 0), b"")
+    out.write_whole(segment_name(30, 4), b"")
+    written(out, [{"event": "note", "at": 1.0, "text": "a"}], run=30)
+    assert list(runs_in(out)) == [*range(11, 31), 99]
+    assert runs_in(out)[30] == [0]
+
+
+def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
+    for run in range(1, 30):
+        out.write_whole(segment_name(run, 0), b"")
+    journal, ends, is_tidy = Journal(out, 30), [], threading.Event()
+
+    def remove(name):
+        if not ends:
+            journal.add({"event": "end", "at": 2.0, "status": "done"})
+            assert "was not written in time" in journal.close(seconds=0)
+        ends.append(read_journal(out, 30).end)
+        Folder(out.url).remove(name)
+        if len(runs_in(out)) == journal_writer.KEPT_RUNS:
+            is_tidy.set()
+
+    monkeypatch.setattr(out, "remove", remove)
+    journal.add({"event": "run", "at": 1.0})
+    journal.begin()
+    assert is_tidy.wait(scaled(30))
+    assert ends == [None, *[{"at": 2.0, "status": "done"}] * 9]
+
+
+def test_an_end_that_is_refused_is_told_though_other_files_are_written(out, monkeypatch):
+    def write_whole(name, data):
+        if name.startswith("run/journal/"):
+            raise OSError(28, "No space left on device")
+        Folder(out.url).write_whole(name, data)
+
+    journal = Journal(out, 1)
+    monkeypatch.setattr(out, "write_whole", write_whole)
+    journal.add({"event": "end", "at": 1.0})
+    journal.begin()
+    told = journal.close(last_files={"run/summary.json": b"{}"})
+    assert told.endswith("was not written: [Errno 28] No space left on device")
+    assert out.read_bytes("run/summary.json") == b"{}"
+
+
+def test_what_is_no_json_is_left_out_and_told(out):
+    journal = Journal(out, 1)
+    journal.begin()
+    journal.add({"event": "note", "at": 1.0, "text": b"a"})
+    assert journal.close().startswith("1 events are missing")

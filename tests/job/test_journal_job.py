@@ -1,0 +1,292 @@
+"""Whole jobs leave a journal: of what they did, what they ran on, and how they ended."""
+
+import json
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.errors import LeaseLostError, SliceError
+from nanotok_ray.job import journal_writer, journaling
+from nanotok_ray.job.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
+from nanotok_ray.job.journal import read_journal, runs_in
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.journaling import Journaling
+from nanotok_ray.job.lease import lease_name
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.termination import Terminated
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.storage import Folder
+from tests.support.small_corpus import recipe, write_corpus
+
+STAGES = ["count", "reduce", "learn", "span table", "tokenize", "verify"]
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return recipe(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return Folder(str(tmp_path / "out"))
+
+
+def fail_at(kind, stage, error):
+    """Give a listener that raises at the first such event."""
+
+    def listen(event):
+        if isinstance(event, kind) and event.stage == stage:
+            raise error
+
+    return listen
+
+
+def summary_of(out):
+    return json.loads(out.read_bytes("run/summary.json"))
+
+
+def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
+    monkeypatch.setattr(journal_writer, "SOON_SECONDS", 1000.0)
+    seen = []
+
+    def listen(event):
+        if isinstance(event, StageStarted):
+            while not runs_in(out) or [own.name for own in read_journal(out).stages] == seen:
+                time.sleep(0.001)
+            seen.append(event.stage)
+
+    prepare(job, on_event=listen)
+    assert seen == [own.name for own in read_journal(out).stages] == STAGES
+
+
+def test_learning_that_ends_early_says_how_many_merges_it_made(tmp_path, in_process, out):
+    write_corpus(tmp_path / "in")
+    own = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=20000")
+    train_tokenizer(own)
+    learned = next(stage for stage in read_journal(out).stages if stage.name == "learn")
+    merges = json.loads(out.read_bytes("tokenizer/report.json"))["merges"]["count"]
+    assert learned.done == len(merges) < learned.todo
+
+
+def test_summary_and_journal_agree_on_seconds(job, out):
+    prepare(job, on_event=lambda _: time.sleep(0.002))
+    assert summary_of(out)["seconds"] == read_journal(out).end["seconds"] > 0
+
+
+def test_a_job_leaves_a_journal(job, out):
+    prepare(job)
+    own = read_journal(out)
+    assert own.run == 1
+    assert [stage.name for stage in own.stages] == STAGES
+    assert all(stage.seconds is not None for stage in own.stages)
+    slices = [each for each in own.slices if each.stage == "tokenize"]
+    assert [stage.done for stage in own.stages if stage.name == "tokenize"] == [len(slices)]
+    assert all(each.num_bytes and each.estimate for each in slices)
+    assert (own.end["status"], own.missing_segments) == ("done", 0)
+    learned = next(stage for stage in own.stages if stage.name == "learn")
+    assert learned.progress[-1][1:] == (learned.todo, learned.todo)
+    assert len(learned.progress) <= 101
+
+
+def test_the_head_says_what_ran_where(job, out):
+    train_tokenizer(job)
+    head = read_journal(out).head
+    assert (head["command"], head["pid"]) == ("train", os.getpid())
+    assert head["cpus"] >= 1
+    assert {"started", "host", "ray_job", "version", "core", "python", "ray", "nodes"} <= set(head)
+
+
+def test_a_run_that_does_nothing_leaves_none(job, out):
+    prepare(job)
+    prepare(job)
+    assert list(runs_in(out)) == [1]
+
+
+def test_each_run_has_its_own_under_the_number_of_its_lease(job, out):
+    train_tokenizer(job)
+    tokenize_corpus(job)
+    assert list(runs_in(out)) == [1, 2]
+    assert out.exists(lease_name(2))
+    assert read_journal(out, 1).head["command"] == "train"
+
+
+def test_two_leases_of_one_run_are_one_journal(job, out, tmp_path):
+    train_tokenizer(job)
+    folder = str(tmp_path / "out/tokenizer")
+    other = recipe(tmp_path / "in", tmp_path / "other", f"tokenizer.path={folder}")
+    prepare(other)
+    found = Folder(str(tmp_path / "other"))
+    assert list(runs_in(found)) == [1]
+    assert found.exists(lease_name(2))
+    own = read_journal(found)
+    assert [stage.name for stage in own.stages] == ["tokenize", "verify"]
+    assert own.end["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SliceError("no such thing"), "failed"),
+        (ValueError("odd"), "failed"),
+        (KeyboardInterrupt(), "interrupted"),
+        (Terminated(), "terminated"),
+    ],
+)
+def test_how_a_run_ended_is_written_before_the_lease_is_let_go(
+    job, out, monkeypatch, error, status
+):
+    states = []
+    close = Journal.close
+
+    def close_and_look(journal, **more):
+        states.append(json.loads(out.read_bytes(lease_name(1)))["state"])
+        return close(journal, **more)
+
+    monkeypatch.setattr(Journal, "close", close_and_look)
+    with pytest.raises(type(error)):
+        prepare(job, on_event=fail_at(StageStarted, "tokenize", error))
+    assert states[0] == "held"
+    end = read_journal(out).end
+    assert end["status"] == summary_of(out)["status"] == status
+    assert str(error) in end["error"] or status != "failed"
+
+
+def test_a_failed_run_keeps_the_times_of_the_last_for_planning(job, out, tmp_path):
+    train_tokenizer(job)
+    prepare(job)
+    before = summary_of(out)
+    before["stages"]["count"] = {"seconds": 10.0, "bytes": 10**9}
+    out.write_whole("run/summary.json", json.dumps(before).encode())
+    more = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=360")
+    for _ in range(2):
+        with pytest.raises(SliceError):
+            prepare(more, on_event=fail_at(StageStarted, "count", SliceError("no")))
+    after = summary_of(out)
+    assert after["earlier_stages"]["count"] == {"seconds": 10.0, "bytes": 10**9}
+    assert (after["run"], after["error"]) == (4, "no")
+    estimate = plan_job(recipe(tmp_path / "in", tmp_path / "out", "limits.doc_cap=9"))
+    told = estimate.values["estimate"]["stages"]["count"]
+    assert told["from"].startswith("as in the last run")
+
+
+def test_a_run_that_lost_its_lease_leaves_the_summary_alone(job, out):
+    with pytest.raises(LeaseLostError):
+        prepare(job, on_event=fail_at(StageStarted, "tokenize", LeaseLostError("gone")))
+    assert not out.exists("run/summary.json")
+    assert read_journal(out).end["status"] == "failed"
+
+
+def test_the_summary_of_a_run_says_which_and_how_long(job, out):
+    values = prepare(job).values
+    assert summary_of(out) == values
+    assert (values["run"], values["failed_attempts"]) == (1, {})
+    assert values["seconds"] > 0
+
+
+def test_storage_that_refuses_the_journal_fails_no_job(job, out, monkeypatch):
+    write_whole = Folder.write_whole
+
+    def refuse(folder, name, data):
+        if name.startswith("run/journal/"):
+            raise OSError("quota exceeded")
+        write_whole(folder, name, data)
+
+    monkeypatch.setattr(Folder, "write_whole", refuse)
+    notes = []
+    assert prepare(job, on_event=notes.append).values["status"] == "done"
+    told = [each.text for each in notes if isinstance(each, Note) and "journal" in each.text]
+    assert len(told) == 1
+    assert "quota exceeded" in told[0]
+
+
+TEXT = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["${JOURNAL_SECRET}/web", "https://me:pw@host/x?sig=abc&v=2"]
+[output]
+path = "OUT"
+"""
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOURNAL_SECRET", "s3://hidden")
+    text = TEXT.replace("OUT", str(tmp_path / "out"))
+    return Journaling(parse_recipe(text, overrides=["limits.max_skipped_slices=2"]), "prepare")
+
+
+def test_the_recipe_is_kept_as_it_was_written_without_secrets(kept, out):
+    kept.leased(1)
+    kept.done()
+    text = read_journal(out).head["recipe"]
+    assert "${JOURNAL_SECRET}/web" in text
+    assert "# --set limits.max_skipped_slices=2" in text
+    assert "https://***@host/x?sig=***&v=2" in text
+    assert not any(word in text for word in ("hidden", "pw@", "abc"))
+
+
+def test_no_text_of_a_journal_holds_a_secret(kept, out, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2-hunter2")
+    text = "https://me:pw@host/x?sig=abc refuses hunter2-hunter2"
+    kept.leased(1)
+    kept(Note(text=text))
+    kept(AttemptFailed(stage="count", name="a", slices=1, cause="slow", text=text))
+    kept(
+        SliceEnded(
+            stage="count",
+            name="a",
+            began=1.0,
+            seconds=1.0,
+            num_bytes=0,
+            worker="w/1",
+            attempts=1,
+            error=text,
+        )
+    )
+    kept.failed(SliceError(text))
+    own = read_journal(out)
+    told = [own.notes[0].text, own.failed_attempts[0].text, own.slices[0].error, own.end["error"]]
+    assert told == ["https://***@host/x?sig=*** refuses ***"] * 4
+    assert b"hunter2" not in out.read_bytes("run/summary.json")
+
+
+def test_what_was_told_before_the_lease_is_written_too(kept, out):
+    kept(Note(text="early"))
+    kept.leased(3)
+    kept.done()
+    assert [each.text for each in read_journal(out, 3).notes] == ["early"]
+
+
+def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
+    monkeypatch.setattr(journaling, "MOST_ATTEMPTS", 5)
+    kept.leased(1)
+    attempt = AttemptFailed(stage="count", name="a", slices=2, cause="slow", text="x" * 5000)
+    for number in range(9):
+        kept(replace(attempt, cause="slow" if number % 2 else "storage"))
+    kept.failed(ValueError())
+    own = read_journal(out)
+    assert len(own.failed_attempts) == 3
+    assert len(own.failed_attempts[0].text) == 2000
+    assert own.end["failed_attempts"] == {"slow": 8, "storage": 10}
+    assert own.end["error"] == "ValueError"
+
+
+def test_stages_without_slices_tell_a_row_a_percent(kept, out):
+    kept.leased(1)
+    kept(StageStarted(stage="learn", todo=5000, kept=0, num_bytes=0))
+    for done in range(5001):
+        kept(Advanced(stage="learn", done=done, todo=5000, num_bytes=0))
+    kept(StageStarted(stage="count", todo=2, kept=0, num_bytes=0))
+    for done in (1, 2):
+        own = {"seconds": 1.0, "num_bytes": 3, "worker": "a/1", "attempts": 1}
+        kept(SliceEnded(stage="count", name=f"{done}", began=1.0, **own))
+        kept(Advanced(stage="count", done=done, todo=2, num_bytes=3))
+    kept.done()
+    learn, count = read_journal(out).stages
+    assert [done for _, done, _ in learn.progress] == list(range(0, 5001, 50))
+    assert (count.done, count.progress) == (2, ())

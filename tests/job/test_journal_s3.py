@@ -1,0 +1,86 @@
+"""Journals on S3: many small objects, through failures, and refused for good."""
+
+import uuid
+
+import fsspec
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.cli.status import Clock, look
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.journal import read_journal, segment_name
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from tests.support.faulty_proxy import Fault
+from tests.support.machine_speed import scaled
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.small_corpus import recipe, write_corpus
+
+CLIENT = {
+    "connect_timeout": scaled(0.3),
+    "read_timeout": scaled(0.3),
+    "retries": {"max_attempts": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_behind_a_proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
+    server.clear()
+    with use_retry_policy(RetryPolicy(tries=3, first_wait=0.001)):
+        yield server
+    server.clear()
+
+
+@pytest.fixture
+def out():
+    return Folder(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+
+
+def test_many_segments_are_read_at_once_in_order(out, proxy):
+    for number in range(40):
+        row = f'{{"event":"note","at":{number},"text":"{number}"}}\n'
+        out.write_whole(segment_name(1, number), row.encode())
+    proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="GET", path="-0000", period=7)
+    own = read_journal(Folder(out.url))
+    assert [each.text for each in own.notes] == [str(number) for number in range(40)]
+
+
+def test_a_job_on_s3_is_told_of(out, proxy, tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    states = []
+
+    def listen(event):
+        if isinstance(event, StageStarted):
+            values = look(out.url, show=lambda _: None, clock=Clock())
+            states.append((values["state"], values["run"]))
+
+    prepare(recipe(tmp_path / "in", out.url), on_event=listen)
+    assert {state for state, _ in states} == {"running"}
+    assert states[-1][1] == 1
+    assert look(out.url, show=lambda _: None)["state"] == "finished"
+
+
+def test_an_object_store_that_refuses_the_journal_is_told_once(out, proxy):
+    proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="journal")
+    journal = Journal(out, 1)
+    journal.begin()
+    journal.add({"event": "note", "at": 1.0, "text": "a"})
+    assert "was not written: " in journal.close()
+
+
+def test_a_job_goes_on_through_failures_of_the_journal(out, proxy, tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    proxy.fail_always(Fault.FORBIDDEN, method="PUT", path="run/journal")
+    told = []
+    summary = prepare(recipe(tmp_path / "in", out.url), on_event=told.append)
+    assert summary.values["status"] == "done"
+    notes = [each.text for each in told if isinstance(each, Note) and "journal" in each.text]
+    assert len(notes) == 1

@@ -1,0 +1,397 @@
+"""The lease of an output: one contender has it, the dead lose it, the living keep it."""
+
+import copy
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
+from nanotok_ray.job import lease as lease_holder
+from nanotok_ray.job.events import Advanced, Note, StageStarted, ignore
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.lease import (
+    EXPIRY_SECONDS,
+    RENEW_SECONDS,
+    Clock,
+    Holder,
+    Lease,
+    free_number,
+    lease_in_force,
+    lease_name,
+    leased,
+    take,
+)
+from nanotok_ray.storage import Folder
+from tests.support.executors import InProcess
+from tests.support.machine_speed import scaled
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+
+HERE = {"host": "a", "machine": "m", "boot": "b", "pid_namespace": "pid:[1]"}
+ELSEWHERE = {"host": "z", "machine": "n", "boot": "c", "pid_namespace": "pid:[2]"}
+
+
+class StoppedError(Exception):
+    """Raised where a contender would wait."""
+
+
+def stop(_):
+    raise StoppedError
+
+
+AT_ONCE = Clock(sleep=stop)
+
+
+class Times:
+    """A clock that goes on when somebody waits, and what else happens meanwhile."""
+
+    def __init__(self, meanwhile=lambda: None):
+        self.seconds, self.meanwhile = 0.0, meanwhile
+        self.clock = Clock(now=lambda: self.seconds, sleep=self.sleep)
+
+    def sleep(self, seconds):
+        self.seconds += seconds
+        self.meanwhile()
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Processes of this host by number: state and start time."""
+    known = {number: ("S", f"{number}00") for number in range(1, 10)}
+    monkeypatch.setattr(lease_holder, "_process", lambda pid: known.get(pid, ("", "")))
+    return known
+
+
+@pytest.fixture
+def out(tmp_path):
+    return Folder(str(tmp_path / "out"))
+
+
+def process(number, place=None):
+    return Holder(**(place or HERE), pid=number, started=f"{number}00")
+
+
+def taken(out, me, clock=AT_ONCE, on_event=ignore):
+    return take(out, command=f"run {me.pid}", on_event=on_event, me=me, clock=clock)
+
+
+def test_a_free_lease_is_taken_at_once_and_numbers_only_grow(out, processes):
+    for number in range(1, 4):
+        lease = taken(out, process(number))
+        assert lease.number == number
+        assert out.list("run/lease/") == [lease_name(number)]
+        lease.check()
+        lease.release()
+    assert free_number(out) == 3
+    assert free_number(Folder(out.join("other"))) == 0
+
+
+def test_a_living_holder_keeps_it_and_the_other_says_whose_it_is(out, processes):
+    times = Times(lambda: lease.renew() if times.seconds % RENEW_SECONDS == 0 else None)
+    lease = taken(out, process(1), times.clock)
+    notes = []
+    with pytest.raises(OutputInUseError, match="run 1 on host a, process 1, since 20") as caught:
+        taken(out, process(2, ELSEWHERE), times.clock, notes.append)
+    assert "two runs cannot write one output" in str(caught.value)
+    assert times.seconds == RENEW_SECONDS
+    assert len(notes) == 1
+    assert "looking for up to 60 s" in notes[0].text
+    assert free_number(out) is None
+    lease.check()
+
+
+@pytest.mark.parametrize(
+    "death", [None, ("Z", "100"), ("S", "999")], ids=["gone", "zombie", "number used again"]
+)
+def test_a_dead_process_of_this_host_loses_it_at_once(out, processes, death):
+    taken(out, process(1))
+    with pytest.raises(StoppedError):
+        taken(out, process(2))
+    processes.pop(1) if death is None else processes.update({1: death})
+    assert free_number(out) is None  # asked by a process of another host, this one
+    assert taken(out, process(2)).number == 2
+
+
+def test_a_process_of_another_container_is_not_judged_by_its_number(out, processes):
+    container = HERE | {"pid_namespace": "pid:[7]"}
+    taken(out, process(77, container))
+    with pytest.raises(StoppedError):
+        taken(out, process(2))
+
+
+def test_a_restart_of_the_host_is_seen_but_not_from_or_of_a_container(processes):
+    outside = HERE | {"pid_namespace": "pid:[4026531836]"}
+    before, inside = process(1, outside | {"boot": "a"}), process(1, HERE | {"boot": "a"})
+    assert before.is_dead(process(2, outside))
+    assert not before.is_dead(process(2, HERE))
+    assert not before.is_dead(process(2, outside | {"machine": "other"}))
+    assert not inside.is_dead(process(2, outside))
+    assert not inside.is_dead(process(2, HERE))
+
+
+class OnCluster(InProcess):
+    """An executor whose cluster lists the driver 02 as dead."""
+
+    def is_dead_driver(self, job):
+        return job == "02"
+
+
+def test_a_ray_job_is_dead_if_its_cluster_says_so(processes):
+    driver = Holder(**ELSEWHERE, ray_cluster="c", ray_job="02")
+    with use_executor(OnCluster()):
+        assert driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
+        assert not driver.is_dead(Holder(**HERE, ray_cluster="d", ray_job="03"))
+        other = Holder(ray_cluster="c", ray_job="04")
+        assert not other.is_dead(Holder(ray_cluster="c", ray_job="03"))
+        assert not Holder().is_dead(Holder())
+    assert not driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
+
+
+def test_who_asks_is_described_and_alive():
+    me = Holder.this_process()
+    assert me.pid
+    assert me.started
+    assert me.boot
+    assert not me.is_dead(me)
+    assert Holder.from_values(me.to_values() | {"new": 1, "host": 5}).pid == me.pid
+
+
+def test_a_silent_holder_of_another_host_loses_it_after_the_expiry_and_not_before(out, processes):
+    times = Times()
+    lost = taken(out, process(1, ELSEWHERE), times.clock)
+    lost.check()
+    lease = taken(out, process(2), times.clock)
+    assert EXPIRY_SECONDS <= times.seconds < EXPIRY_SECONDS + 2
+    lease.check()
+    with pytest.raises(LeaseLostError, match="another run has taken over"):
+        lost.check()
+    lost.renew()
+    lost.release()
+    assert out.list("run/lease/") == [lease_name(2)]
+    lease.check()
+
+
+def test_time_in_which_the_contender_itself_stood_still_does_not_count(out, processes):
+    times = Times(lambda: setattr(times, "seconds", times.seconds + 1000))
+    taken(out, process(1, ELSEWHERE), times.clock)
+    taken(out, process(2), times.clock)
+    assert times.seconds > 1000 * EXPIRY_SECONDS / 2 - 1000
+
+
+def test_a_lease_that_cannot_be_read_expires(out, processes):
+    out.write_whole(lease_name(41), b"{")
+    times = Times()
+    assert taken(out, process(1), times.clock).number == 42
+    assert times.seconds >= EXPIRY_SECONDS
+
+
+class Delayed(Folder):
+    """A folder in which something happens before the next lease is created."""
+
+    def write_new(self, name, data):
+        first, self.first = self.first, lambda: None
+        first()
+        return super().write_new(name, data)
+
+
+def test_a_slow_contender_wins_no_old_number(out, processes):
+    def meanwhile():
+        taken(out, process(1)).release()
+        leases.append(taken(out, process(2)))
+
+    leases = []
+    slow = Delayed(out.url)
+    slow.first = meanwhile
+    with pytest.raises(OutputInUseError, match="run 2 on host a"):
+        taken(slow, process(3))
+    leases[0].check()
+    assert out.list("run/lease/") == [lease_name(2)]
+
+
+def contend(out, number):
+    """Take the lease, as a process that nobody can judge; None: another one was faster."""
+    try:
+        return taken(out, Holder(pid=number))
+    except (StoppedError, OutputInUseError):
+        return None
+
+
+def test_of_many_at_once_one_wins(out):
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = list(pool.map(contend, [out] * 8, range(1, 9)))
+    [won] = filter(None, found)
+    won.check()
+
+
+def test_a_lease_whose_file_is_gone_is_lost_for_good(out, processes):
+    lease = taken(out, process(1))
+    out.remove(lease_name(1))
+    lease.renew()
+    assert lease_in_force(out) is None
+    taken(out, process(2)).release()
+    with pytest.raises(LeaseLostError):
+        lease.check()
+
+
+def test_between_slices_storage_is_asked_only_after_renewals_failed_for_long(out, processes):
+    times = Times()
+    lease = taken(out, process(1), times.clock)
+    out.write_whole(lease_name(2), b"{}")
+    slice_done = Advanced(stage="count", done=1, todo=2, num_bytes=1)
+    lease.guard(slice_done)
+    times.seconds += EXPIRY_SECONDS
+    with pytest.raises(LeaseLostError):
+        lease.guard(slice_done)
+    lease = taken(Folder(out.join("other")), process(1), times.clock)
+    lease.guard(StageStarted(stage="verify", todo=1, kept=0, num_bytes=0))
+    Folder(out.join("other")).write_whole(lease_name(9), b"{}")
+    lease.guard(Note(text="nothing is asked for a note"))
+    with pytest.raises(LeaseLostError):
+        lease.guard(StageStarted(stage="verify", todo=1, kept=0, num_bytes=0))
+
+
+def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):
+    renewed, failed = threading.Event(), threading.Event()
+    renew = Lease.renew
+
+    def fail_first(self):
+        if not failed.is_set():
+            failed.set()
+            raise TransientIOError("not now")
+        renew(self)
+        renewed.set()
+
+    monkeypatch.setattr(Lease, "renew", fail_first)
+
+    def run():
+        with leased(out, command="x", on_event=ignore, renew_seconds=0.001):
+            assert renewed.wait(scaled(30))
+            raise ValueError("the run")
+
+    with pytest.raises(ValueError, match="the run"):
+        run()
+    values = json.loads(out.read_bytes(lease_name(1)))
+    assert values["state"] == "released"
+    assert values["renewals"] > 0
+    assert free_number(out) == 1
+
+
+def test_on_an_object_store_one_of_many_wins_too(processes):
+    with s3_behind_a_proxy():
+        out = Folder(f"s3://{BUCKET}/out")
+        for number in range(1, 3):
+            with ThreadPoolExecutor(max_workers=3) as pool:
+                found = list(pool.map(contend, [out] * 3, range(1, 4)))
+            [won] = filter(None, found)
+            assert won.number == number
+            assert out.list("run/lease/") == [lease_name(number)]
+            won.renew()
+            won.check()
+            won.release()
+
+
+class Contenders(RuleBasedStateMachine):
+    """Four processes of two hosts that take, renew, release, stand still, die and start again."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.processes = {}
+        self.patch.setattr(lease_holder, "_process", lambda pid: self.processes.get(pid, ("", "")))
+        self.out = Folder(f"memory://leases-{id(self)}")
+        self.times = Times(self.renew_all)
+        self.me = {}
+        self.leases = {}
+        self.stopped = set()
+        for slot in range(4):
+            self.begin(slot)
+
+    def teardown(self):
+        self.patch.undo()
+        for name in self.out.list():
+            self.out.remove(name)
+
+    def begin(self, slot):
+        pid = len(self.processes) * 4 + slot + 1
+        self.processes[pid] = ("S", f"{pid}00")
+        self.me[slot] = process(pid, HERE if slot < 2 else ELSEWHERE)
+
+    def renew_all(self):
+        if self.times.seconds % RENEW_SECONDS == 0:
+            for slot in self.leases.keys() - self.stopped:
+                self.leases[slot].renew()
+
+    def holding(self):
+        """Give who would be told by storage now that it holds the lease."""
+        return [slot for slot, own in self.leases.items() if copy.copy(own)._is_ours()]
+
+    @invariant()
+    def at_most_one_holds_it(self):
+        assert len(self.holding()) <= 1
+
+    @rule(slot=st.integers(0, 3))
+    def take_it(self, slot):
+        if slot in self.leases or slot in self.stopped:
+            return
+        holding, start = self.holding(), self.times.seconds
+        before = lease_in_force(self.out)
+        is_dead = before is not None and before.is_free(self.me[slot])
+        try:
+            lease = taken(self.out, self.me[slot], self.times.clock)
+        except OutputInUseError:
+            assert set(holding) - self.stopped
+            return
+        assert not set(holding) - self.stopped
+        waited = self.times.seconds - start
+        is_free = before is None or is_dead
+        assert waited == 0 if is_free else waited >= EXPIRY_SECONDS
+        self.leases[slot] = lease
+
+    @rule(slot=st.integers(0, 3))
+    def release_it(self, slot):
+        if slot in self.leases and slot not in self.stopped:
+            self.leases.pop(slot).release()
+
+    @rule(slot=st.integers(0, 3))
+    def stand_still(self, slot):
+        self.stopped.add(slot)
+
+    @rule(slot=st.integers(0, 3))
+    def go_on(self, slot):
+        if slot in self.stopped:
+            self.stopped.discard(slot)
+            if slot in self.leases:
+                self.leases[slot].renew()
+
+    @rule(slot=st.integers(0, 3))
+    def die_and_start_again(self, slot):
+        self.processes[self.me[slot].pid] = ("", "")
+        self.leases.pop(slot, None)
+        self.stopped.discard(slot)
+        self.begin(slot)
+
+    @precondition(lambda self: self.leases)
+    @rule(slot=st.integers(0, 3))
+    def ask(self, slot):
+        if slot in self.leases and slot not in self.stopped:
+            is_ours = slot in self.holding()
+            try:
+                self.leases[slot].check()
+            except LeaseLostError:
+                assert not is_ours
+                del self.leases[slot]
+            else:
+                assert is_ours
+
+    @rule(seconds=st.integers(1, 200))
+    def time_goes_by(self, seconds):
+        for _ in range(seconds):
+            self.times.sleep(1)
+
+
+TestContenders = Contenders.TestCase
+TestContenders.settings = settings(stateful_step_count=30, deadline=None)

@@ -1,0 +1,98 @@
+"""Counting stops at the same document as nanochat's tok_train, for any slicing."""
+
+import json
+
+import pytest
+import rustbpe
+
+from nanotok_ray.api import train_tokenizer
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.sources import make_plan
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import recipe, texts, write_corpus
+
+TRAIN = [*texts(40, seed=0), *texts(40, seed=1)]
+"""The documents of the files that are train, in order."""
+
+
+def upstream_documents(*, max_chars, doc_cap):
+    """Give the documents that nanochat's iterator yields: capped, up to the one that passes."""
+    taken, total = [], 0
+    for text in TRAIN:
+        taken.append(text[:doc_cap])
+        total += len(taken[-1])
+        if total > max_chars:
+            break
+    return taken
+
+
+@pytest.mark.parametrize("slice_bytes", [2500, 6000, 1_000_000])
+@pytest.mark.parametrize("doc_cap", [None, 50])
+@pytest.mark.parametrize("max_chars", [1, 700, 2000, 9000, 10**9])
+def test_the_cut_is_nanochats(tmp_path, in_process, max_chars, doc_cap, slice_bytes):
+    write_corpus(tmp_path / "in")
+    overrides = [f"limits.max_chars={max_chars}", f"limits.slice_bytes={slice_bytes}"]
+    if doc_cap is not None:
+        overrides.append(f"limits.doc_cap={doc_cap}")
+    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    expected = upstream_documents(max_chars=max_chars, doc_cap=doc_cap)
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert report["texts"] == len(expected)
+    assert report["code_points"] == sum(map(len, expected))
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(expected), 341, pattern=SPLIT_PATTERN)
+    ours = Tokenizer.load(tmp_path / "out/tokenizer").model.tokens
+    assert list(ours) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+
+
+def test_slices_after_the_cut_are_not_counted(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    train_tokenizer(recipe(tmp_path / "in", tmp_path / "all"))
+    train_tokenizer(recipe(tmp_path / "in", tmp_path / "cut", "limits.max_chars=2000"))
+    everything = list((tmp_path / "all-work").rglob("*.arrow"))
+    assert 1 < len(list((tmp_path / "cut-work").rglob("*.arrow"))) < len(everything) / 2
+
+
+def rows_of_slices(tmp_path):
+    """Give how many documents each slice of 1,000 bytes has."""
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000"))
+    return [
+        sum(file.layout[group].rows for group in range(piece.start, piece.stop))
+        for each in plan.slices(split="train")
+        if each.source == "web"
+        for file, piece in zip(each.files, each.pieces, strict=True)
+    ]
+
+
+def test_a_limit_that_a_slice_reaches_exactly_is_not_passed_by_it(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    reached = sum(rows_of_slices(tmp_path)[:3])
+    limit = sum(map(len, TRAIN[:reached]))
+    expected = upstream_documents(max_chars=limit, doc_cap=None)
+    assert len(expected) > reached
+    overrides = ["limits.slice_bytes=1000", f"limits.max_chars={limit}"]
+    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert (report["texts"], report["code_points"]) == (len(expected), sum(map(len, expected)))
+
+
+def counted_slices(tmp_path, *overrides):
+    """Count up to a limit; give of how many slices there are count files."""
+    made = recipe(tmp_path / "in", tmp_path / "cut", "limits.slice_bytes=1000", *overrides)
+    train_tokenizer(made)
+    counted = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "cut-work").rglob("*.arrow")}
+    return len(counted)
+
+
+@pytest.mark.parametrize("doc_cap", [None, 50, 5])
+def test_hardly_more_is_counted_than_is_needed(tmp_path, in_process, doc_cap):
+    write_corpus(tmp_path / "in")
+    limit = 3000 if doc_cap is None else 10 * doc_cap
+    needed = len(upstream_documents(max_chars=limit, doc_cap=doc_cap))
+    rows = rows_of_slices(tmp_path)
+    reach = next(n for n in range(1, len(rows) + 1) if sum(rows[:n]) >= needed)
+    overrides = [f"limits.max_chars={limit}"]
+    if doc_cap is not None:
+        overrides.append(f"limits.doc_cap={doc_cap}")
+    assert reach <= counted_slices(tmp_path, *overrides) <= reach + 1
+    assert reach + 1 < len(rows)

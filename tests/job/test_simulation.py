@@ -1,0 +1,121 @@
+"""The engine on simulated clusters: what must hold whatever goes wrong, for any seed."""
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # its scripts import each other so
+
+import simulate
+import simulated_scenarios
+from nanotok_ray.job.engine import run_tasks
+from nanotok_ray.job.task import Patience
+from simulated_cluster import SimulatedCluster
+from simulated_faults import ALL, CALM, Faults
+from simulated_run import assert_once, run
+from simulated_scenarios import Scenario
+from simulated_slices import tasks_of
+
+SHARES = st.sampled_from([0.0, 0.001, 0.01, 0.03])
+
+
+@pytest.fixture
+def weather(monkeypatch):
+    """Give a function that runs a weather of its own."""
+
+    def run_in(faults, patience=None, **settings):
+        with monkeypatch.context() as patch:
+            patch.setattr(simulated_scenarios, "WEATHERS", {"own": faults})
+            return run(Scenario(weather="own", **settings), patience)
+
+    return run_in
+
+
+def faults_of(draw):
+    return Faults(
+        slow_nodes=draw(st.sampled_from([0.0, 0.1])),
+        hangs=draw(SHARES),
+        worker_deaths=draw(SHARES),
+        storage_failures=draw(SHARES),
+        node_life=draw(st.sampled_from([None, 600.0, 3600.0])),
+        noticed=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        hungry_bytes=draw(st.sampled_from([None, 1 << 30])),
+        starved=draw(st.booleans()),
+        poison=draw(st.integers(0, 3)),
+    )
+
+
+@settings(max_examples=100)
+@given(st.composite(faults_of)(), st.integers(0, 1 << 30), st.integers(1, 300), st.integers(1, 6))
+def test_every_slice_ends_once_and_none_but_poison_fails_whatever_goes_wrong(
+    faults, seed, slices, nodes
+):
+    tasks = tasks_of(slices, faults, random.Random(seed))
+    cluster = SimulatedCluster(faults, nodes=nodes, first_nodes=nodes, seed=seed)
+    ended = list(run_tasks(tasks, calls_with=lambda _: cluster, patience=PATIENT))
+    assert_once(tasks, ended)
+    assert [each.error for each in ended if each.error and not each.task.argument.is_poison] == []
+
+
+PATIENT = Patience(storage_failures=20, worker_deaths=12, missed_deadlines=12)
+"""At failures of three in a hundred a slice may well fail three times by chance."""
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 1 << 30))
+def test_a_calm_cluster_ends_soon_after_the_ideal_and_wastes_nothing(seed):
+    own = run(Scenario(weather="calm", slices=800, cpus=96, seed=seed))
+    assert own.over_ideal < 1.3
+    assert own.wasted < 0.01
+    assert own.calls < 820
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 1 << 30))
+def test_bad_weather_wastes_less_than_half_and_only_poison_fails(seed):
+    own = run(Scenario(weather="all", slices=1500, cpus=320, seed=seed))
+    assert own.wasted < 0.5
+    assert (own.failed, own.errors) == (own.poison, ())
+
+
+def test_the_same_seed_gives_the_same_figures():
+    first, second, other = (
+        replace(run(Scenario(weather="all", slices=600, cpus=96, seed=seed)), driver_seconds=0.0)
+        for seed in (7, 7, 8)
+    )
+    assert first == second
+    assert first != replace(other, seed=7)
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_an_attempt_beside_a_hung_one_that_is_lost_too_is_made_again(weather, seed):
+    faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
+    own = weather(faults, Patience(worker_deaths=20), slices=300, cpus=96, seed=seed)
+    assert own.seconds < 1800  # else the deadline of an hour ends them
+
+
+def test_a_cluster_that_begins_small_grows_in_a_few_steps():
+    own = run(Scenario(weather="calm", slices=8000, cpus=800, first_cpus=16))
+    assert own.seconds < own.ideal + 300
+
+
+def test_the_driver_takes_a_bounded_time_for_each_slice():
+    small = run(Scenario(weather="all", slices=2000, cpus=320))
+    large = run(Scenario(weather="all", slices=10_000, cpus=1600))
+    assert large.driver_per_thousand < 4 * small.driver_per_thousand
+
+
+def test_the_script_prints_a_row_for_each_scenario(monkeypatch, capsys):
+    monkeypatch.setattr(simulated_scenarios, "QUICK_SIZES", ((200, 96),))
+    simulate.main(["--quick", "--seed", "3"])
+    head, *rows, memory, last = capsys.readouterr().out.splitlines()
+    assert head.startswith("weather")
+    assert [row.split("  ")[0] for row in rows[:4]] == ["calm", "stragglers", "spot storm", "all"]
+    assert "B each" in memory
+    assert last.startswith('{"benchmark": "simulate"')
+    assert ALL.poison == 5

@@ -1,0 +1,101 @@
+"""What a worker does around a slice: it reads files back before the record vouches for them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nanotok_ray.errors import ProofError, TransientIOError
+from nanotok_ray.job.work import TokenizeWork, tokenize_work
+from nanotok_ray.shards.writer import ShardWriter
+from nanotok_ray.sources import make_plan
+from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.storage import local
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import recipe, shard_settings, texts, write_corpus
+
+
+@pytest.fixture
+def work(tmp_path):
+    write_corpus(tmp_path / "in")
+    tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
+    tokenizer.save(tmp_path / "out/tokenizer")
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out"))
+    settings = shard_settings(tokenizer)
+    return TokenizeWork(
+        slice=next(plan.slices()),
+        settings=settings,
+        out=str(tmp_path / "out"),
+        tokenizer=str(tmp_path / "out/tokenizer"),
+    )
+
+
+def records(tmp_path):
+    return [json.loads(path.read_bytes()) for path in tmp_path.glob("out/records/**/*.json")]
+
+
+def test_a_slice_is_read_back_and_recorded(work, tmp_path):
+    size = tokenize_work(work)
+    [record] = records(tmp_path)
+    assert record["text_bytes"] == size > 0
+    assert tokenize_work(work) == size
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".idx"])
+def test_files_that_read_back_otherwise_get_no_record_and_another_attempt(
+    work, tmp_path, monkeypatch, suffix
+):
+    right = local.LocalStore.create
+
+    def lose_a_bit(self, name):
+        path = self.path(name)
+
+        class Writing:
+            def __enter__(self):
+                self.inner = right(store, name)
+                return self.inner.__enter__()
+
+            def __exit__(self, *error):
+                result = self.inner.__exit__(*error)
+                if name.endswith(suffix) and path.exists():
+                    data = bytearray(path.read_bytes())
+                    data[-1] ^= 1
+                    path.write_bytes(data)
+                return result
+
+        store = self
+        return Writing()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local.LocalStore, "create", lose_a_bit)
+        with pytest.raises(TransientIOError, match="reads back otherwise"):
+            tokenize_work(work)
+    assert records(tmp_path) == []
+    tokenize_work(work)
+    assert len(records(tmp_path)) == 1
+
+
+def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch):
+    right = ShardWriter.write
+
+    def lose_the_first(self, documents):
+        cut = {name: getattr(documents, name)[1:] for name in ("lengths", "sizes", "rows", "kept")}
+        right(self, replace(documents, ids=documents.ids[documents.lengths[0] :], **cut))
+
+    monkeypatch.setattr(ShardWriter, "write", lose_the_first)
+    with pytest.raises(ProofError, match=r"record \w{16}: \d+ documents in, \d+ out.*a bug"):
+        tokenize_work(work)
+    assert records(tmp_path) == []
+
+
+@pytest.mark.parametrize("what", ["bytes_in", "documents_in"])
+def test_what_was_lost_between_reading_and_writing_ends_a_slice(work, tmp_path, monkeypatch, what):
+    def one_more(self, name):
+        found = object.__getattribute__(self, name)
+        return found + 1 if name == what else found
+
+    monkeypatch.setattr(SliceReading, "__getattribute__", one_more)
+    told = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
+    with pytest.raises(ProofError, match=told):
+        tokenize_work(work)
+    assert records(tmp_path) == []

@@ -1,0 +1,161 @@
+"""SIGTERM becomes an exception that keeps its exit code whatever is made of it on the way."""
+
+import fcntl
+import os
+import signal
+import termios
+import threading
+from array import array
+
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.counts.span_counts import SpanCounts
+from nanotok_ray.job import termination
+from nanotok_ray.job.termination import Terminated, interruptible, terminable
+from nanotok_ray.tokenizer.learn import learn
+from tests.support.small_corpus import texts
+
+
+def send():
+    signal.raise_signal(signal.SIGTERM)  # to this very thread
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_listens():
+    former = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield
+    assert signal.signal(signal.SIGTERM, former) == signal.SIG_IGN
+
+
+def test_finally_blocks_run_and_a_second_signal_does_not_disturb_them():
+    ran = []
+
+    def run():
+        try:
+            send()
+        finally:
+            send()
+            ran.append("cleaned up")
+
+    with pytest.raises(Terminated) as caught, terminable():
+        run()
+    assert caught.value.code == 143
+    assert ran == ["cleaned up"]
+    assert isinstance(caught.value, SystemExit)
+
+
+def test_what_becomes_of_it_on_the_way_is_terminated_all_the_same():
+    def run(made):
+        try:
+            send()
+        except Terminated:
+            raise made from None
+
+    for made in (SystemExit("SystemExit is raised"), OSError("closed"), KeyboardInterrupt()):
+        with pytest.raises(Terminated), terminable():
+            run(made)
+
+
+def test_after_ray_has_set_its_own_handler_ours_can_be_set_again():
+    with pytest.raises(Terminated), terminable():
+        raise SystemExit(int(signal.SIGTERM))  # Ray's handler
+    with terminable() as listen:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        send()
+        listen()
+        with pytest.raises(Terminated):
+            send()
+
+
+def test_blocks_may_be_nested_and_other_errors_pass():
+    with pytest.raises(Terminated), terminable(), terminable():
+        send()
+    with pytest.raises(SystemExit, match="7"), terminable():
+        raise SystemExit(7)
+    with terminable():
+        with terminable():
+            pass
+        with pytest.raises(Terminated):
+            send()
+
+
+def test_in_another_thread_signals_stay_as_they_are():
+    handlers = []
+
+    def run():
+        with terminable() as listen:
+            listen()
+            handlers.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.SIG_IGN]
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Give what presses Ctrl-C after so many seconds; the clock stands still in between."""
+    now = 0.0
+    monkeypatch.setattr(termination.time, "monotonic", lambda: now)
+
+    def press(*, after=0.0):
+        nonlocal now
+        now += after
+        signal.raise_signal(signal.SIGINT)
+
+    yield press
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_ctrl_c_is_heard_once_and_after_a_while_again(ctrl_c):
+    with interruptible():
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c()
+        for seconds in (0, 1, 8):
+            ctrl_c(after=seconds)
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c(after=1)
+        ctrl_c(after=9)
+    ctrl_c(after=100)  # the process is about to exit
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_without_ctrl_c_all_is_as_it_was(ctrl_c):
+    with interruptible():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interruptible():
+        ctrl_c()
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_the_learner_lets_it_through():
+    counts = SpanCounts()
+    counts.update(texts(40, seed=0))
+    with pytest.raises(Terminated), terminable():
+        learn(counts, 400, on_progress=lambda _: send())
+
+
+def test_a_command_ends_with_code_143_and_says_so(tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    os.mkfifo(recipe)
+    command = threading.get_ident()
+
+    def send_while_it_is_read():
+        with recipe.open("wb", buffering=0) as file:  # waits until the command opens it
+            file.write(b"#")
+            unread = array("i", [1])
+            while unread[0]:
+                fcntl.ioctl(file, termios.FIONREAD, unread)
+            signal.pthread_kill(command, signal.SIGTERM)
+
+    sender = threading.Thread(target=send_while_it_is_read)
+    sender.start()
+    assert main(["plan", str(recipe)]) == 143
+    sender.join()
+    told = capsys.readouterr()
+    assert '"status": "terminated"' in told.out
+    assert "goes on from here" in told.err

@@ -1,0 +1,91 @@
+"""Whole jobs while things die, by hand: at random moments of recorded seeds, as many as you like.
+
+    python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind cluster|s3|all] [--log FILE]
+
+A round is a job (count, learn, tokenize texts and chats), what disturbs it, and one more submit;
+then every byte of the output must be that of an undisturbed job. Prints a line for each round and
+adds it to the log as JSON; at the end, or when interrupted, a table in Markdown. The folder of a
+round that is not equal is kept and named. Exits 1 if there was one.
+"""
+
+import argparse
+import itertools
+import json
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import tests.support.ray_environment  # noqa: F401 - Ray reads it when it is imported
+from tests.jobs import chaos_cluster, chaos_s3
+from tests.jobs.chaos_cluster import Round, cluster_rounds
+from tests.jobs.chaos_s3 import s3_rounds
+
+PLAYED = {
+    "cluster": (cluster_rounds, chaos_cluster.KINDS),
+    "s3": (s3_rounds, chaos_s3.KINDS),
+}
+
+
+def main() -> int:
+    """Play what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10, help="of each of cluster and s3")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
+    parser.add_argument("--kind", choices=[*PLAYED, "all"], default="all")
+    default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"
+    parser.add_argument("--log", type=Path, default=default)
+    options = parser.parse_args()
+    rounds: list[Round] = []
+    try:
+        for kind in PLAYED if options.kind == "all" else [options.kind]:
+            for played in _play(kind, options.rounds, options.seed):
+                rounds.append(played)
+                print(_line(played), flush=True)  # noqa: T201 - what it is run for
+                with options.log.open("a") as log:
+                    log.write(f"{json.dumps(asdict(played))}\n")
+    finally:
+        print(f"\n{_table(rounds)}\n\nlog: {options.log}")  # noqa: T201
+    return int(any(played.wrong for played in rounds))
+
+
+def _play(kind: str, rounds: int, seed: int) -> Iterator[Round]:
+    play, kinds = PLAYED[kind]
+    root = Path(tempfile.mkdtemp(prefix="nanotok-chaos-"))
+    seeds = zip(itertools.cycle(kinds), range(seed, seed + rounds), strict=False)
+    is_equal = True
+    for played in play(root, seeds):
+        is_equal &= not played.wrong
+        yield played
+    if is_equal:
+        shutil.rmtree(root)
+
+
+def _line(played: Round) -> str:
+    told = "; ".join(played.died) or "nothing in time"
+    end = f"NOT EQUAL: {played.wrong[:5]}" if played.wrong else "equal"
+    return (
+        f"{played.kind} seed {played.seed}: {told}; {played.submits} submits, "
+        f"{played.failed} failed, {played.seconds:.1f} s, {end}"
+    )
+
+
+def _table(rounds: list[Round]) -> str:
+    lines = [
+        "| disturbance | rounds | in time | submits that failed | equal | median s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in dict.fromkeys(played.kind for played in rounds):
+        own = [played for played in rounds if played.kind == kind]
+        hit = sum(bool(played.died) for played in own)
+        equal = sum(not played.wrong for played in own)
+        failed = sum(played.failed for played in own)
+        median = statistics.median(played.seconds for played in own)
+        lines.append(f"| {kind} | {len(own)} | {hit} | {failed} | {equal} | {median:.1f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

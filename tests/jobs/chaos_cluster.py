@@ -1,0 +1,174 @@
+"""Rounds of a whole job on three nodes, in each of which something dies: workers, nodes, drivers.
+
+Which, and when, comes from the round's seed: a moment is a number of files (temporary ones too)
+that a stage has written, so that it falls anywhere between two records. Then the job is submitted
+once more, and what is there is compared with what a job that nothing disturbed has left.
+"""
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.disturbed_output import differing, named_temporaries
+from tests.support.fleet import Driver, Fleet, fleet, kill_a_worker
+from tests.support.small_corpus import (
+    RECIPE,
+    conversations,
+    texts,
+    write_conversations,
+    write_parquet,
+)
+
+NODES = 3
+KINDS = ("worker", "node", "driver", "several")
+SINGLE = KINDS[:3]
+MOST_DEATHS = 4
+SLICE_BYTES = 25_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Death:
+    """What dies, and how many files of a stage are there by then."""
+
+    what: str
+    stage: str
+    files: int
+
+    def __str__(self) -> str:
+        return f"{self.what} at {self.stage} {self.files}"
+
+
+@dataclass(kw_only=True)
+class Round:
+    """What happened in one round."""
+
+    kind: str
+    seed: int
+    died: list[str] = field(default_factory=list)
+    submits: int = 0
+    failed: int = 0
+    """Submits that ended with an error, or hung."""
+    seconds: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+    """What differs from the undisturbed run."""
+
+
+def write_corpus(root: Path) -> None:
+    """Write four files of text and three of chats: about 35 slices in both stages."""
+    for number in range(4):
+        path = root / f"text/shard_{number:05d}.parquet"
+        write_parquet(path, texts(500, seed=number), row_group_size=50)
+    for number in range(3):
+        write_conversations(root / f"chats/{number}.jsonl", conversations(150, seed=number))
+
+
+def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
+    """Play rounds on one cluster; what dies is brought back between them."""
+    write_corpus(root / "in")
+    with fleet(NODES) as nodes:
+        quiet = _Job(root, "quiet", nodes)
+        quiet.start().finish()
+        total = {stage: quiet.num_files(stage) for stage in ("count", "tokenize")}
+        for kind, seed in seeds:
+            yield _play(root, nodes, quiet, total, kind=kind, seed=seed)
+
+
+class _Job:
+    """One output folder and the drivers that work at it."""
+
+    def __init__(self, root: Path, name: str, nodes: Fleet) -> None:
+        self.out, self.work = root / name, root / f"{name}-work"
+        self._nodes = nodes
+        self._recipe, self._log = root / f"{name}.toml", root / f"{name}.log"
+        text = RECIPE.format(root=root / "in", out=self.out)
+        self._recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
+
+    def start(self) -> Driver:
+        return Driver(self._recipe, address=self._nodes.address, log=self._log)
+
+    def num_files(self, stage: str) -> int:
+        """Give how many files of a stage there are, half-written ones included."""
+        places = (
+            [self.work / "counts"]
+            if stage == "count"
+            else [self.out / name for name in ("web", "chats", "records/tokenize", "quarantine")]
+        )
+        return sum(len(names) for place in places for _, _, names in os.walk(place))
+
+    def remove(self) -> None:
+        for path in (self.out, self.work):
+            shutil.rmtree(path)
+        for path in (self._recipe, self._log):
+            path.unlink()
+
+
+def _play(
+    root: Path, nodes: Fleet, quiet: _Job, total: dict[str, int], *, kind: str, seed: int
+) -> Round:
+    start, rng = time.monotonic(), random.Random(f"{kind} {seed}")
+    played = Round(kind=kind, seed=seed)
+    job = _Job(root, f"{kind}-{seed}", nodes)
+    _disturb(job, nodes, _deaths(kind, total, rng), rng, played)
+    nodes.fill_up()
+    played.submits += 1
+    if job.start().wait(seconds=60) != 0:
+        played.wrong.append("the last submit failed")
+    played.wrong += differing(job.out, quiet.out) + differing(job.work, quiet.work)
+    played.wrong += [f"{name} names a temporary file" for name in named_temporaries(job.out)]
+    played.seconds = time.monotonic() - start
+    if not played.wrong:
+        job.remove()
+    return played
+
+
+def _deaths(kind: str, total: dict[str, int], rng: random.Random) -> list[Death]:
+    """Draw what dies in a round, in order of the moments."""
+    count = rng.randint(2, MOST_DEATHS) if kind == "several" else 1
+    deaths = []
+    for _ in range(count):
+        stage = rng.choice(["count", "tokenize", "tokenize"])
+        what = rng.choice(SINGLE) if kind == "several" else kind
+        deaths.append(Death(what=what, stage=stage, files=rng.randrange(total[stage])))
+    return sorted(deaths, key=lambda death: (death.stage, death.files))
+
+
+def _disturb(
+    job: _Job, nodes: Fleet, deaths: list[Death], rng: random.Random, played: Round
+) -> None:
+    """Run a job to its end while what was drawn dies."""
+    driver = job.start()
+    played.submits += 1
+    for death in deaths:
+        if not _wait_for(job, driver, death):
+            break
+        if death.what == "driver":
+            driver.kill()
+            driver = job.start()
+            played.submits += 1
+        elif death.what == "node" and not nodes.remove_node(rng):
+            continue
+        elif death.what == "worker" and not _kill_a_worker(driver, rng):
+            break
+        played.died.append(str(death))
+    if driver.wait(seconds=60) != 0:
+        played.failed += 1
+
+
+def _wait_for(job: _Job, driver: Driver, death: Death) -> bool:
+    """Wait for a moment; False if the driver ended before it."""
+    while job.num_files(death.stage) < death.files:
+        if driver.is_over:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _kill_a_worker(driver: Driver, rng: random.Random) -> bool:
+    while not kill_a_worker(rng):
+        if driver.is_over:
+            return False
+    return True

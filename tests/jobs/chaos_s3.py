@@ -1,0 +1,159 @@
+"""Rounds of a whole job on Ray whose files lie on an S3 that fails, or stands still for a while.
+
+What fails, how often and when comes from the round's seed; a moment is a number of requests. Then
+the job is submitted once more, undisturbed, and its objects are compared with those of a job that
+nothing disturbed.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import fsspec.config
+
+from nanotok_ray.api import prepare
+from nanotok_ray.cluster.session import ray_session
+from nanotok_ray.errors import NanotokError
+from nanotok_ray.job import scheduler
+from nanotok_ray.recipe import Recipe, parse_recipe
+from nanotok_ray.storage import Folder
+from tests.jobs.chaos_cluster import Round
+from tests.support.faulty_proxy import Fault, FaultyProxy
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.small_corpus import RECIPE, write_corpus
+
+SLICE_BYTES = 8_000
+
+FAULTS = {
+    "reset": (Fault.RESET, Fault.RESET_AFTER),
+    "stall": (Fault.STALL,),
+    "503": (Fault.SLOW_DOWN, Fault.INTERNAL_ERROR, Fault.THROTTLED),
+    "truncated": (Fault.TRUNCATE, Fault.INCOMPLETE_BODY),
+    "paused": (),
+    "all of S3": (
+        *(Fault.RESET, Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.TRUNCATE, Fault.INTERNAL_ERROR),
+        *(Fault.STALL, Fault.INCOMPLETE_BODY, Fault.THROTTLED),
+    ),
+}
+KINDS = tuple(FAULTS)
+PERIODS = {"stall": (150, 400), "all of S3": (40, 120)}
+"""Every how manieth request fails, at least and at most; a stall costs a second or more."""
+
+CLIENT = {"config_kwargs": {"connect_timeout": 2, "read_timeout": 1}}
+
+
+def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
+    """Play rounds against one server, on one local Ray."""
+    os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # of the workers
+    fsspec.config.conf["s3"] = CLIENT
+    scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
+    write_corpus(root / "in")
+    with s3_behind_a_proxy() as proxy, ray_session(workers=2):
+        bucket = Folder(f"s3://{BUCKET}/chaos")
+        for path in (root / "in").rglob("*.*"):
+            bucket.write_whole(f"in/{path.relative_to(root / 'in')}", path.read_bytes())
+        proxy.clear()
+        prepare(_recipe(bucket, "quiet"))
+        requests, quiet = len(proxy.requests), objects(bucket, "quiet")
+        for kind, seed in seeds:
+            yield _play(bucket, proxy, quiet, requests, kind=kind, seed=seed)
+
+
+def _recipe(bucket: Folder, name: str) -> Recipe:
+    text = RECIPE.format(root=f"{bucket.url}/in", out=f"{bucket.url}/{name}")
+    return parse_recipe(text.replace("3000", str(SLICE_BYTES)))
+
+
+def objects(bucket: Folder, name: str) -> dict[str, str]:
+    """Give the sha256 of every object of an output and its counts, but for run/ and probes."""
+    return {
+        each[len(name) :]: hashlib.sha256(bucket.read_bytes(each)).hexdigest()
+        for each in bucket.list(name)
+        if not each.startswith((f"{name}/run/", f"{name}-work/probe/"))
+    }
+
+
+def _play(
+    bucket: Folder,
+    proxy: FaultyProxy,
+    quiet: dict[str, str],
+    requests: int,
+    *,
+    kind: str,
+    seed: int,
+) -> Round:
+    start, rng = time.monotonic(), random.Random(f"{kind} {seed}")
+    played, name = Round(kind=kind, seed=seed), f"{kind.replace(' ', '-')}-{seed}"
+    proxy.clear()
+    if FAULTS[kind]:
+        _arrange(proxy, FAULTS[kind], PERIODS.get(kind, (30, 90)), rng)
+    moment, seconds = rng.randrange(requests), rng.uniform(0.5, 4.0)
+    if kind in {"paused", "all of S3"}:
+        with paused(proxy, at=moment, seconds=seconds) as told:
+            _submit(bucket, name, played)
+        played.died += told
+    else:
+        _submit(bucket, name, played)
+    faults = proxy.faults
+    played.died += [f"{faults.count(each)} {each.name}" for each in dict.fromkeys(faults)]
+    proxy.clear()
+    if not _submit(bucket, name, played):
+        played.wrong.append("the last submit failed")
+    found = objects(bucket, name)
+    played.wrong += sorted(
+        each for each in found.keys() | quiet.keys() if found.get(each) != quiet.get(each)
+    )
+    played.seconds = time.monotonic() - start
+    return played
+
+
+def _submit(bucket: Folder, name: str, played: Round) -> bool:
+    played.submits += 1
+    try:
+        prepare(_recipe(bucket, name))
+    except (NanotokError, OSError) as error:
+        played.failed += 1
+        played.died.append(f"submit {played.submits} failed: {str(error)[:300]}")
+        return False
+    return True
+
+
+def _arrange(
+    proxy: FaultyProxy, faults: tuple[Fault, ...], periods: tuple[int, int], rng: random.Random
+) -> None:
+    order = rng.sample(faults, len(faults))
+    for fault in order:
+        method = "GET" if fault is Fault.TRUNCATE else None
+        proxy.fail_always(fault, method=method, period=rng.randint(*periods) * len(order) // 2 + 1)
+
+
+@contextmanager
+def paused(proxy: FaultyProxy, *, at: int, seconds: float) -> Iterator[list[str]]:
+    """Let the server stand still for a while once it had a number of requests; tell of it."""
+    over, told = threading.Event(), []
+
+    def pause() -> None:
+        while len(proxy.requests) < at:
+            if over.wait(0.001):
+                return
+        os.kill(proxy.server_pid, signal.SIGSTOP)
+        try:
+            over.wait(seconds)
+        finally:
+            os.kill(proxy.server_pid, signal.SIGCONT)
+        told.append(f"paused for {seconds:.1f} s at request {at}")
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    try:
+        yield told
+    finally:
+        over.set()
+        thread.join()

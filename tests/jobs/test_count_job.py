@@ -1,0 +1,150 @@
+"""The first fan-out as a whole: any slicing in any order, and what is kept from an earlier run."""
+
+import json
+
+import pytest
+import rustbpe
+
+from nanotok_ray import _core
+from nanotok_ray.api import train_tokenizer
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.training import training_of
+from nanotok_ray.job.work import count_work
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.sources import make_plan
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.executors import InProcess, shuffled
+from tests.support.small_corpus import texts
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/in"]
+split = "train"
+
+[tokenizer]
+vocab_size = 350
+
+[output]
+path = "{root}/out"
+work = "{root}/work"
+
+[limits]
+slice_bytes = {slice_bytes}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, in_process):
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def in_any_order():
+    with use_executor(InProcess(order=shuffled(3))):
+        yield
+
+
+def write(path, documents):
+    """Write documents as JSON lines; give the bytes of the file."""
+    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in documents]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path.stat().st_size
+
+
+def learn(folder, slice_bytes):
+    """Run the job; give its report, and what its count stage had to do."""
+    recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=slice_bytes))
+    events = []
+    train_tokenizer(recipe, on_event=events.append)
+    [counting] = [e for e in events if isinstance(e, StageStarted) and e.stage == "count"]
+    return json.loads((folder / "out/tokenizer/report.json").read_text()), counting
+
+
+def check_merges(folder, documents):
+    peer = rustbpe.Tokenizer()
+    peer.train_from_iterator(iter(documents), 341, pattern=SPLIT_PATTERN)
+    ours = Tokenizer.load(folder / "out/tokenizer").model.tokens
+    assert list(ours) == [bytes(token) for token, _ in peer.get_mergeable_ranks()]
+
+
+@pytest.mark.parametrize("slices", [1, 3, 16, 200])
+def test_merges_and_sums_are_the_same_for_any_number_of_slices_in_any_order(
+    folder, in_any_order, slices
+):
+    documents = texts(250, seed=4)
+    size = write(folder / "in/a.jsonl", documents)
+    report, counting = learn(folder, -(-size // slices))
+    assert counting.todo == slices
+    check_merges(folder, documents)
+    splitter = _core.Splitter(SPLIT_PATTERN)
+    spans = [span for text in documents for span in splitter.split(text.encode())]
+    assert (report["texts"], report["text_bytes"]) == (250, sum(map(len, spans)))
+    assert (report["spans"], report["distinct_spans"]) == (len(spans), len(set(spans)))
+
+
+def test_a_corpus_with_5_percent_more_in_its_middle_counts_these_and_one_group_more_at_most(folder):
+    files = {f"{number:03}.jsonl": texts(3, seed=number) for number in range(200)}
+    added = {f"100{letter}.jsonl": texts(3, seed=ord(letter)) for letter in "abcdefghij"}
+    size = sum(write(folder / "in" / name, own) for name, own in files.items())
+    slice_bytes = 40 * 2**16  # a small file weighs 64 KiB: about 20 files a group
+    _, first = learn(folder, slice_bytes)
+    assert first.num_bytes == size
+    recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=slice_bytes))
+    largest = max(each.num_bytes for each in make_plan(recipe).slices())
+    assert largest < size / 4
+    more = sum(write(folder / "in" / name, own) for name, own in added.items())
+    assert 0.04 < more / size < 0.06
+    _, second = learn(folder, slice_bytes)
+    assert more <= second.num_bytes <= more + largest
+    assert first.todo - 1 <= second.kept < first.todo
+    check_merges(folder, [text for name in sorted(files | added) for text in (files | added)[name]])
+
+
+def test_a_changed_file_is_counted_again_and_no_other(folder):
+    names = [f"{letter}.jsonl" for letter in "abc"]
+    for number, name in enumerate(names):
+        write(folder / "in" / name, texts(60, seed=number))
+    _, first = learn(folder, 5000)
+    size = write(folder / "in/b.jsonl", texts(60, seed=9))
+    _, second = learn(folder, 5000)
+    assert first.kept == 0
+    assert second.num_bytes == size
+    assert second.kept > second.todo
+    check_merges(folder, [*texts(60, seed=0), *texts(60, seed=9), *texts(60, seed=2)])
+
+
+def test_a_slice_that_another_attempt_has_done_is_left_alone(folder):
+    write(folder / "in/a.jsonl", texts(40, seed=1))
+    write(folder / "in/b.jsonl", texts(40, seed=2))
+    recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=3000))
+    training = training_of(recipe, make_plan(recipe))
+    works = [training.work(each) for each in training.slices]
+    sizes = [count_work(work) for work in works]
+    (folder / f"work/{works[1].name}.arrow").write_bytes(b"cut off")
+    (folder / "in/b.jsonl").unlink()  # what was counted of it cannot be counted again
+
+    def written():
+        return [(folder / f"work/{work.name}.arrow").stat().st_ino for work in works]
+
+    before = written()
+    assert [count_work(work) for work in works] == sizes
+    changed = [old != new for old, new in zip(before, written(), strict=True)]
+    assert changed == [work is works[1] for work in works]
+    assert {file.path for work in works for file in work.slice.files} == {"a.jsonl", "b.jsonl"}
+
+
+def test_a_sum_that_is_not_what_the_records_say_is_refused(folder):
+    write(folder / "in/a.jsonl", texts(40, seed=1))
+    learn(folder, 3000)
+    record = next((folder / "work/counts/web").glob("*.json"))
+    values = json.loads(record.read_text())
+    record.write_text(json.dumps(values | {"spans": values["spans"] + 1}))
+    (folder / "out/records/learn.json").unlink()
+    with pytest.raises(CorruptOutputError, match=r"spans, their records say"):
+        learn(folder, 3000)

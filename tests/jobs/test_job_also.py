@@ -1,0 +1,160 @@
+"""Jobs that also write smaller tokenizers: equal to learned ones, and nothing is learned again."""
+
+import json
+import shutil
+
+import pytest
+
+from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import contents, recipe, write_corpus
+
+ALSO = "tokenizer.also=[300, 330]"
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def run(job, command=train_tokenizer):
+    """Run a job; give its summary, the stages that ran, and its notes."""
+    events = []
+    summary = command(job, on_event=events.append)
+    stages = [event.stage for event in events if isinstance(event, StageStarted)]
+    return summary, stages, [event.text for event in events if isinstance(event, Note)]
+
+
+@pytest.mark.parametrize("size", [300, 330])
+def test_a_smaller_tokenizer_is_in_every_file_one_that_was_learned_at_its_size(
+    corpus, tmp_path, size
+):
+    run(recipe(corpus, tmp_path / "out", ALSO))
+    run(
+        recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}", "tokenizer.span_table=0")
+    )
+    expected = contents(tmp_path / "alone/tokenizer")
+    assert contents(tmp_path / f"out/tokenizer-{size}") == expected
+    assert len(expected) == 7
+    Tokenizer.load(tmp_path / "out/tokenizer").truncated(size).save(tmp_path / "cut")
+    del expected["report.json"]
+    assert contents(tmp_path / "cut") == expected
+
+
+def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"), prepare)
+    before = contents(tmp_path / "out")
+    summary, stages, notes = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
+    assert (stages, notes) == ([], [])
+    assert summary.values["status"] == "done"
+    assert summary.values["learned"]["also"] == [300, 330]
+    assert "also        300 ids" in summary.text()
+    after = contents(tmp_path / "out")
+    assert {name: after[name] for name in before if name != "records/learn.json"} == {
+        name: sha256 for name, sha256 in before.items() if name != "records/learn.json"
+    }
+    run(recipe(corpus, tmp_path / "once", ALSO), prepare)
+    assert contents(tmp_path / "once") == after
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO), prepare)
+    assert (summary.values["status"], stages) == ("unchanged", [])
+
+
+@pytest.mark.parametrize("command", [prepare, train_tokenizer])
+@pytest.mark.parametrize("lost", ["tokenizer-300", "tokenizer-330/report.json"])
+def test_what_was_lost_comes_back_and_nothing_is_learned(corpus, tmp_path, command, lost):
+    job = recipe(corpus, tmp_path / "out", ALSO)
+    run(job, command)
+    before = contents(tmp_path / "out")
+    path = tmp_path / "out" / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    summary, stages, _ = run(job, command)
+    assert stages == []
+    assert summary.values["status"] == "done"
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_size_that_is_no_longer_asked_for_stays_until_another_tokenizer_is_learned(
+    corpus, tmp_path
+):
+    run(recipe(corpus, tmp_path / "out", ALSO))
+    run(recipe(corpus, tmp_path / "out"))
+    run(recipe(corpus, tmp_path / "out", "tokenizer.also=310"))
+    record = json.loads((tmp_path / "out/records/learn.json").read_text())
+    assert record["also"] == [300, 310, 330]
+    for size in record["also"]:
+        assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
+    run(recipe(corpus, tmp_path / "out", "tokenizer.min_pair_count=2", "tokenizer.also=[310]"))
+    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
+    assert not Tokenizer.load(tmp_path / "out/tokenizer-310").span_table_size
+
+
+def tokenizers(out):
+    """Give the readable files of the smaller tokenizers."""
+    return sorted(out.glob("tokenizer-*/tokenizer.txt"))
+
+
+def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", ALSO))
+    job = recipe(corpus, tmp_path / "out", ALSO, "tokenizer.min_pair_count=82")
+    summary, _, notes = run(job)
+    reached = summary.values["vocab_size"]
+    assert 300 <= reached < 330
+    ended, note = notes
+    assert "below min_pair_count = 82" in ended
+    assert f"330 ids and learning ended at {reached}" in note
+    assert str(tmp_path / "out/tokenizer-330") in note
+    assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-300"]
+    assert summary.values["learned"]["also"] == [300]
+    assert f"{reached - 265} merges: below min_pair_count = 82" in summary.text()
+    again, stages, notes = run(job)
+    assert (again.values["status"], stages) == ("unchanged", [])
+    assert notes == [note]
+
+
+def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", "tokenizer.also=350"))
+    expected = contents(tmp_path / "out/tokenizer")
+    del expected["span_table.bin"]
+    assert contents(tmp_path / "out/tokenizer-350") == expected
+
+
+def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out", ALSO)
+    assert outlook(job, command="train").values["also"] == {"todo": 2, "done": 0}
+    run(job)
+    (tmp_path / "out/tokenizer-300/tokenizer.pkl").unlink()
+    foreseen = outlook(job, command="train")
+    assert foreseen.values["also"] == {"todo": 1, "done": 1}
+    assert "also        1 to do, 1 done" in foreseen.text()
+    assert not (tmp_path / "out/tokenizer-300/tokenizer.pkl").exists()
+    assert "also" not in outlook(recipe(corpus, tmp_path / "out"), command="train").values
+
+
+def test_a_damaged_report_is_named_before_anything_is_cut_from_it(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"))
+    path = tmp_path / "out/tokenizer/report.json"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(CorruptOutputError, match=r"report\.json"):
+        run(recipe(corpus, tmp_path / "out", ALSO))
+    assert not tokenizers(tmp_path / "out")
+    path.unlink()
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", ALSO))
+    assert "learn" in stages
+    assert len(tokenizers(tmp_path / "out")) == 2
+
+
+def test_limits_of_learning_hold_and_give_another_tokenizer(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"))
+    _, stages, _ = run(recipe(corpus, tmp_path / "out", "tokenizer.max_token_bytes=3"))
+    assert "learn" in stages
+    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
+    assert max(map(len, tokenizer.model.tokens)) == 3
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert report["max_token_bytes"] == 3
+    record = json.loads((tmp_path / "out/records/learn.json").read_text())
+    assert not {"merges", "curve"} & set(record["report"])
+    assert record["report"]["texts"] == report["texts"] == 80

@@ -1,0 +1,200 @@
+"""Bad input: a clear error, or a quarantined document with file, position and reason."""
+
+import gzip
+import json
+import random
+import re
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.errors import QuarantineLimitError, SourceError
+from tests.support.small_corpus import recipe, write_corpus, write_parquet
+
+TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def quarantined(out):
+    return [
+        json.loads(line)
+        for path in sorted((out / "quarantine").rglob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+def run(corpus, out, *overrides):
+    """Run a job that tolerates any loss; give its totals and what was quarantined."""
+    summary = prepare(recipe(corpus, out, *TOLERANT, *overrides))
+    documents = summary.values["documents"]
+    assert documents["in"] == documents["out"] + documents["quarantined"]
+    entries = quarantined(out)
+    assert len(entries) == documents["quarantined"]
+    return documents, entries
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{not json", "invalid JSON"),
+        ('[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]', "Message 1 is"),
+        ('[{"role": "assistant", "content": "a"}]', "Message 0 is from assistant"),
+        ('[{"role": "system", "content": "a"}]', "IndexError"),
+        ('[{"role": "user"}]', "message 0 has no 'content'"),
+        ('[{"role": "user", "content": 3}]', "User messages are simply expected to be strings"),
+        ('{"text": "no messages"}', "expected an array of messages"),
+        ('"just a string"', "expected an array of messages"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_a_bad_conversation_costs_one_document_and_is_named(corpus, tmp_path, line, reason):
+    path = corpus / "chats/0.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines[:3], line, *lines[3:]]) + "\n", encoding="utf-8")
+    documents, entries = run(corpus, tmp_path / "out")
+    assert documents == {"in": 151, "out": 150, "quarantined": 1}
+    [entry] = entries
+    assert entry["source"] == "chats"
+    assert entry["file"] == "0.jsonl"
+    assert entry["position"] == sum(len(before.encode()) + 1 for before in lines[:3])
+    assert reason in entry["reason"]
+    assert len(entry["hash64"]) == 16
+
+
+def test_bad_jsonl_texts_are_quarantined_each_with_its_reason(corpus, tmp_path):
+    lines = ['{"text": "good"}', "[1]", '{"text": 7}', '{"other": "x"}', "", '{"text": "end"}']
+    folder = corpus / "lines"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes("\r\n".join(lines).encode() + b'\n{"text": "\xff"}\n')
+    documents, entries = run(corpus, tmp_path / "out", f"source.web.paths={folder}")
+    assert documents["in"] - 30 == 6
+    assert documents["out"] - 30 == 2
+    assert len({entry["reason"] for entry in entries}) == 4
+    assert any("UTF-8" in entry["reason"] for entry in entries)
+
+
+def test_more_than_the_tolerated_share_fails_and_says_which_and_where(corpus, tmp_path):
+    (corpus / "chats/0.jsonl").write_text("oops\n" * 20)
+    with pytest.raises(QuarantineLimitError) as caught:
+        prepare(recipe(corpus, tmp_path / "out"))
+    for word in ("20 of 155", "max_quarantined_share = 0.001", "invalid JSON (20)", "quarantine"):
+        assert word in str(caught.value)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_training_alone_refuses_bad_texts_too(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00000.parquet", [None] * 20)
+    with pytest.raises(QuarantineLimitError, match=r"null \(20\)|20 of 60"):
+        train_tokenizer(recipe(corpus, tmp_path / "out"))
+
+
+def test_a_missing_column_is_an_error_that_names_those_there_are(corpus, tmp_path):
+    with pytest.raises(SourceError, match=r"shard_0000\d\.parquet.*'body'.*text"):
+        prepare(recipe(corpus, tmp_path / "out", "source.web.column=body"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unreadable_parquet_file_is_an_error_that_names_it(corpus, tmp_path):
+    (corpus / "text/shard_00001.parquet").write_bytes(b"PAR1 this is not parquet")
+    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
+        prepare(recipe(corpus, tmp_path / "out"))
+    (corpus / "text/shard_00001.parquet").write_bytes(b"")
+    with pytest.raises(SourceError, match=r"shard_00001\.parquet"):
+        prepare(recipe(corpus, tmp_path / "out"))
+
+
+def test_an_empty_file_among_others_has_no_documents_and_harms_nothing(corpus, tmp_path):
+    (corpus / "chats/2.jsonl").write_bytes(b"")
+    documents, entries = run(corpus, tmp_path / "out")
+    assert documents == {"in": 150, "out": 150, "quarantined": 0}
+    assert entries == []
+
+
+def test_no_documents_at_all_is_an_error(corpus, tmp_path):
+    empty = corpus / "empty"
+    empty.mkdir()
+    (empty / "a.jsonl").write_bytes(b"\n\n")
+    with pytest.raises(SourceError, match="no documents at all"):
+        prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={empty}"))
+    with pytest.raises(SourceError, match="nothing"):
+        prepare(recipe(corpus, tmp_path / "out", f"source.web.paths={corpus}/nothing"))
+
+
+def test_gaps_are_kept_and_reported_or_refused(corpus, tmp_path):
+    pattern = "tokenizer.pattern='[a-z]+'"
+    documents, _ = run(corpus, tmp_path / "out", pattern)
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    assert documents["quarantined"] == 0
+    assert report["gaps"] > 100
+    documents, entries = run(corpus, tmp_path / "strict", pattern, "tokenizer.gaps=error")
+    assert documents["quarantined"] > 100
+    assert all(entry["reason"].startswith("cannot be split: ") for entry in entries)
+
+
+def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00001.parquet", [*["good"] * 9, *[None] * 20, "good"])
+    with pytest.raises(QuarantineLimitError) as caught:
+        train_tokenizer(recipe(corpus, tmp_path / "out"))
+    told = str(caught.value)
+    assert "the first is source 'web', shard_00001.parquet, row 10: field is null: 'text'" in told
+    (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", told)
+    assert json.loads(Path(listed).read_text().splitlines()[0])["row"] == 9
+
+
+def test_a_line_is_counted_from_1_with_blank_lines(corpus, tmp_path):
+    folder = corpus / "lines"
+    folder.mkdir()
+    lines = [json.dumps({"text": f"good {number}"}) for number in range(30)]
+    lines[20:20] = ["", '{"other": 1}', "{"]
+    for name, pack in (("a.jsonl", bytes), ("b.jsonl.gz", gzip.compress)):
+        (folder / name).write_bytes(pack("\n".join(lines).encode()))
+        with pytest.raises(QuarantineLimitError, match=rf"'web', {name}, line 22: field is miss"):
+            train_tokenizer(recipe(corpus, tmp_path / name, f"source.web.paths={folder}/{name}"))
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_files_that_are_cut_are_named_by_counting_and_by_tokenizing(corpus, tmp_path, learned):
+    folder = corpus / "lines"
+    folder.mkdir()
+    texts = ["".join(random.Random(number).choices("abcdefgh ", k=60)) for number in range(999)]
+    data = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+    whole = gzip.compress(data, mtime=0)
+    for name in ("a.jsonl.gz", "cut.jsonl.gz", "other.jsonl.gz"):
+        size = len(whole) if name.startswith("a") else len(whole) * 2 // 3
+        (folder / name).write_bytes(whole[:size])
+    (folder / "z.jsonl.gz").write_bytes(whole)
+    job = ["source.web.split=train", f"source.web.paths={folder}", "limits.slice_bytes=100"]
+    if learned:
+        prepare(recipe(corpus, tmp_path / "first"))
+        job.append(f"tokenizer.path={tmp_path}/first/tokenizer")
+    with pytest.raises(QuarantineLimitError) as caught:
+        prepare(recipe(corpus, tmp_path / "out", *job))
+    told = str(caught.value)
+    assert told.startswith("2 files are truncated or damaged (limits.max_tails allows 0): ")
+    (line,) = re.findall(r"source 'web', cut\.jsonl\.gz after line (\d+) and 1 more\. Rep", told)
+    read = zlib.decompressobj(wbits=31).decompress(whole[: len(whole) * 2 // 3])
+    assert int(line) == read.count(b"\n")
+    (listed,) = re.findall(r"listed in (\S+)$", told)
+    assert json.loads(Path(listed).read_text())["file"] == "cut.jsonl.gz"
+
+
+def test_a_damaged_row_group_is_told_by_its_first_row(corpus, tmp_path):
+    path = corpus / "text/shard_00001.parquet"
+    table = pa.table({"text": [f"text {number}" for number in range(9)]})
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(table, path, row_group_size=3, **options)
+    path.write_bytes(path.read_bytes().replace(b"text 4", b"Text 4", 1))
+    with pytest.raises(QuarantineLimitError, match=r"'web', shard_00001\.parquet from row 4\. Rep"):
+        train_tokenizer(recipe(corpus, tmp_path / "out"))
+    allowing = recipe(corpus, tmp_path / "out", "limits.max_tails=1")
+    with pytest.raises(QuarantineLimitError, match=r"from row 4: tail: rows 4 to 6 cannot be read"):
+        train_tokenizer(allowing)

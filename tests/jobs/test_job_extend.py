@@ -1,0 +1,217 @@
+"""Jobs that add special tokens: what is learned, saved, recorded, used, and not learned again."""
+
+import json
+
+import numpy as np
+import pytest
+
+import nanotok_ray
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.errors import TransientIOError
+from nanotok_ray.job import training
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
+from tests.support.small_corpus import contents, recipe, write_corpus
+
+SEED = list(PRESETS["seed"].special_tokens)
+EXTEND = 'tokenizer.extend=["preset:seed"]'
+EXTRA = 'tokenizer.extra_special_tokens=["preset:seed"]'
+ALSO = "tokenizer.also=[300, 330]"
+LEARN_RECORD = "records/learn.json"
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def run(job, command=prepare):
+    """Run a job; give its summary, the stages that ran, and its notes."""
+    events = []
+    summary = command(job, on_event=events.append)
+    stages = [event.stage for event in events if isinstance(event, StageStarted)]
+    return summary.values, stages, [event.text for event in events if isinstance(event, Note)]
+
+
+def tokenizer_of(out):
+    return Tokenizer.load(out / "tokenizer")
+
+
+def record_of(out):
+    return json.loads((out / LEARN_RECORD).read_text())
+
+
+def published(out):
+    """Give the files of an output but for the table, which a changed extension goes without."""
+    found = contents(out)
+    found.pop("tokenizer/span_table.bin", None)
+    return found
+
+
+def test_the_tokenizer_that_is_saved_and_used_is_the_extended_one(corpus, tmp_path):
+    append = 'source.web.append=["<image>"]'
+    out = tmp_path / "out"
+    summary, _, _ = run(recipe(corpus, out, EXTEND, append))
+    run(recipe(corpus, tmp_path / "plain"))
+    tokenizer = tokenizer_of(out)
+    assert tokenizer == tokenizer_of(tmp_path / "plain").extended(SEED)
+    assert tokenizer.get_vocab_size() == 356
+    assert tokenizer.span_table_size > 0
+    assert summary["tokenizer_sha256"] == tokenizer.sha256
+    assert record_of(out)["special_tokens"] == {"learned": list(SPECIAL_TOKENS), "extended": SEED}
+    assert record_of(out)["report"]["vocab_size_reached"] == 350
+    shards = nanotok_ray.open_shards(str(out), split="train")
+    ends = {int(shards[number][-1]) for number in range(len(shards)) if len(shards[number])}
+    assert 350 in ends
+    assert verify_output(Folder(str(out))).problems == []
+    values, stages, _ = run(recipe(corpus, out, EXTEND, append))
+    assert (values["status"], stages) == ("unchanged", [])
+
+
+def test_extra_special_tokens_are_learned_with_and_move_the_others(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "extra", EXTRA), train_tokenizer)
+    run(recipe(corpus, tmp_path / "plain"), train_tokenizer)
+    extra, plain = tokenizer_of(tmp_path / "extra"), tokenizer_of(tmp_path / "plain")
+    assert extra.get_vocab_size() == plain.get_vocab_size() == 350
+    assert extra.merges == plain.merges[: -len(SEED)]
+    assert list(extra.special_tokens) == [*SPECIAL_TOKENS, *SEED]
+    assert extra.get_bos_token_id() == plain.get_bos_token_id() - len(SEED)
+    found = record_of(tmp_path / "extra")["special_tokens"]
+    assert found == {"learned": [*SPECIAL_TOKENS, *SEED], "extended": []}
+    spelled = f"tokenizer.special_tokens={json.dumps([*SPECIAL_TOKENS, *SEED])}"
+    assert run(recipe(corpus, tmp_path / "extra", spelled), train_tokenizer)[1] == []
+
+
+OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
+
+
+@pytest.mark.parametrize(
+    ("command", "first", "then"),
+    [(prepare, [], [EXTEND]), (train_tokenizer, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
+    ids=["added", "removed", "others"],
+)
+def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, first, then):
+    out = tmp_path / "out"
+    run(recipe(corpus, out, ALSO, *first), command)
+    job = recipe(corpus, out, ALSO, *then)
+    assert outlook(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
+    _, stages, notes = run(job, command)
+    assert not {"count", "learn"} & set(stages)
+    assert ("tokenize" in stages) == (command is prepare)
+    assert any("was not learned again" in note for note in notes)
+    run(recipe(corpus, tmp_path / "fresh", ALSO, *then), command)
+    expected = published(tmp_path / "fresh")
+    assert published(out) | expected == published(out)
+    assert tokenizer_of(out).span_table_size == 0
+    values, stages, notes = run(job, command)
+    assert (values["status"], stages, notes) == ("unchanged", [], [])
+
+
+def test_smaller_tokenizers_are_extended_too_and_come_back_when_lost(corpus, tmp_path):
+    out = tmp_path / "out"
+    job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
+    run(job, train_tokenizer)
+    run(recipe(corpus, tmp_path / "alone", "tokenizer.vocab_size=300"), train_tokenizer)
+    smaller = Tokenizer.load(out / "tokenizer-300")
+    assert smaller == tokenizer_of(tmp_path / "alone").extended(SEED)
+    assert Tokenizer.load(out / "tokenizer-350") == tokenizer_of(out)
+    assert record_of(out)["also"] == [300, 330, 350]
+    before = contents(out)
+    (out / "tokenizer-330/tokenizer.txt").unlink()
+    _, stages, _ = run(job, train_tokenizer)
+    assert (stages, contents(out)) == ([], before)
+
+
+def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpus, tmp_path):
+    limits = ["tokenizer.min_pair_count=40", "tokenizer.vocab_size=5000", EXTEND]
+    out = tmp_path / "out"
+    run(recipe(corpus, out, *limits), train_tokenizer)
+    reached = tokenizer_of(out).get_vocab_size() - len(SEED)
+    sizes = f"tokenizer.also=[{reached}, {reached + 1}]"
+    _, stages, notes = run(recipe(corpus, out, *limits, sizes), train_tokenizer)
+    assert stages == []
+    assert record_of(out)["also"] == [reached]
+    assert [f"asks for {reached + 1:,} ids and learning ended at {reached:,}" in n for n in notes]
+
+
+def test_smaller_ones_that_are_no_longer_asked_for_go_with_the_old_extension(corpus, tmp_path):
+    out = tmp_path / "out"
+    run(recipe(corpus, out, ALSO), train_tokenizer)
+    run(recipe(corpus, out, EXTEND, "tokenizer.also=[300]"), train_tokenizer)
+    assert record_of(out)["also"] == [300]
+    assert Tokenizer.load(out / "tokenizer-300").get_vocab_size() == 300 + len(SEED)
+    assert not (out / "tokenizer-330/tokenizer.txt").exists()
+
+
+def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
+    corpus, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    run(recipe(corpus, out), train_tokenizer)
+    before = contents(out)
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "write_beside", die)
+        with pytest.raises(KeyboardInterrupt):
+            run(recipe(corpus, out, 'tokenizer.extend=["<a>"]'), train_tokenizer)
+    _, stages, _ = run(recipe(corpus, out), train_tokenizer)
+    assert "learn" in stages
+    assert contents(out) == before
+
+
+def test_a_record_from_before_there_were_extensions_is_still_that_of_the_tokenizer(
+    corpus, tmp_path
+):
+    out = tmp_path / "out"
+    run(recipe(corpus, out))
+    record = record_of(out)
+    del record["special_tokens"]
+    (out / LEARN_RECORD).write_text(json.dumps(record))
+    assert run(recipe(corpus, out))[1] == []
+    assert run(recipe(corpus, out, EXTEND), train_tokenizer)[1] == []
+    assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
+
+
+def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "learned"), train_tokenizer)
+    path = f"tokenizer.path={tmp_path}/learned/tokenizer"
+    extend = 'tokenizer.extend=["<|bos|>", "<image>"]'
+    job = recipe(corpus, tmp_path / "out", path, extend, 'source.web.append=["<image>"]')
+    before = contents(tmp_path / "learned")
+    run(job)
+    assert tokenizer_of(tmp_path / "out") == tokenizer_of(tmp_path / "learned").extended(
+        ["<image>"]
+    )
+    assert contents(tmp_path / "learned") == before
+    assert run(job)[0]["status"] == "unchanged"
+    assert run(job, tokenize_corpus)[0]["status"] == "unchanged"
+    shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
+    assert any(np.any(shards[number] == 350) for number in range(len(shards)))
+
+
+def test_a_run_that_ends_before_the_tokenizer_is_there_again_leaves_none_to_trust(
+    corpus, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    run(recipe(corpus, out), train_tokenizer)
+
+    def fail(self, folder, *, overwrite):
+        raise TransientIOError("the line went dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokenizer, "save", fail)
+        with pytest.raises(TransientIOError):
+            run(recipe(corpus, out, EXTEND), train_tokenizer)
+    assert not (out / "tokenizer" / READABLE_NAME).exists()
+    _, stages, _ = run(recipe(corpus, out, EXTEND), train_tokenizer)
+    assert "learn" in stages
+    run(recipe(corpus, tmp_path / "fresh", EXTEND), train_tokenizer)
+    assert contents(out) == contents(tmp_path / "fresh")

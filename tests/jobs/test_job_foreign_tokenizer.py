@@ -1,0 +1,94 @@
+"""Whole jobs in one process with a tokenizer of others: its ids in the shards, ours beside them."""
+
+import pickle
+
+import pytest
+import tiktoken
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.loader import open_shards
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.foreign_models import in_order
+from tests.support.small_corpus import contents, recipe, texts, write_corpus
+
+FIRST = len(in_order().tokens) + 3
+MODEL = in_order(special_tokens={name: FIRST + 2 * n for n, name in enumerate(SPECIAL_TOKENS)})
+"""Special tokens leave ids unused before each of them."""
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def encoding():
+    return Tokenizer(MODEL).to_tiktoken()
+
+
+def run(job):
+    events = []
+    summary = prepare(job, on_event=events.append)
+    return summary.values, [event.stage for event in events if isinstance(event, StageStarted)]
+
+
+@pytest.mark.parametrize("spec", ["pickled", "pickled/tokenizer.pkl"])
+def test_a_pickle_from_elsewhere_is_taken_and_its_ids_are_written(corpus, tmp_path, encoding, spec):
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled/tokenizer.pkl").write_bytes(pickle.dumps(encoding))
+    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/{spec}")
+    values, stages = run(job)
+    assert stages == ["tokenize", "verify"]
+    assert values["proof"]["encoded_again"] == values["proof"]["documents"] > 10
+    assert Tokenizer.load(tmp_path / "out/tokenizer").model == MODEL
+    assert not (tmp_path / "out/tokenizer/tokenizer.json").exists()
+    bos = MODEL.special_tokens["<|bos|>"]
+    shards = open_shards(str(tmp_path / "out"), source="web")
+    expected = [[bos, *encoding.encode_ordinary(text)] for text in texts(40, seed=0)]
+    assert [document.tolist() for document in shards][:40] == expected
+    assert run(job)[0]["status"] == "unchanged"
+    assert contents(tmp_path / "pickled").keys() == {"tokenizer.pkl"}
+
+
+def test_an_output_with_it_is_verified_and_a_tokenizer_json_put_there_is_found(
+    corpus, tmp_path, encoding
+):
+    (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(encoding))
+    run(recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/tokenizer.pkl"))
+    assert verify_output(Folder(str(tmp_path / "out"))).problems == []
+    (tmp_path / "out/tokenizer/tokenizer.json").write_bytes(b"{}")
+    [problem] = verify_output(Folder(str(tmp_path / "out"))).problems
+    assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem
+
+
+def test_a_rank_file_is_refused_before_anything_is_written(corpus, tmp_path):
+    (tmp_path / "a.tiktoken").write_bytes(b"")
+    job = recipe(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/a.tiktoken")
+    with pytest.raises(TokenizerError, match="holds ranks and no pattern"):
+        prepare(job)
+    with pytest.raises(TokenizerError, match="holds ranks and no pattern"):
+        outlook(job, command="prepare")
+    assert not (tmp_path / "out/tokenizer").exists()
+
+
+def test_special_tokens_can_be_added_to_it(corpus, tmp_path, encoding):
+    bare = tiktoken.Encoding(
+        "bare",
+        pat_str=MODEL.pattern,
+        mergeable_ranks=encoding._mergeable_ranks,
+        special_tokens={"<|endoftext|>": FIRST},
+    )
+    (tmp_path / "tokenizer.pkl").write_bytes(pickle.dumps(bare))
+    names = ", ".join(f'"{name}"' for name in SPECIAL_TOKENS)
+    own = (f"tokenizer.path={tmp_path}/tokenizer.pkl", f"tokenizer.extend=[{names}]")
+    run(recipe(corpus, tmp_path / "out", *own))
+    made = Tokenizer.load(tmp_path / "out/tokenizer")
+    assert list(made.special_tokens) == ["<|endoftext|>", *SPECIAL_TOKENS]
+    assert made.encode_special("<|bos|>") == FIRST + 1

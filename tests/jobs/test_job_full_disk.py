@@ -1,0 +1,145 @@
+"""A full disk: one line with path and free space, whichever stage it stops; then jobs resume."""
+
+import errno
+import json
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.cli import main
+from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """Return a disk that is full once so many bytes were flushed; files as small as leases fit."""
+
+    class Disk:
+        free = 1 << 60
+
+        def sync(self, descriptor):
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_size > 1000:
+                if status.st_size > self.free:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                self.free -= status.st_size
+
+    disk = Disk()
+    monkeypatch.setattr("os.fsync", disk.sync)
+    return disk
+
+
+def test_a_job_that_meets_a_full_disk_anywhere_says_so_in_one_line_and_resumes(
+    corpus, tmp_path, disk, capsys
+):
+    prepare(recipe(corpus, tmp_path / "whole"))
+    written = (1 << 60) - disk.free
+    path, stages = tmp_path / "recipe.toml", set()
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    for part in range(12):
+        disk.free = written * part // 12
+        capsys.readouterr()
+        code = main(["prepare", str(path)])
+        captured = capsys.readouterr()
+        if code == 0:
+            break
+        line = captured.err.splitlines()[-1]
+        assert code == 5
+        assert line.startswith(f"nanotok: error: {tmp_path}/out")
+        assert "its disk is full" in line
+        assert "Traceback" not in captured.err
+        assert json.loads(captured.out)["status"] == "failed"
+        stages.add(Path(line.split()[2]).relative_to(tmp_path).parts[0:2])
+    assert code == 0
+    assert len(stages) > 2
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def planned(capsys, path, *arguments):
+    capsys.readouterr()
+    assert main(["plan", str(path), *arguments]) == 0
+    captured = capsys.readouterr()
+    return json.loads(captured.out)["estimate"]["space"], captured.err
+
+
+def test_plan_compares_what_a_job_writes_with_what_is_free(corpus, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    ([space], text) = planned(capsys, path)
+    assert space["folder"] == str(tmp_path / "out")
+    assert space["free"] > space["needed"] > 0
+    assert f"space       {tmp_path}/out: about " in text
+    assert "only" not in text
+    job = recipe(corpus, tmp_path / "whole")
+    prepare(job)
+    shards = sum(file.stat().st_size for file in (tmp_path / "whole").glob("*/*/*.bin"))
+    assert shards / 3 < space["needed"] < 5 * shards
+    more = planned(capsys, path, "--set", 'output.layouts=["llmc"]')[0][0]
+    assert more["needed"] > space["needed"]
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=100))
+    ([space], text) = planned(capsys, path)
+    assert space["free"] == 100
+    assert "only 100 bytes free; free some space or choose another folder" in text
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "whole"))
+    assert planned(capsys, path)[0][0]["needed"] == 0
+
+
+def test_the_doctor_compares_them_too(corpus, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    needed = planned(capsys, path)[0][0]["needed"]
+    usage = shutil.disk_usage(tmp_path)
+    for free, status in ((2 * needed, "ok"), (needed // 2, "warn")):
+        monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: usage._replace(free=free))
+        main(["doctor", str(path)])
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "  space " in line]
+        assert line.startswith(status)
+        assert f"{tmp_path}/out: about " in line
+
+
+def test_a_full_temporary_folder_keeps_ray_from_starting_in_one_line(tmp_path, capsys, monkeypatch):
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=5000))
+    monkeypatch.setenv("RAY_TMPDIR", "/tmp/for-ray")
+    assert main(["prepare", str(path)]) == 5
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert "/tmp/for-ray/ray needs at least 1.0 MB" in line
+    assert "(5.0 kB free); free some space there, or set RAY_TMPDIR" in line
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("shared_ray")
+def test_workers_and_driver_on_a_real_small_disk(tmp_path, capsys):
+    mount = tmp_path / "small"
+    mount.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(mount)]
+    made = subprocess.run(command, check=False, capture_output=True)
+    if made.returncode:
+        pytest.skip("a small disk is made by mount, which only root may do")
+    try:
+        write_corpus(tmp_path / "in")
+        path = tmp_path / "recipe.toml"
+        path.write_text(RECIPE.format(root=tmp_path / "in", out=mount / "out"))
+        assert main(["prepare", str(path)]) == 5
+        error = capsys.readouterr().err
+        assert "its disk is full" in error.splitlines()[-1]
+        assert "Traceback" not in error
+        subprocess.run(["mount", "-o", "remount,size=40m", str(mount)], check=True)
+        assert main(["prepare", str(path)]) == 0
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)

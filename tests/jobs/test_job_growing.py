@@ -1,0 +1,199 @@
+"""A corpus that grows from run to run: what was made stays, the tokenizer too, unless asked."""
+
+import json
+from functools import partial
+
+import pytest
+
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.errors import SourceError
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.job.work import count_work
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.executors import Replacing
+from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+
+LEARN_RECORD = "records/learn.json"
+relearn = partial(prepare, relearn=True)
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def grow(corpus, name="shard_00007"):
+    """Add a file of other texts, after the last by its name."""
+    write_parquet(
+        corpus / f"text/{name}.parquet", [f"{text} zyx wvu" for text in texts(60, seed=7)]
+    )
+
+
+def run(job, command=prepare):
+    """Run a job; give its summary, per stage what it did and kept, and its notes."""
+    events = []
+    summary = command(job, on_event=events.append).values
+    stages = {
+        event.stage: (event.todo, event.kept) for event in events if isinstance(event, StageStarted)
+    }
+    return summary, stages, [event.text for event in events if isinstance(event, Note)]
+
+
+def shards_of(out):
+    return {name: data for name, data in contents(out).items() if name.split("/")[0] == "web"}
+
+
+def tokenizer_of(out):
+    return (out / "tokenizer/tokenizer.txt").read_bytes()
+
+
+def test_what_was_made_stays_and_new_files_are_train_alone(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    first, stages, _ = run(job)
+    before, tokenizer, learned = shards_of(out), tokenizer_of(out), contents(tmp_path / "out-work")
+    grow(corpus)
+    summary, grown, notes = run(job)
+    assert grown.keys() == {"tokenize", "verify"}
+    assert grown["tokenize"][1] == stages["tokenize"][0]
+    assert tokenizer_of(out) == tokenizer
+    assert contents(tmp_path / "out-work") == learned
+    assert before.items() < shards_of(out).items()
+    assert {name.split("/")[1] for name in shards_of(out).keys() - before.keys()} == {"train"}
+    assert summary["documents"]["out"] == first["documents"]["out"] + 60
+    assert [note for note in notes if "--relearn" in note]
+    assert summary["learned"]["of_other_inputs"]
+    assert not first["learned"]["of_other_inputs"]
+    assert verify_output(Folder(str(out)), deep=True).passed
+
+
+def test_a_night_without_new_files_changes_nothing_and_says_again_what_is_kept(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    run(job)
+    grow(corpus)
+    run(job)
+    before = contents(out, leave_out=())
+    summary, stages, notes = run(job)
+    assert (summary["status"], stages) == ("unchanged", {})
+    assert contents(out, leave_out=()) == before
+    assert [note for note in notes if "--relearn" in note]
+
+
+def test_what_is_asked_for_learns_from_all_as_if_all_had_been_there(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    run(job)
+    grow(corpus)
+    run(job)
+    kept = tokenizer_of(out)
+    summary, stages, notes = run(job, relearn)
+    assert stages["count"][0] < stages["count"][1]  # the new ones alone
+    assert not summary["learned"]["of_other_inputs"]
+    assert not [note for note in notes if "--relearn" in note]
+    assert tokenizer_of(out) != kept
+    grown = recipe(corpus, tmp_path / "grown", 'source.web.split="files"', VAL_FILES)
+    run(grown)
+    assert tokenizer_of(out) == tokenizer_of(tmp_path / "grown")
+    assert run(job, relearn)[0]["status"] == "unchanged"
+
+
+VAL_FILES = 'source.web.val_files=["shard_00002.parquet"]'
+"""What the first plan of this corpus froze."""
+
+
+def test_train_is_asking(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    run(job)
+    grow(corpus)
+    kept = tokenizer_of(out)
+    assert "learn" in run(job, train_tokenizer)[1]
+    assert tokenizer_of(out) != kept
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "tokenizer.vocab_size=340",
+        "tokenizer.min_count=2",
+        "limits.doc_cap=50",
+        "source.web.weight=2",
+    ],
+)
+def test_other_rules_learn_again(corpus, tmp_path, rule):
+    run(recipe(corpus, tmp_path / "out"))
+    grow(corpus)
+    stages = run(recipe(corpus, tmp_path / "out", rule))[1]
+    assert "learn" in stages
+
+
+def test_another_source_to_learn_from_is_another_rule(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"))
+    assert "learn" in run(recipe(corpus, tmp_path / "out", "source.chats.count=true"))[1]
+
+
+@pytest.mark.parametrize("name", ["tokenizer/tokenizer.txt", "tokenizer/report.json", LEARN_RECORD])
+def test_a_tokenizer_that_is_not_whole_is_learned_from_what_there_is(corpus, tmp_path, name):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    run(job)
+    grow(corpus)
+    (out / name).write_bytes(b"not what it was")
+    summary, stages, _ = run(job)
+    assert "learn" in stages
+    assert not summary["learned"]["of_other_inputs"]
+
+
+def test_slices_that_were_left_out_are_tried_again_by_learning_anew(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=1")
+
+    def failing(argument):
+        if argument.slice.stem == "shard_00001" and argument.slice.number == 0:
+            raise SourceError("not tonight")
+        return count_work(argument)
+
+    with use_executor(Replacing({count_work: failing})):
+        assert run(job)[0]["learned"]["skipped_slices"]
+    grow(corpus)
+    summary, stages, _ = run(job)
+    assert "learn" in stages
+    assert not summary["learned"]["skipped_slices"]
+
+
+def test_smaller_tokenizers_and_added_tokens_come_to_a_kept_one(corpus, tmp_path):
+    out = tmp_path / "out"
+    run(recipe(corpus, out))
+    grow(corpus)
+    also = recipe(corpus, out, "tokenizer.also=[300]", 'tokenizer.extend=["<|more|>"]')
+    summary, stages, _ = run(also)
+    assert "learn" not in stages
+    assert summary["learned"]["of_other_inputs"]
+    assert Tokenizer.load(out / "tokenizer").get_special_tokens() >= {"<|more|>"}
+    assert Tokenizer.load(out / "tokenizer-300").get_vocab_size() == 301
+    assert run(also)[0]["status"] == "unchanged"
+
+
+def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    run(job)
+    grow(corpus)
+    foreseen = outlook(job, command="prepare").values
+    assert (foreseen["count"]["todo"], foreseen["learn"]["todo"]) == (0, 0)
+    assert [note for note in foreseen["notes"] if "--relearn" in note]
+    assert outlook(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
+    assert outlook(job, command="train").values["learn"]["todo"] == 1
+    run(job, tokenize_corpus)
+    second_pass = contents(out)
+    assert run(job)[0]["status"] == "unchanged"
+    assert contents(out) == second_pass
+
+
+def test_a_record_of_a_former_version_keeps_nothing(corpus, tmp_path):
+    job, path = recipe(corpus, tmp_path / "out"), tmp_path / "out" / LEARN_RECORD
+    run(job)
+    values = json.loads(path.read_text())
+    del values["rules"]
+    path.write_text(json.dumps(values))
+    grow(corpus)
+    assert "learn" in run(job)[1]

@@ -1,0 +1,227 @@
+"""Jobs that write their output in other layouts too, and the command that exports it later."""
+
+import json
+import shutil
+
+import pytest
+
+from nanotok_ray.api import export, prepare
+from nanotok_ray.cli import main
+from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
+from nanotok_ray.export import parse_layout, read_corpus
+from nanotok_ray.export.raw import Raw
+from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.exporting import verify_export
+from nanotok_ray.job.work import tokenize_work
+from nanotok_ray.storage import Folder
+from tests.support.executors import Replacing
+from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+
+LAYOUTS = 'output.layouts=["raw", "datatrove"]'
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def run(job):
+    """Run a job; give its summary and, by stage, how much there was to do and how much was kept."""
+    events = []
+    summary = prepare(job, on_event=events.append)
+    started = [event for event in events if isinstance(event, StageStarted)]
+    return summary, {event.stage: (event.todo, event.kept) for event in started}
+
+
+@pytest.mark.parametrize("most", [10**6, 200])
+def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
+    limit = f"limits.max_shard_tokens={most}"
+    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS, limit))
+    assert "export" not in stages  # each slice was exported by who had tokenized it
+    exports = summary.values["exports"]
+    assert [own["layout"] for own in exports] == ["raw", "datatrove"]
+    assert {own["documents"] for own in exports} == {summary.values["documents"]["out"]}
+    assert "export      datatrove: " in summary.text()
+    run(recipe(corpus, tmp_path / "later", limit))
+    for name in ("raw", "datatrove"):
+        result = export(Folder(str(tmp_path / "later")), parse_layout(name))
+        assert result.units_done == result.values["units"] > 3
+        own = contents(tmp_path / f"out/export/{name}")
+        assert own == contents(tmp_path / f"later/export/{name}")
+
+
+def test_the_same_job_again_writes_nothing(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    before = contents(tmp_path / "out")
+    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    assert (summary.values["status"], stages) == ("unchanged", {})
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_layout_that_is_added_is_exported_and_nothing_tokenized(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"))
+    before = contents(tmp_path / "out")
+    summary, stages = run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    assert summary.values["status"] == "done"
+    assert stages.keys() == {"export"}
+    after = contents(tmp_path / "out", leave_out=("run", "export"))
+    assert after == before
+
+
+def test_only_new_shards_are_exported_and_files_of_former_ones_go(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    before = set(contents(tmp_path / "out/export/raw"))
+    write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
+    out = Folder(str(tmp_path / "out"))
+    with pytest.raises(IncompleteOutputError):
+        export(Folder(str(tmp_path / "in")), parse_layout("raw"))
+    run(recipe(corpus, tmp_path / "out", "tokenizer.path=" + str(tmp_path / "out/tokenizer")))
+    result = export(out, parse_layout("raw"))
+    assert 0 < result.units_done < result.values["units"]
+    assert result.removed
+    after = set(contents(tmp_path / "out/export/raw"))
+    named = {f"{shard.name}.bin" for shard in read_corpus(out)[1]}
+    assert {name for name in after if name.endswith(".bin")} == named
+    assert before - after
+    again = export(out, parse_layout("raw"))
+    assert again.unchanged
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [('["zarr"]', "zarr"), ('["raw", "raw"]', "twice"), ('["raw:x=1"]', "x=1"), ('[""]', "empty")],
+)
+def test_wrong_layouts_are_refused_before_anything_is_read(value, part, tmp_path):
+    with pytest.raises(RecipeError, match=part) as error:
+        prepare(recipe(tmp_path / "nowhere", tmp_path / "out", f"output.layouts={value}"))
+    assert "output.layouts" in str(error.value)
+
+
+def spoil(path):
+    """Change one byte in the middle of a file, and nobody else's."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.unlink()  # a link to the native file
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("suffix", [".ds", ".ds.index", ".ds.loss", ".ds.metadata"])
+def test_a_changed_file_is_found_and_named(corpus, tmp_path, suffix):
+    out, folder = tmp_path / "out", tmp_path / "out/export/datatrove"
+    run(recipe(corpus, out, LAYOUTS))
+    path = next(iter(sorted(folder.rglob(f"*{suffix}"))))
+    spoil(path)
+    values, problems = verify_export(Folder(str(folder)), Folder(str(out)))
+    assert values["layout"] == "datatrove"
+    assert len(problems) == 1
+    assert str(path) in problems[0]
+    path.unlink()
+    result = export(Folder(str(out)), parse_layout("datatrove"))
+    assert result.units_done == 1
+    assert verify_export(Folder(str(folder)), Folder(str(out)))[1] == []
+
+
+def test_a_changed_file_of_all_units_is_found_and_named(corpus, tmp_path):
+    out, folder = tmp_path / "out", tmp_path / "mds"
+    run(recipe(corpus, out))
+    export(Folder(str(out)), parse_layout("mds"), folder=Folder(str(folder)))
+    path = folder / "chats/train/index.json"
+    own = path.read_bytes()
+    for spoiled in (own[:-1], own.replace(b"2", b"3", 1)):
+        path.write_bytes(spoiled)
+        _, problems = verify_export(Folder(str(folder)), Folder(str(out)))
+        assert [str(path) in problem for problem in problems] == [True]
+    path.unlink()
+    result = export(Folder(str(out)), parse_layout("mds"), folder=Folder(str(folder)))
+    assert (result.units_done, result.unchanged) == (0, False)
+    assert path.read_bytes() == own
+    assert verify_export(Folder(str(folder)), Folder(str(out)))[1] == []
+
+
+def test_an_export_of_a_former_output_is_told(corpus, tmp_path):
+    out = tmp_path / "out"
+    run(recipe(corpus, out, LAYOUTS))
+    write_parquet(corpus / "text/shard_00009.parquet", texts(5, seed=11))
+    run(recipe(corpus, out, "tokenizer.path=" + str(out / "tokenizer")))
+    _, problems = verify_export(Folder(str(out / "export/raw")), Folder(str(out)))
+    assert len(problems) == 1
+    assert "export again" in problems[0]
+
+
+def test_a_folder_of_something_else_is_left_alone(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years")
+    with pytest.raises(ExportError, match=r"thesis\.txt"):
+        export(
+            Folder(str(tmp_path / "out")),
+            parse_layout("raw"),
+            folder=Folder(str(tmp_path / "mine")),
+        )
+    assert contents(tmp_path / "mine").keys() == {"thesis.txt"}
+
+
+def test_the_command(corpus, tmp_path, capsys):
+    out = str(tmp_path / "out")
+    run(recipe(corpus, tmp_path / "out"))
+    assert main(["export", out, "--to", "raw", "--to", "datatrove"]) == 0
+    told = capsys.readouterr()
+    values = json.loads(told.out.splitlines()[-1])
+    assert [own["layout"] for own in values["exports"]] == ["raw", "datatrove"]
+    assert "loss masks: NAME.ds.loss" in told.err
+    assert main(["verify", f"{out}/export/raw"]) == 0
+    capsys.readouterr()
+    elsewhere = str(tmp_path / "elsewhere")
+    assert main(["export", out, "--to", "raw", "--output", elsewhere]) == 0
+    assert main(["verify", elsewhere]) == 4
+    assert main(["verify", elsewhere, "--of", out]) == 0
+    assert main(["export", out, "--to", "raw", "--to", "datatrove", "--output", elsewhere]) == 2
+    assert main(["export", out, "--to", "zarr"]) == 2
+    assert main(["gc", out]) == 0
+    assert main(["verify", f"{out}/export/raw"]) == 0
+    shutil.rmtree(f"{out}/export/raw/web")
+    assert main(["verify", f"{out}/export/raw"]) == 4
+
+
+def test_a_layout_that_cannot_hold_a_document_costs_the_output_none(corpus, tmp_path, monkeypatch):
+    def hostile(*_, **__):
+        raise ExportError("a document cannot be held")
+
+    own = (LAYOUTS, "limits.max_skipped_slices=1000")
+    run(recipe(corpus, tmp_path / "quiet"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Raw, "write", hostile)
+        with pytest.raises(ExportError, match="a document cannot be held"):
+            run(recipe(corpus, tmp_path / "out", *own))
+    native = contents(tmp_path / "out", leave_out=("run", "export"))
+    assert native == contents(tmp_path / "quiet", leave_out=("run",))
+    _, stages = run(recipe(corpus, tmp_path / "out", *own))
+    assert stages.keys() == {"export"}
+    out = Folder(str(tmp_path / "out"))
+    assert verify_export(Folder(out.join("export/raw")), out)[1] == []
+
+
+def test_no_export_is_whole_while_workers_add_to_it(corpus, tmp_path):
+    run(recipe(corpus, tmp_path / "out", LAYOUTS))
+    write_parquet(corpus / "text/shard_00001.parquet", texts(41, seed=9))
+    own = (LAYOUTS, "tokenizer.path=" + str(tmp_path / "out/tokenizer"))
+    (tmp_path / "out/export/raw").rename(tmp_path / "kept")
+    (tmp_path / "out/export/raw").mkdir()
+    (tmp_path / "out/export/raw/thesis.txt").write_text("years")
+    with pytest.raises(ExportError, match=r"thesis\.txt"):
+        run(recipe(corpus, tmp_path / "out", *own))
+    assert (tmp_path / "out/manifest.json").exists()
+    shutil.rmtree(tmp_path / "out/export/raw")
+    (tmp_path / "kept").rename(tmp_path / "out/export/raw")
+    found = []
+
+    def look(_):
+        folders = [tmp_path / "out/export" / name for name in ("raw", "datatrove")]
+        found.append([(folder / "export.json").exists() for folder in folders])
+        raise KeyboardInterrupt
+
+    with use_executor(Replacing({tokenize_work: look})), pytest.raises(KeyboardInterrupt):
+        run(recipe(corpus, tmp_path / "out", *own))
+    assert found == [[False, False]]

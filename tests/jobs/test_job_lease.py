@@ -1,0 +1,155 @@
+"""Two runs of one output: one is refused, sees what the other did, or stops in time."""
+
+import pytest
+
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.errors import LeaseLostError, OutputInUseError
+from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted, ignore
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.lease import lease_name, leased
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.storage import Folder
+from tests.support.executors import InProcess
+from tests.support.lease_elsewhere import held_elsewhere
+from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def job(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return recipe(tmp_path / "in", tmp_path / "out")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return Folder(str(tmp_path / "out"))
+
+
+@pytest.fixture
+def held(out, monkeypatch):
+    """Let a living run elsewhere hold the lease."""
+    return held_elsewhere(out, monkeypatch, command="prepare")
+
+
+@pytest.mark.parametrize("command", [prepare, train_tokenizer])
+def test_an_output_in_use_is_not_touched(job, tmp_path, held, command):
+    before = contents(tmp_path / "out")
+    with pytest.raises(OutputInUseError, match="prepare on host elsewhere, process 7"):
+        command(job)
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_plan_is_not_frozen_under_a_run_that_is_at_work(job, out, held):
+    foreseen = plan_job(job, rate=1.0)
+    assert foreseen.values["frozen"]["status"] == "in use"
+    assert "another run has this output" in foreseen.text()
+    assert not out.exists("plan.json")
+
+
+def test_a_run_that_has_nothing_to_do_takes_no_lease(job, tmp_path):
+    prepare(job)
+    before = contents(tmp_path / "out", leave_out=())
+    for command in (prepare, train_tokenizer, tokenize_corpus):
+        assert command(job).values["status"] == "unchanged"
+    assert contents(tmp_path / "out", leave_out=()) == before
+
+
+def test_every_run_that_changes_something_takes_it_and_lets_it_go(job, out, tmp_path):
+    done = [train_tokenizer(job), tokenize_corpus(job)]
+    out.remove("shards.idx")
+    done.append(prepare(job))
+    out.remove("tokenizer/tokenizer.json")
+    done.append(prepare(job))
+    assert out.list("run/lease/") == [lease_name(len(done))]
+    assert b'"released"' in out.read_bytes(lease_name(len(done)))
+
+
+def first_time(meanwhile):
+    """Let something happen once, while a run starts Ray: after it looked, before it has a lease."""
+    todo = [meanwhile]
+
+    def start(**_):
+        if todo:
+            todo.pop()()
+
+    return use_executor(InProcess(on_session=start))
+
+
+def test_what_another_run_did_meanwhile_is_seen(job, tmp_path):
+    other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
+    with first_time(lambda: prepare(other)):
+        prepare(job)
+    prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
+    quiet = contents(tmp_path / "quiet")
+    assert quiet.items() <= contents(tmp_path / "out").items()
+
+
+def test_the_same_done_by_another_run_meanwhile_is_not_done_again(job):
+    with first_time(lambda: prepare(job)):
+        assert prepare(job).values["status"] == "unchanged"
+
+
+def test_a_plan_that_was_frozen_meanwhile_is_kept(job, out, tmp_path):
+    def freeze():
+        write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
+        plan_job(job, rate=1.0)
+
+    with first_time(freeze):
+        prepare(job)
+    assert len(set(out.list("web/val/"))) > 0
+    plan = out.read_bytes("plan.json")
+    assert b"shard_00003" in plan
+    assert prepare(job).values["status"] == "unchanged"
+
+
+def test_what_is_found_again_is_told_once(job, out, tmp_path):
+    def change_nothing():
+        with leased(out, command="other", on_event=ignore):
+            pass
+
+    prepare(job)
+    write_parquet(tmp_path / "in/text/shard_00003.parquet", texts(40, seed=3))
+    events = []
+    with first_time(change_nothing):
+        prepare(job, on_event=events.append)
+    notes = [event.text for event in events if isinstance(event, Note)]
+    assert any("1 added" in note for note in notes)
+    assert len(notes) == len(set(notes))
+
+
+def test_other_runs_without_end_are_reported(job, out):
+    def start(**_):
+        with leased(out, command="other", on_event=ignore):
+            pass
+
+    executor = InProcess(on_session=start)
+    with use_executor(executor), pytest.raises(OutputInUseError, match="each of the 3 times"):
+        prepare(job)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        lambda event: isinstance(event, StageEnded) and event.stage == "count",
+        lambda event: isinstance(event, StageEnded) and event.stage == "learn",
+        lambda event: isinstance(event, Advanced) and event.stage == "tokenize",
+        lambda event: isinstance(event, StageStarted) and event.stage == "verify",
+        lambda event: isinstance(event, StageEnded) and event.stage == "verify",
+    ],
+    ids=["counted", "learned", "tokenizing", "verifying", "verified"],
+)
+def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, out, tmp_path, moment):
+    seen = {}
+
+    def take_over(event):
+        if moment(event) and not seen:
+            out.write_whole(lease_name(9), b"{}")
+            seen.update(contents(tmp_path / "out"))
+
+    with pytest.raises(LeaseLostError, match="another run has taken over"):
+        prepare(job, on_event=take_over)
+    after = contents(tmp_path / "out")
+    changed = {name for name in after if after[name] != seen.get(name)}
+    assert "manifest.json" not in after
+    assert all(name.startswith(("web/", "chats/", "records/tokenize/")) for name in changed)
+    assert out.read_bytes(lease_name(9)) == b"{}"

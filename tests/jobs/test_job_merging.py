@@ -1,0 +1,84 @@
+"""Very many count files are merged in groups first: the same tokenizer, and the groups are kept."""
+
+import json
+import os
+from functools import partial
+
+import pytest
+
+from nanotok_ray.api import train_tokenizer
+from nanotok_ray.cli import main
+from nanotok_ray.counts.reduce import merge_groups
+from nanotok_ray.job import counting as merging_module
+from nanotok_ray.job.events import StageStarted
+from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    for path in (tmp_path / "in").rglob("*.*"):
+        os.utime(path, (2, 2))  # times are in the keys by which files are grouped
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def merging(monkeypatch):
+    """Merge from 4 count files on, about 3 of them to one."""
+    monkeypatch.setattr(merging_module, "MERGE_ABOVE", 3)
+    monkeypatch.setattr(merging_module, "merge_groups", partial(merge_groups, target=3))
+
+
+def run(job):
+    events = []
+    train_tokenizer(job, on_event=events.append)
+    return {e.stage: (e.todo, e.kept) for e in events if isinstance(e, StageStarted)}
+
+
+OVERRIDES = (
+    "limits.slice_bytes=1000",
+    "source.chats.count=true",
+    "source.chats.weight=3",
+    "tokenizer.min_count=2",
+)
+
+
+def test_merging_first_changes_no_byte_of_the_tokenizer(corpus, tmp_path, request):
+    plain = run(recipe(corpus, tmp_path / "plain", *OVERRIDES))
+    assert "merge" not in plain
+    request.getfixturevalue("merging")
+    merged = run(recipe(corpus, tmp_path / "merged", *OVERRIDES))
+    assert 2 <= merged["merge"][0] < plain["reduce"][0] / 2
+    assert merged["reduce"][0] == merged["merge"][0]
+    assert contents(tmp_path / "merged/tokenizer") == contents(tmp_path / "plain/tokenizer")
+    files = contents(tmp_path / "merged-work")
+    assert {name.split("/")[1] for name in files if name.startswith("merged/")} == {"web", "chats"}
+
+
+def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus, tmp_path, merging):
+    first = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    groups = first["merge"][0]
+    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES, "tokenizer.vocab_size=340"))
+    assert (again["count"][0], again["merge"]) == (0, (0, groups))
+    write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
+    more = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    assert more["count"][0] == 1
+    assert 1 <= more["merge"][0] <= 2
+    assert more["merge"][1] >= groups - 1
+
+
+def test_merged_files_are_listed_and_stale_ones_removed(corpus, tmp_path, merging, capsys):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=corpus, out=tmp_path / "out"))
+    sets = [f"--set={override}" for override in OVERRIDES]
+    run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    assert main(["counts", "ls", str(path), *sets]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["total"]["merged"] > 1
+    assert listed["total"]["stale"] == 0
+    write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
+    assert main(["counts", "rm", str(path), *sets]) == 0
+    removed = json.loads(capsys.readouterr().out)["removed"]
+    assert (removed["slices"], removed["merged"]) == (0, listed["total"]["merged"])
+    again = run(recipe(corpus, tmp_path / "out", *OVERRIDES))
+    assert (again["count"][0], again["merge"][1]) == (1, 0)

@@ -1,0 +1,196 @@
+"""A job never reads what it writes: sources that reach its output or work folder are refused."""
+
+import json
+import shutil
+import uuid
+
+import pytest
+
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.cli import main
+from nanotok_ray.errors import SourceError
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.sources import make_plan
+from nanotok_ray.storage import Folder
+from tests.support.small_corpus import recipe, write_corpus
+
+TEXT = """
+[[source]]
+name = "web"
+kind = "text"
+paths = {paths}
+split = "train"
+
+[tokenizer]
+vocab_size = 300
+
+[output]
+path = "{out}"
+"""
+
+
+def lines(path, *, count=20):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f'{{"text": "document {number}"}}\n' for number in range(count)))
+
+
+def job(paths, out, *overrides):
+    return parse_recipe(TEXT.format(paths=json.dumps(paths), out=out), overrides=overrides)
+
+
+def refused(recipe):
+    """Return the error with which planning refuses a recipe."""
+    with pytest.raises(SourceError) as caught:
+        make_plan(recipe)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("paths", "out"),
+    [
+        ("mix", "mix/out"),
+        ("mix/", "mix/deep/er/out"),
+        ("mix", "mix"),
+        ("mix/*.jsonl", "mix"),
+        ("mix/**/*.jsonl", "mix/out"),
+        ("mix/**", "mix/a/out"),
+        ("*/*.jsonl", "out"),
+        ("m*/*/*.jsonl", "mix/out"),
+        ("mix/a.jsonl", "mix"),
+        ("mix/part/*.jsonl", "mix"),
+        ("mix/_*/*.jsonl", "mix/_out"),
+    ],
+)
+def test_a_source_that_reaches_the_output_is_refused_with_both_paths(tmp_path, paths, out):
+    for name in ("mix/a.jsonl", "mix/part/b.jsonl", "mix/_c/c.jsonl"):
+        lines(tmp_path / name)
+    message = refused(job([f"{tmp_path}/{paths}"], tmp_path / out))
+    assert f"{tmp_path}/{paths}" in message
+    assert str(tmp_path / out) in message
+    assert "source 'web'" in message
+    assert "output" in message
+
+
+@pytest.mark.parametrize(
+    ("paths", "out"),
+    [
+        ("data/web", "data/out"),
+        ("data/web/*.jsonl", "data/out"),
+        ("data/*.jsonl", "data/out"),
+        ("data/*/a.jsonl", "data/deep/out"),
+        ("data", "data/_out"),
+        ("data", "data/.nanotok/out"),
+        ("data/web", "data/web-out"),
+        ("data/[!o]*/*.jsonl", "data/out"),
+        ("data/w*/**/*.jsonl", "data/out"),
+    ],
+)
+def test_a_shared_parent_and_folders_that_no_listing_reaches_are_allowed(tmp_path, paths, out):
+    lines(tmp_path / "data/web/a.jsonl")
+    lines(tmp_path / "data/b.jsonl")
+    plan = make_plan(job([f"{tmp_path}/{paths}"], tmp_path / out))
+    assert plan.sources[0].files
+
+
+def test_the_work_folder_is_guarded_as_the_output_is(tmp_path):
+    lines(tmp_path / "mix/a.jsonl")
+    work = tmp_path / "mix/counts"
+    message = refused(job([f"{tmp_path}/mix"], tmp_path / "out", f"output.work={work}"))
+    assert str(work) in message
+    assert "output.work" in message
+
+
+def test_the_root_folder_is_no_output(tmp_path):
+    lines(tmp_path / "mix/a.jsonl")
+    assert str(tmp_path / "mix") in refused(job([f"{tmp_path}/mix"], "/"))
+
+
+def test_links_are_resolved(tmp_path):
+    lines(tmp_path / "real/a.jsonl")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert "link/out" in refused(job([f"{tmp_path}/real"], tmp_path / "link/out"))
+    assert "real/out" in refused(job([f"{tmp_path}/link"], tmp_path / "real/out"))
+    lines(tmp_path / "source/b.jsonl")
+    (tmp_path / "source/more").symlink_to(tmp_path / "real")
+    assert "real/out" in refused(job([f"{tmp_path}/source"], tmp_path / "real/out"))
+    make_plan(job([f"{tmp_path}/source"], tmp_path / "out"))
+
+
+def test_a_link_to_a_file_of_the_output_is_refused(tmp_path):
+    lines(tmp_path / "in/a.jsonl")
+    lines(tmp_path / "out/run/journal/000001-000001.jsonl")
+    (tmp_path / "in/b.jsonl").symlink_to(tmp_path / "out/run/journal/000001-000001.jsonl")
+    message = refused(job([f"{tmp_path}/in"], tmp_path / "out"))
+    assert "b.jsonl" in message
+    assert str(tmp_path / "out") in message
+
+
+@pytest.mark.parametrize(("paths", "out"), [("mix", "mix/out"), ("mix/**/*.jsonl", "mix/a/out")])
+def test_urls_are_guarded_too(paths, out):
+    root = f"memory:///{uuid.uuid4().hex}"
+    Folder(root).write_whole("mix/a.jsonl", b'{"text": "a"}\n')
+    message = refused(job([f"{root}/{paths}"], f"{root}/{out}"))
+    assert f"{root}/{out}" in message
+    make_plan(job([f"{root}/{paths}"], f"{root}/mix-out"))
+    assert "out" in refused(job([f"simplecache::{root}/mix"], f"{root}/mix/out"))
+
+
+def test_a_local_source_and_a_remote_output_never_meet(tmp_path):
+    lines(tmp_path / "mix/a.jsonl")
+    make_plan(job([f"{tmp_path}/mix"], f"memory://{tmp_path}/mix/out"))
+
+
+@pytest.mark.parametrize("command", [prepare, train_tokenizer, tokenize_corpus, plan_job])
+def test_every_job_refuses_and_writes_nothing(tmp_path, in_process, command):
+    lines(tmp_path / "mix/a.jsonl")
+    with pytest.raises(SourceError, match="mix/out"):
+        command(job([f"{tmp_path}/mix"], tmp_path / "mix/out"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["mix", "a.jsonl"]
+
+
+def test_the_command_line_refuses_in_one_line_and_the_doctor_tells_it(tmp_path, capsys):
+    lines(tmp_path / "mix/a.jsonl")
+    path = tmp_path / "recipe.toml"
+    path.write_text(TEXT.format(paths=f'["{tmp_path}/mix"]', out=tmp_path / "mix/out"))
+    for command in (["prepare"], ["plan"], ["prepare", "--dry-run"]):
+        assert main([*command, str(path)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert str(tmp_path / "mix/out") in error
+    assert main(["doctor", str(path)]) != 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "source web" in line]
+    assert line.startswith("fail")
+    assert str(tmp_path / "mix/out") in line
+    assert not (tmp_path / "mix/out").exists()
+
+
+def test_training_on_files_refuses_a_folder_that_holds_the_tokenizer(tmp_path, capsys):
+    lines(tmp_path / "mix/a.jsonl")
+    command = ["train", "--vocab-size", "300", "--output", str(tmp_path / "mix/tok")]
+    assert main([*command, str(tmp_path / "mix")]) == 2
+    assert str(tmp_path / "mix/tok") in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "mix/*.jsonl")]) == 0
+
+
+def test_exports_of_another_job_are_sources_like_any(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "first", 'output.layouts=["llmc"]'))
+    exported = [f"{tmp_path}/first/export/llmc/**/*.bin"]
+    as_files = ("source.web.format=document", "limits.max_quarantined_share=1.0")
+    assert make_plan(job(exported, tmp_path / "second", *as_files)).sources[0].files
+    with pytest.raises(SourceError, match="first"):
+        make_plan(job(exported, tmp_path / "first", *as_files))
+
+
+def test_verify_reports_an_output_whose_plan_holds_its_own_files(tmp_path, in_process):
+    lines(tmp_path / "mix/a.jsonl", count=400)
+    lines(tmp_path / "mix/out/run/journal/000001-000001.jsonl", count=3)
+    prepare(job([f"{tmp_path}/mix"], tmp_path / "elsewhere"))
+    shutil.rmtree(tmp_path / "mix/out")
+    (tmp_path / "elsewhere").rename(tmp_path / "mix/out")
+    verified = verify_output(Folder(str(tmp_path / "mix/out")), sample=False)
+    (problem,) = verified.problems
+    assert "source 'web'" in problem
+    assert str(tmp_path / "mix/out/run/journal/000001-000001.jsonl") in problem

@@ -1,0 +1,167 @@
+"""A published output is not replaced or thinned out by accident: jobs refuse, and name the loss."""
+
+import json
+
+import pytest
+
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.cli import main
+from nanotok_ray.errors import PlanError
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.job.planning import plan_job
+from tests.support.small_corpus import (
+    RECIPE,
+    contents,
+    conversations,
+    recipe,
+    texts,
+    write_conversations,
+    write_corpus,
+    write_parquet,
+)
+
+ALLOWED, REPLACED = "output.allow_removed=true", "output.replace=true"
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    """Write a corpus of twelve files of text and two of chats, and publish its output."""
+    for number in range(12):
+        write_parquet(tmp_path / f"in/text/shard_{number:05d}.parquet", texts(6, seed=number))
+    for number in range(2):
+        write_conversations(tmp_path / f"in/chats/{number}.jsonl", conversations(5, seed=number))
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    return tmp_path / "in"
+
+
+def remove(corpus, *numbers):
+    for number in numbers:
+        (corpus / f"text/shard_{number:05d}.parquet").unlink()
+
+
+def refused(tmp_path, command, *overrides, corpus=None):
+    """Return the error of a job that refuses, and see that it wrote nothing."""
+    before = contents(tmp_path / "out", leave_out=())
+    with pytest.raises(PlanError) as caught:
+        command(recipe(corpus or tmp_path / "in", tmp_path / "out", *overrides))
+    assert contents(tmp_path / "out", leave_out=()) == before
+    return str(caught.value)
+
+
+def without_chats(root, out):
+    head, _, tail = RECIPE.format(root=root, out=out).partition('[[source]]\nname = "chats"')
+    return head + tail[tail.index("[tokenizer]") :]
+
+
+def dry_run(job):
+    return outlook(job, command="train")
+
+
+@pytest.mark.parametrize("command", [prepare, train_tokenizer, tokenize_corpus, plan_job, dry_run])
+def test_more_than_a_tenth_of_the_files_gone_is_refused_by_every_job(tmp_path, corpus, command):
+    remove(corpus, 3, 7)
+    message = refused(tmp_path, command)
+    assert "source 'web'" in message
+    assert "2 of 12 files" in message
+    assert "shard_00003.parquet, shard_00007.parquet" in message
+    assert str(tmp_path / "out") in message
+    assert "--allow-removed" in message
+    assert ALLOWED.replace("=", " = ") in message
+
+
+def test_a_tenth_or_less_may_go_and_more_if_it_is_allowed(tmp_path, corpus):
+    remove(corpus, 3)
+    assert prepare(recipe(corpus, tmp_path / "out")).values["documents"]["out"] == 66 + 10
+    remove(corpus, 4, 5)
+    refused(tmp_path, prepare)
+    job = recipe(corpus, tmp_path / "out", ALLOWED)
+    assert prepare(job).values["documents"]["out"] == 54 + 10
+    assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "unchanged"
+
+
+def test_more_than_a_tenth_of_the_bytes_gone_is_refused(tmp_path, corpus):
+    write_parquet(corpus / "text/shard_00004.parquet", texts(60, seed=4))
+    prepare(recipe(corpus, tmp_path / "out"))
+    remove(corpus, 4)
+    message = refused(tmp_path, prepare)
+    assert "1 of 12 files" in message
+
+
+def test_a_file_that_is_empty_now_is_gone(tmp_path, corpus):
+    (corpus / "chats/0.jsonl").write_bytes(b"")
+    assert "chats" in refused(tmp_path, prepare)
+
+
+def test_files_that_only_changed_or_came_are_no_loss(tmp_path, corpus):
+    for number in range(3, 9):
+        write_parquet(corpus / f"text/shard_{number:05d}.parquet", texts(3, seed=50 + number))
+    write_conversations(corpus / "chats/9.jsonl", conversations(3, seed=9))
+    assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"
+
+
+def test_a_source_that_is_gone_is_refused_with_what_it_held(tmp_path, corpus):
+    path = tmp_path / "recipe.toml"
+    path.write_text(without_chats(corpus, tmp_path / "out"))
+    before = contents(tmp_path / "out", leave_out=())
+    assert main(["prepare", str(path)]) == 2
+    assert contents(tmp_path / "out", leave_out=()) == before
+    assert main(["prepare", str(path), "--allow-removed"]) == 0
+    assert json.loads((tmp_path / "out/manifest.json").read_text())["sources"] == ["web"]
+
+
+def test_the_loss_of_a_source_is_told_in_documents_and_tokens(tmp_path, corpus, capsys):
+    path = tmp_path / "recipe.toml"
+    path.write_text(without_chats(corpus, tmp_path / "out"))
+    totals = json.loads((tmp_path / "out/manifest.json").read_text())["totals"]
+    assert main(["plan", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    tokens = totals["chats/train"]["tokens"]
+    for words in ("source 'chats'", "10 documents", f"{tokens:,} tokens", "--allow-removed"):
+        assert words in error
+
+
+def test_a_source_that_was_moved_or_renamed_is_not_gone(tmp_path, corpus):
+    renamed = RECIPE.format(root=corpus, out=tmp_path / "out").replace('"web"', '"texts"')
+    path = tmp_path / "recipe.toml"
+    path.write_text(renamed)
+    assert main(["prepare", str(path)]) == 0
+    (tmp_path / "in").rename(tmp_path / "moved")
+    path.write_text(renamed.replace(str(corpus), str(tmp_path / "moved")))
+    assert main(["prepare", str(path)]) == 0
+    wider = f'source.texts.paths=["{tmp_path}/moved/text/*.parquet", "{tmp_path}/more/"]'
+    write_parquet(tmp_path / "more/a.parquet", texts(3, seed=99))
+    assert main(["prepare", str(path), "--set", wider]) == 0
+
+
+@pytest.mark.parametrize("flag", [[], ["--allow-removed"]])
+@pytest.mark.parametrize("name", ["another", "shard"])
+def test_another_corpus_in_the_same_output_needs_replace(tmp_path, corpus, capsys, flag, name):
+    for number in range(2):
+        path = tmp_path / f"other/text/{name}_{number:05d}.parquet"
+        write_parquet(path, texts(40, seed=70 + number))
+    write_conversations(tmp_path / "other/chats/0.jsonl", conversations(3, seed=9))
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "other", out=tmp_path / "out"))
+    before = contents(tmp_path / "out", leave_out=())
+    assert main(["prepare", str(path), *flag]) == 2
+    error = capsys.readouterr().err
+    assert contents(tmp_path / "out", leave_out=()) == before
+    for words in (str(tmp_path / "out"), "web, chats", "82 documents", "--replace"):
+        assert words in error
+    assert main(["prepare", str(path), "--replace"]) == 0
+    assert main(["prepare", str(path)]) == 0
+
+
+def test_the_recipe_says_it_for_schedules(tmp_path, corpus):
+    remove(corpus, 3, 4, 5)
+    assert prepare(recipe(corpus, tmp_path / "out", ALLOWED)).values["status"] == "done"
+    write_corpus(tmp_path / "other")
+    moved = recipe(tmp_path / "other", tmp_path / "out", REPLACED)
+    assert prepare(moved).values["status"] == "done"
+
+
+def test_an_output_that_is_not_published_has_nothing_to_lose(tmp_path, corpus):
+    (tmp_path / "out/manifest.json").unlink()
+    remove(corpus, 3, 4, 5)
+    assert prepare(recipe(corpus, tmp_path / "out")).values["status"] == "done"

@@ -1,0 +1,149 @@
+"""Slices that cannot be done: they fail the job, or are left out by choice, counted and named."""
+
+import json
+from contextlib import ExitStack
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import SliceError, SourceError
+from nanotok_ray.job.events import Note
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.work import count_work, tokenize_work
+from nanotok_ray.shards import quarantine_name
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from tests.support.executors import Replacing
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.small_corpus import contents, recipe, write_corpus
+
+ALLOWED = "limits.max_skipped_slices=1"
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def broken(breaking):
+    """Let the work on the first slice of one file fail, in both fan-outs, until it is mended."""
+    return breaking([count_work, tokenize_work], ("shard_00001", 0))
+
+
+@pytest.fixture
+def breaking(corpus):
+    """Let work fail for slices of these names (stem, number), until mended."""
+
+    def failing(work, names):
+        def run(argument):
+            if (argument.slice.stem, argument.slice.number) in names:
+                raise SourceError("this one never works")
+            return work(argument)
+
+        return run
+
+    with ExitStack() as stack:
+
+        def break_some(works, *names):
+            changed = {work: failing(work, names) for work in works}
+            stack.enter_context(use_executor(Replacing(changed)))
+            return stack.close
+
+        yield break_some
+
+
+def run(job):
+    events = []
+    summary = prepare(job, on_event=events.append)
+    return summary.values, [event.text for event in events if isinstance(event, Note)]
+
+
+def test_a_slice_that_fails_fails_the_job(corpus, tmp_path, broken):
+    with pytest.raises(SliceError, match="this one never works"):
+        prepare(recipe(corpus, tmp_path / "out"))
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_a_slice_may_be_left_out_by_choice_and_is_counted(corpus, tmp_path, broken):
+    values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert values["quarantined"] == {"skipped": 1}
+    assert values["documents"]["in"] == values["documents"]["out"] + 1
+    assert sum("this one never works" in note for note in notes) == 2
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    [name] = report["skipped_slices"]
+    assert "shard_00001-00000" in name
+    [listed] = list((tmp_path / "out/quarantine/web/train").iterdir())
+    entry = json.loads(listed.read_text())
+    assert (entry["file"], entry["reason"]) == ("shard_00001.parquet", "skipped: row groups 0 to 1")
+    assert verify_output(Folder(str(tmp_path / "out"))).passed
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("s3")
+def test_what_a_failed_attempt_left_of_a_slice_does_not_keep_it_from_being_left_out(
+    corpus, tmp_path
+):
+    def fail_after_quarantine(work):
+        if (work.slice.stem, work.slice.number) != ("shard_00001", 0):
+            return tokenize_work(work)
+        name = quarantine_name(work.slice, work.settings.key(work.slice))
+        Folder(work.out).write_whole(name, b"what the attempt found\n")
+        raise SourceError("this one never works")
+
+    local = f'output.work="{tmp_path}/work"'
+    with s3_behind_a_proxy(), use_executor(Replacing({tokenize_work: fail_after_quarantine})):
+        out = Folder(f"s3://{BUCKET}/out")
+        values, _ = run(recipe(corpus, out.url, ALLOWED, local))
+        [name] = out.list("quarantine/")
+        listed = json.loads(out.read_bytes(name))
+    assert values["quarantined"] == {"skipped": 1}
+    assert listed["reason"].startswith("skipped: ")
+
+
+def test_more_than_are_allowed_fail_the_job(corpus, tmp_path, broken):
+    with pytest.raises(SliceError, match="1 of"):
+        prepare(recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=0"))
+
+
+def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
+    run(recipe(corpus, tmp_path / "out", ALLOWED))
+    broken()
+    values, notes = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert not any("never works" in note for note in notes)
+    assert values["quarantined"] == {}
+    run(recipe(corpus, tmp_path / "whole", ALLOWED))
+    mended, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
+    assert {name: mended[name] for name in whole} == whole
+
+
+def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_path, broken):
+    limits = ["limits.max_chars=100000", "limits.slice_bytes=1500"]
+    values, _ = run(recipe(corpus, tmp_path / "out", ALLOWED, *limits))
+    assert len(values["learned"]["skipped_slices"]) == 1
+    with pytest.raises(SliceError, match="1 of"):
+        prepare(recipe(corpus, tmp_path / "other", *limits))
+
+
+def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, breaking):
+    breaking([count_work], ("shard_00000", 0), ("shard_00001", 0))
+    limits = ["limits.max_chars=300", "limits.doc_cap=5", "limits.slice_bytes=1500"]
+    with pytest.raises(SliceError, match="web/shard_00001-00000"):
+        prepare(recipe(corpus, tmp_path / "one", ALLOWED, *limits))
+    two = "limits.max_skipped_slices=2"
+    values, _ = run(recipe(corpus, tmp_path / "two", two, *limits))
+    assert len(values["learned"]["skipped_slices"]) == 2
+
+
+def test_a_slice_left_out_of_the_shards_alone_is_tried_again_with_the_same_tokenizer(
+    corpus, tmp_path, breaking
+):
+    mend = breaking([tokenize_work], ("shard_00001", 0))
+    first, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert first["quarantined"] == {"skipped": 1}
+    mend()
+    second, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
+    assert second["quarantined"] == {}
+    assert second["tokenizer_sha256"] == first["tokenizer_sha256"]
+    assert "count" not in second["stages"]

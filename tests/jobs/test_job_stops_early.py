@@ -1,0 +1,152 @@
+"""A stage ends early once so many documents were read, all bad, that the limits cannot be kept."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import QuarantineLimitError
+from nanotok_ray.job.events import SliceEnded, StageStarted
+from nanotok_ray.job.run_stage import give_up_after
+from nanotok_ray.recipe import LimitsRecipe
+from nanotok_ray.sources import make_plan
+from tests.support.small_corpus import contents, recipe, write_corpus, write_parquet
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def refused(job):
+    """Run a job that is refused; give the error and what happened."""
+    events = []
+    with pytest.raises(QuarantineLimitError) as caught:
+        prepare(job, on_event=events.append)
+    return str(caught.value), events
+
+
+def test_counting_ends_within_a_slice_and_lists_what_was_read(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00001.parquet", [None] * 30_000, row_group_size=30_000)
+    out = tmp_path / "out"
+    told, events = refused(recipe(corpus, out))
+    pattern = (
+        r"count stopped early: all ([\d,]+) documents that were read of 1 slice were quarantined, "
+        r"more than limits\.max_quarantined_share = 0\.001 allows of the whole input; the first is "
+        r"source 'web', shard_00001\.parquet, row 1: field is null: 'text'; see (\S+), correct"
+    )
+    number, listed = re.fullmatch(f"{pattern}.*", told).groups()
+    assert 10_000 <= int(number.replace(",", "")) < 12_000
+    assert len(Path(listed).read_text().splitlines()) == int(number.replace(",", ""))
+    assert not Path(listed.replace(".quarantine.jsonl", ".json")).exists()
+    assert not any(isinstance(each, StageStarted) and each.stage == "learn" for each in events)
+    write_parquet(corpus / "text/shard_00001.parquet", ["good"] * 40)
+    assert prepare(recipe(corpus, out)).values["quarantined"] == {}
+
+
+def test_counting_ends_when_slices_that_are_all_bad_are_many(corpus, tmp_path):
+    path = corpus / "text/lines.jsonl"
+    path.write_text('{"body": "a"}\n' * 40_000)
+    (corpus / "text/zero.jsonl").write_text('{"text": "good"}\n')
+    job = recipe(
+        *(corpus, tmp_path / "out", f'source.web.paths=["{corpus}/text/*.jsonl"]'),
+        *("limits.slice_bytes=28000", "limits.max_quarantined=100"),
+    )
+    slices = [each for each in make_plan(job).slices(split="train") if each.source == "web"]
+    told, events = refused(job)
+    assert re.match(
+        r"count stopped early: all 10,000 documents that were read of 5 slices were quarantined, "
+        r"more than limits\.max_quarantined_share = 0\.001 or limits\.max_quarantined = 100 allows",
+        told,
+    )
+    assert "source 'web', lines.jsonl, line " in told
+    assert len(slices) > 15
+    assert sum(isinstance(each, SliceEnded) for each in events) == 4
+
+
+def test_tokenizing_ends_within_a_slice_too(corpus, tmp_path):
+    learned = prepare(recipe(corpus, tmp_path / "first")).values
+    assert learned["verified"]
+    path = corpus / "chats/9.jsonl"
+    good = corpus / "chats/0.jsonl"
+    path.write_text('{"messages": []}\n' * 15_000)
+    job = recipe(
+        *(corpus, tmp_path / "out", f"tokenizer.path={tmp_path}/first/tokenizer"),
+        *("limits.slice_bytes=1000000", f'source.chats.paths=["{path}", "{good}"]'),
+    )
+    told, _ = refused(job)
+    assert told.startswith("tokenize stopped early: all 10,240 documents that were read of 1 slice")
+    place = "source 'chats', 9.jsonl, line 1, read as messages: the conversation has no messages"
+    assert place in told
+    (listed,) = (tmp_path / "out/quarantine/chats/train").iterdir()
+    assert str(listed) in told
+    assert len(listed.read_text().splitlines()) == 10_240
+    assert not list((tmp_path / "out/records").rglob("9-*.json"))
+
+
+def test_what_the_limits_allow_is_never_ended_early_and_gives_the_same_bytes(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00001.parquet", [None] * 12_000, row_group_size=12_000)
+    allowing = ("limits.max_quarantined_share=0.998", "limits.max_quarantined=12000")
+    prepare(recipe(corpus, tmp_path / "out", *allowing))
+    prepare(recipe(corpus, tmp_path / "other", "limits.max_quarantined_share=1.0"))
+    assert contents(tmp_path / "out") == contents(tmp_path / "other")
+    entries = [
+        json.loads(line)
+        for path in (tmp_path / "out/quarantine").rglob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert len(entries) == 12_000
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (LimitsRecipe(max_quarantined_share=1.0), None),
+        (LimitsRecipe(max_quarantined_share=1.0, max_quarantined=5), 10_000),
+        (LimitsRecipe(max_quarantined_share=1.0, max_quarantined=50_000), 50_001),
+        (LimitsRecipe(), 10_000),
+        (LimitsRecipe(max_quarantined_share=0.5), 100_001),
+        (LimitsRecipe(max_quarantined_share=0.5, max_quarantined=70_000), 70_001),
+    ],
+    ids=str,
+)
+def test_how_many_bad_documents_show_that_rows_cannot_keep_the_limits(tmp_path, limits, expected):
+    write_corpus(tmp_path / "in")
+    path = tmp_path / "in/text/a.parquet"
+    write_parquet(path, ["good"] * 100_000, row_group_size=50_000)
+    job = recipe(tmp_path / "in", tmp_path / "out", f'source.web.paths=["{path}"]')
+    slices = [each for each in make_plan(job).slices() if each.source == "web"]
+    assert give_up_after(limits, slices) == expected
+
+
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.9])
+def test_short_documents_that_keep_the_limits_are_never_too_many(tmp_path, share):
+    """As many bad lines as the limit allows beside good ones, far shorter than real documents."""
+    good = 50_000
+    bad = int(share * good / (1 - share))
+    assert bad <= share * (good + bad)
+    path = tmp_path / "in/text/a.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'{{"text":"{"x" * 52}"}}\n' * good + "x\n" * bad)
+    write_corpus(tmp_path / "in")
+    job = recipe(tmp_path / "in", tmp_path / "out", f"source.web.paths={path}")
+    slices = [each for each in make_plan(job).slices() if each.source == "web"]
+    assert give_up_after(LimitsRecipe(max_quarantined_share=share), slices) > bad
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_a_gigabyte_of_json_lines_is_given_up_early_compressed_or_not(tmp_path, suffix):
+    path = tmp_path / f"in/text/a.jsonl{suffix}"
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        file.truncate(10**9)  # no byte of it is read
+    write_corpus(tmp_path / "in")
+    job = recipe(
+        tmp_path / "in", tmp_path / "out", f"source.web.paths={path}", "limits.slice_bytes=256MiB"
+    )
+    plan = make_plan(job, with_sample=False)
+    slices = [each for each in plan.slices() if each.source == "web"]
+    assert 10_000 <= give_up_after(LimitsRecipe(), slices) < 100_000

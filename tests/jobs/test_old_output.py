@@ -1,0 +1,142 @@
+"""An output that an earlier version wrote: it counts as finished, and is made again byte for byte.
+
+`golden/output_c7d7598` holds inputs, output and work folder of a job of commit c7d7598, on a local
+Ray of two CPUs. It was made in the folder `OLD_ROOT`, in a checkout of that commit:
+
+    python -m tests.support.old_corpus /tmp/nanotok-old        # `old_corpus.py` of this checkout
+    python -m jobs.prepare /tmp/nanotok-old/recipe.toml --workers 2
+
+Two things differ from what the job left. `out/run` is missing: it holds hosts and times, for
+people. The count files are compressed by gzip, as each of them has 33 kB of offsets.
+
+A test restores the files below a folder of its own. Keys do not hold that folder: they name a file
+by its path relative to its source, with size, modification time and, for parquet, the hash of the
+footer. So these are restored:
+
+* The inputs are the stored bytes, as another version of pyarrow writes another footer, and get the
+  modification time that they had.
+* `plan.json` has the root and the URL of every file: `OLD_ROOT` is replaced in it.
+* `manifest.json` has the sha256 of `plan.json`: it is replaced too.
+
+No other file of output or work folder holds a path of this machine.
+"""
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.job.events import StageStarted
+from nanotok_ray.job.job import prepare
+from nanotok_ray.recipe import parse_recipe
+from tests.support.golden_files import OLD_OUTPUT
+from tests.support.old_corpus import recipe_text, set_times
+from tests.support.small_corpus import contents
+
+OLD_ROOT = b"/tmp/nanotok-old"
+
+
+@pytest.fixture
+def old(tmp_path, in_process):
+    """Restore inputs, output and work folder as the earlier version would leave them here."""
+    for path in filter(Path.is_file, OLD_OUTPUT.rglob("*")):
+        data, target = path.read_bytes(), tmp_path / path.relative_to(OLD_OUTPUT)
+        if path.suffix == ".gz":
+            data, target = gzip.decompress(data), target.with_suffix("")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    set_times(tmp_path / "in")
+    plan, manifest = tmp_path / "out/plan.json", tmp_path / "out/manifest.json"
+    before = plan.read_bytes()
+    plan.write_bytes(before.replace(OLD_ROOT, str(tmp_path).encode()))
+    manifest.write_bytes(
+        manifest.read_bytes().replace(sha256(before), sha256(plan.read_bytes()), 1)
+    )
+    return tmp_path
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest().encode()
+
+
+def run(root):
+    """Run the job; return how much each stage had to do."""
+    events = []
+    prepare(parse_recipe(recipe_text(root)), on_event=events.append)
+    return {event.stage: event.todo for event in events if isinstance(event, StageStarted)}
+
+
+def identities(*folders):
+    """Return for every file below the folders when it was written, and as which file."""
+    found = {path: path.stat() for folder in folders for path in folder.rglob("*")}
+    return {
+        path: (status.st_mtime_ns, status.st_ino, status.st_size)
+        for path, status in found.items()
+        if path.is_file()
+    }
+
+
+def remove_every_second_shard(out):
+    """Remove half of the records with their files, shards.idx and manifest; return the files."""
+    removed = [out / "shards.idx", out / "manifest.json"]
+    for record in sorted(out.glob("records/tokenize/*/*/*.json"))[::2]:
+        files = json.loads(record.read_bytes())["files"]
+        removed += [record, *(out / file["name"] for file in files)]
+    for path in removed:
+        path.unlink()
+    return set(removed)
+
+
+def test_the_old_output_has_what_it_stands_for():
+    names = [path.relative_to(OLD_OUTPUT).as_posix() for path in OLD_OUTPUT.rglob("*")]
+    assert sum(name.startswith("out/quarantine/chats/") for name in names if "." in name) == 1
+    splits = {tuple(name.split("/")[1:3]) for name in names if name.endswith(".bin")}
+    sources = ("web", "notes", "chats")
+    assert splits == {(source, split) for source in sources for split in ("train", "val")}
+    assert sum(name.endswith(".arrow.gz") for name in names) == 8
+
+
+def test_the_old_output_is_finished_and_no_byte_is_written(old):
+    before = identities(old)
+    assert run(old) == {}
+    assert identities(old) == before
+
+
+def test_made_anew_it_is_the_old_output(old):
+    expected = contents(old / "out")
+    (old / "out").rename(old / "former")
+    (old / "work").rename(old / "former-work")
+    todo = run(old)
+    assert (todo["count"], todo["tokenize"]) == (8, 24)
+    assert contents(old / "out") == expected
+
+
+def test_only_the_shards_that_are_missing_are_written_again(old):
+    expected, before = contents(old / "out"), identities(old / "out", old / "work")
+    removed = remove_every_second_shard(old / "out")
+    todo = run(old)
+    assert "count" not in todo
+    assert "learn" not in todo
+    assert todo["tokenize"] == 12
+    assert contents(old / "out") == expected
+    after = identities(old / "out", old / "work")
+    written = {path for path in before if after[path] != before[path]}
+    assert written == removed
+
+
+def test_counts_that_are_there_are_not_counted_again(old):
+    expected, before = contents(old / "out"), identities(old / "work")
+    for path in (*(old / "out/tokenizer").iterdir(), old / "out/records/learn.json"):
+        path.unlink()
+    records = sorted((old / "work").rglob("*.json"))[::2]
+    removed = {path for record in records for path in (record, record.with_suffix(".arrow"))}
+    for path in removed:
+        path.unlink()
+    todo = run(old)
+    assert todo["count"] == 4
+    assert todo["tokenize"] == 0
+    assert contents(old / "out") == expected
+    after = identities(old / "work")
+    assert {path for path in before if after[path] != before[path]} == removed

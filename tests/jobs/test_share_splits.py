@@ -1,0 +1,324 @@
+"""`split = "share:S"`: both splits come from one read of the text, with the bytes of two passes."""
+
+import gzip
+import json
+from collections import Counter
+from contextlib import ExitStack
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.errors import SliceError, SourceError, TransientIOError
+from nanotok_ray.formats.manifest import to_json
+from nanotok_ray.job.events import Advanced, SliceEnded, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.tokenize import shard_settings
+from nanotok_ray.job.work import tokenize_work
+from nanotok_ray.recipe import LimitsRecipe, OutputRecipe, Recipe, SourceRecipe, parse_recipe
+from nanotok_ray.shards import tokenize_slice
+from nanotok_ray.shards.output import Expected
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.sources import make_plan
+from nanotok_ray.sources.slices import SliceReading, read_slices
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.executors import Replacing, Twice
+from tests.support.small_corpus import contents, conversations, texts
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/web/*"]
+split = "share:0.3"
+id_column = "url"
+
+[[source]]
+name = "rows"
+kind = "text"
+paths = ["{root}/rows/*"]
+split = "share:0.3"
+
+[[source]]
+name = "chats"
+kind = "chat"
+paths = ["{root}/chats/*"]
+split = "share:0.3"
+
+[tokenizer]
+vocab_size = 350
+
+[output]
+path = "{out}"
+work = "{out}-work"
+layouts = ["raw"]
+
+[limits]
+slice_bytes = 3000
+max_tokens = 60
+too_long = "drop"
+max_shard_tokens = 400
+max_document_bytes = 900
+max_quarantined_share = 0.5
+max_tails = 1
+"""
+SPLITS = ("train", "val")
+
+
+def recipe(root, out, *overrides):
+    return parse_recipe(RECIPE.format(root=root, out=out), overrides=overrides)
+
+
+def write(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def write_lines(root):
+    """Write a compressed file of lines, among them some that are no documents."""
+    rows = [{"text": text, "url": f"u{n}"} for n, text in enumerate(texts(60, seed=1))]
+    lines = [json.dumps(row).encode() for row in rows]
+    lines[20:20] = [b"oops", b"", b'{"text": 3}', json.dumps({"text": "x" * 1000}).encode()]
+    write(root / "web/a.jsonl.gz", gzip.compress(b"\n".join(lines), mtime=0))
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    """Write four files of three kinds, with lines and rows that are no documents."""
+    root = tmp_path / "in"
+    write_lines(root)
+    (root / "rows").mkdir()
+    rows = pa.array([None, *texts(80, seed=2)], pa.string())
+    pq.write_table(pa.table({"text": rows}), root / "rows/b.parquet", row_group_size=9)
+    for number in range(2):
+        made = map(json.dumps, conversations(25, seed=number))
+        write(root / f"chats/{number}.jsonl", "\n".join([*made, "[]"]).encode())
+    return root
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Count how often each input is opened to read documents."""
+    from nanotok_ray.sources import parquet_pages, stored  # noqa: PLC0415 - patched
+
+    counted = Counter()
+    for module in (parquet_pages, stored):
+
+        def count(url, *arguments, right=module.open_input, **options):
+            counted[url.rpartition("/")[2]] += 1
+            return right(url, *arguments, **options)
+
+        monkeypatch.setattr(module, "open_input", count)
+    return counted
+
+
+@pytest.fixture
+def failing():
+    """Let the tasks of the file `0.jsonl` fail, until mended."""
+
+    def run(work):
+        if work.slice.stem == "0":
+            raise SourceError("this one never works")
+        return tokenize_work(work)
+
+    with ExitStack() as stack:
+        stack.enter_context(use_executor(Replacing({tokenize_work: run})))
+        yield stack.close
+
+
+def records_of(out):
+    return [json.loads(path.read_bytes()) for path in out.glob("records/tokenize/**/*.json")]
+
+
+def slices_of(job):
+    return list(make_plan(job).slices())
+
+
+def text_bytes(job):
+    return sum(each.num_bytes for each in make_plan(job).slices(split="train"))
+
+
+def test_each_piece_of_an_input_is_opened_once(corpus, tmp_path, opened):
+    job = recipe(corpus, tmp_path / "out")
+    train_tokenizer(job)
+    opened.clear()
+    make_plan(job)
+    for_plan = Counter(opened)
+    opened.clear()
+    tokenize_corpus(job)
+    opened.subtract(for_plan)
+    assert opened["a.jsonl.gz"] == 1
+    assert opened["0.jsonl"] == opened["1.jsonl"] > 0
+    assert opened["b.parquet"] > 1
+    assert opened.total() == sum(len(each.pieces) for each in slices_of(job)) / len(SPLITS)
+    assert verify_output(Folder(str(tmp_path / "out"))).passed
+
+
+def test_every_byte_is_that_of_two_passes(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out", "output.layouts=[]")
+    prepare(job)
+    tokenizer = Tokenizer.load(tmp_path / "out/tokenizer")
+    apart = Folder(str(tmp_path / "apart"))
+    for each in make_plan(job).slices():
+        source = next(own for own in job.sources if own.name == each.source)
+        settings = shard_settings(job, source, tokenizer)
+        record = tokenize_slice(each, settings, tokenizer=tokenizer, out=apart)
+        expected = Expected(slice=each, key=settings.key(each))
+        apart.write_whole(expected.record_name, to_json(record))
+    expected = contents(tmp_path / "apart")
+    own = contents(tmp_path / "out")
+    assert {name: own.get(name) for name in expected} == expected
+    others = {name for name in own.keys() - expected.keys() if not name.startswith("tokenizer/")}
+    assert not any(name.startswith(("web/", "rows/", "chats/", "quarantine/")) for name in others)
+    found = records_of(tmp_path / "out")
+    assert {row["slice"]["split"] for row in found if row["quarantined"]} == set(SPLITS)
+    assert any(len(row["shards"]) > 1 for row in found)
+    assert sum(row["other_split"] for row in found) > 100
+
+
+@pytest.mark.parametrize("lost", SPLITS)
+def test_of_a_half_that_is_there_the_other_alone_is_written(corpus, tmp_path, opened, lost):
+    job = recipe(corpus, tmp_path / "out")
+    prepare(job)
+    whole = contents(tmp_path / "out")
+    for path in tmp_path.glob(f"out/records/tokenize/web/{lost}/*.json"):
+        path.unlink()
+    left = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/records/**/*.json")}
+    opened.clear()
+    make_plan(job)
+    for_plan = opened["a.jsonl.gz"]
+    opened.clear()
+    events = []
+    prepare(job, on_event=events.append)
+    started = next(e for e in events if isinstance(e, StageStarted) and e.stage == "tokenize")
+    assert (started.todo, started.kept) == (1, len(slices_of(job)) - 1)
+    assert opened["a.jsonl.gz"] - for_plan == 1
+    assert contents(tmp_path / "out") == whole
+    assert {path: path.stat().st_mtime_ns for path in left} == left
+
+
+def test_what_is_announced_counts_the_text_once_and_all_slices(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    events = []
+    prepare(job, on_event=events.append)
+    own = [each for each in events if getattr(each, "stage", "") == "tokenize"]
+    slices = len(slices_of(job))
+    started = next(each for each in own if isinstance(each, StageStarted))
+    assert (started.todo, started.num_bytes) == (slices, text_bytes(job))
+    last = [each for each in own if isinstance(each, Advanced)][-1]
+    assert (last.done, last.todo, last.failed) == (slices, slices, 0)
+    ended = [each for each in own if isinstance(each, SliceEnded)]
+    assert (len(ended), sum(each.slices for each in ended)) == (slices // 2, slices)
+    assert sum(each.estimate for each in ended) == text_bytes(job)
+    stages = read_journal(Folder(str(tmp_path / "out"))).stages
+    [tokenized] = [each for each in stages if each.name == "tokenize"]
+    assert (tokenized.todo, tokenized.done, tokenized.failed) == (slices, slices, 0)
+
+
+def test_a_plan_counts_the_text_once(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    foreseen = plan_job(job, workers=1, rate=1.0)
+    told = foreseen.values["tokenize"]
+    assert (told["todo"], told["bytes"]) == (len(slices_of(job)), text_bytes(job))
+    seconds = foreseen.values["estimate"]["stages"]["tokenize"]["seconds"]
+    assert seconds == round(text_bytes(job) / 1e6, 1)
+
+
+def test_a_pair_that_fails_is_two_slices(corpus, tmp_path, failing):
+    one = ("limits.slice_bytes=9999", "limits.max_skipped_slices=1")
+    with pytest.raises(SliceError, match=r"2 of 12 slices failed.*\n.*/train/0-.*/val/0-.*never"):
+        prepare(recipe(corpus, tmp_path / "out", *one))
+    job = recipe(corpus, tmp_path / "out", one[0], "limits.max_skipped_slices=2")
+    assert prepare(job).values["quarantined"]["skipped"] == 2
+    assert verify_output(Folder(str(tmp_path / "out"))).passed
+    failing()
+    assert "skipped" not in prepare(job).values["quarantined"]
+
+
+def test_the_half_that_was_recorded_before_a_failure_stays(corpus, tmp_path, monkeypatch):
+    right = Folder.write_whole
+
+    def lose_val(self, name, data):
+        if name.startswith("records/tokenize/web/val/") and b'"skipped"' not in data:
+            raise TransientIOError("no room for this one")
+        right(self, name, data)
+
+    job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=2")
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "write_whole", lose_val)
+        assert prepare(job).values["quarantined"]["skipped"] == 1
+    skipped = [
+        row["slice"] for row in records_of(tmp_path / "out") if row["quarantined"].get("skipped")
+    ]
+    assert [(each["source"], each["split"]) for each in skipped] == [("web", "val")]
+    assert "skipped" not in prepare(job).values["quarantined"]
+
+
+def test_a_second_attempt_beside_the_first_changes_nothing(corpus, tmp_path):
+    prepare(recipe(corpus, tmp_path / "one"))
+    with use_executor(Twice(ends=1)):
+        prepare(recipe(corpus, tmp_path / "two"))
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_both_splits_are_exported_in_the_same_pass(corpus, tmp_path):
+    events = []
+    prepare(recipe(corpus, tmp_path / "out"), on_event=events.append)
+    assert [each for each in events if getattr(each, "stage", "") == "export"] == []
+    for split in SPLITS:
+        assert list(tmp_path.glob(f"out/export/raw/web/{split}*"))
+
+
+def read(slices):
+    """Give the texts of each slice, read together, and the readings."""
+    readings = [SliceReading(each) for each in slices]
+    found = [[] for _ in slices]
+    for which, _, batch in read_slices(readings):
+        found[which] += batch.documents
+    return found, readings
+
+
+def parts(documents, share, root):
+    """Write documents as two files; give the texts of train and val, read together, and alone."""
+    lines = [json.dumps({"text": text}) for text in documents]
+    cut = len(lines) // 3
+    for name, own in (("a", [*lines[:cut], "{}"]), ("b", ["", *lines[cut:]])):
+        write(root / f"{name}.jsonl", "\n".join(own).encode())
+    source = SourceRecipe(name="web", kind="text", paths=(str(root),), split=f"share:{share}")
+    limits = LimitsRecipe(slice_bytes=200, max_quarantined_share=1.0)
+    plan = make_plan(Recipe(sources=(source,), output=OutputRecipe(path="/out"), limits=limits))
+    together, alone = ([], []), ([], [])
+    for pair in zip(plan.slices(split="train"), plan.slices(split="val"), strict=True):
+        found, (train, val) = read(pair)
+        assert train.read == val.read
+        assert (train.other_split, val.other_split) == (len(found[1]), len(found[0]))
+        assert not val.quarantined
+        for which, each in enumerate(pair):
+            together[which].extend(found[which])
+            alone[which].extend(read([each])[0][0])
+    assert together == alone
+    return together
+
+
+def is_part_in_order(part, whole):
+    rest = iter(whole)
+    return all(own in rest for own in part)
+
+
+SHARES = st.integers(1, 999).map(lambda number: f"0.{number:03d}")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(st.lists(TEXTS, max_size=60), SHARES)
+def test_train_and_val_are_all_documents_in_their_order(tmp_path_factory, documents, share):
+    train, val = parts(documents, share, tmp_path_factory.mktemp("in"))
+    everything = [text.encode() for text in documents]
+    assert Counter(train) + Counter(val) == Counter(everything)
+    assert is_part_in_order(train, everything)
+    assert is_part_in_order(val, everything)

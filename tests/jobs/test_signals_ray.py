@@ -1,0 +1,130 @@
+"""SIGTERM and Ctrl-C in the middle of a real run: it ends soon and clean, and the next one goes on.
+
+The driver is a process of its own in a terminal of its own, so that Ctrl-C reaches Ray's processes
+too, as it does on a laptop.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import secrets
+import signal
+import subprocess
+import sys
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.job.events import StageStarted
+from tests.support.machine_speed import scaled
+from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+
+class Terminal:
+    """A run in a terminal; all its processes have a mark in their environment."""
+
+    def __init__(self, root, *, after):
+        self.mark = f"NANOTOK_TEST_MARK={secrets.token_hex(8)}"
+        name, _, value = self.mark.partition("=")
+        self.keyboard, screen = pty.openpty()
+        self.answer = root / "answer"
+        with self.answer.open("wb") as answer:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.gated_cli", root / "recipe.toml", str(after)],
+                stdin=screen,
+                stdout=answer,
+                stderr=screen,
+                env={**os.environ, name: value},
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no locks
+            )
+        os.close(screen)
+        os.set_blocking(self.keyboard, False)
+        self.told = ""
+
+    def until(self, is_so, *, seconds=60):
+        end = time.monotonic() + scaled(seconds)
+        while not is_so():
+            self.look()
+            assert time.monotonic() < end, self.told
+            time.sleep(0.02)
+        self.look()
+
+    def look(self):
+        """Take what was written to the screen, so that nobody waits for room on it."""
+        with suppress(BlockingIOError, OSError):
+            while data := os.read(self.keyboard, 65536):
+                self.told += data.decode()
+
+    def end(self, *, pressing=b""):
+        """Wait for the end and press keys; give exit code, seconds, and the JSON on stdout."""
+        start = time.monotonic()
+
+        def has_ended():
+            if pressing and self.process.poll() is None:
+                os.write(self.keyboard, pressing)
+            return self.process.poll() is not None
+
+        self.until(has_ended)
+        seconds = time.monotonic() - start
+        return self.process.returncode, seconds, json.loads(self.answer.read_text())
+
+    def processes(self):
+        """Give the names of the processes that are left."""
+        return [name for path in Path("/proc").glob("[0-9]*") if (name := self._name(path))]
+
+    def _name(self, path):
+        with suppress(OSError):
+            if self.mark.encode() in (path / "environ").read_bytes():
+                return (path / "comm").read_text()
+        return None
+
+
+def type_ctrl_c(run):
+    os.write(run.keyboard, b"\x03")
+
+
+def send_sigterm(run):
+    run.process.send_signal(signal.SIGTERM)
+
+
+def counted(root):
+    return len(list(root.glob("out-work/counts/*/*.json")))
+
+
+def test_runs_that_are_stopped_end_soon_and_the_next_goes_on(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    text = RECIPE.format(root=tmp_path / "in", out=tmp_path / "out")
+    (tmp_path / "recipe.toml").write_text(text)
+    for after, stop, again, code, status in (
+        (2, type_ctrl_c, b"\x03", 130, "interrupted"),
+        (4, send_sigterm, b"", 143, "terminated"),
+    ):
+        kept = counted(tmp_path)
+        run = Terminal(tmp_path, after=after)
+        run.until(lambda: counted(tmp_path) >= after)  # noqa: B023 - called at once
+        stop(run)
+        found, seconds, answer = run.end(pressing=again)
+        assert (found, answer["status"]) == (code, status), run.told
+        assert seconds < scaled(10)
+        assert "Traceback" not in run.told
+        assert "Exception" not in run.told
+        assert run.told.count(f"nanotok: {status}; the same command goes on from here") == 1
+        assert (f"({kept} more are done already)" in run.told) == (kept > 0)
+        run.until(lambda: not run.processes(), seconds=10)  # noqa: B023 - as above
+        [lease] = tmp_path.glob("out/run/lease/*.json")
+        assert json.loads(lease.read_text())["state"] == "released"
+    events = []
+    prepare(recipe(tmp_path / "in", tmp_path / "out"), on_event=events.append)
+    [counting] = [e for e in events if isinstance(e, StageStarted) and e.stage == "count"]
+    assert counting.kept == counted(tmp_path) - counting.todo >= 4
+    prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
+    assert contents(tmp_path / "out") == contents(tmp_path / "quiet")
+    assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")

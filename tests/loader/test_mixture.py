@@ -1,0 +1,185 @@
+"""Mixtures: shares of tokens at any length, each stream's epochs, and what is refused."""
+
+from collections import Counter
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.loader import Loader, open_shards
+from nanotok_ray.loader.mixture import Mixture
+from nanotok_ray.loader.settings import RowSettings
+from tests.support.made_output import made_output
+from tests.support.plain_loader import made_shards, made_sources
+
+
+def shards_of(sources):
+    """Give shards that were never written: (documents, tokens) of each source, one shard each."""
+    names = [f"s{number}" for number in range(len(sources))]
+    rows = np.zeros(len(sources), dtype=[("source", "<u4"), ("tokens", "<u8")])
+    rows["source"] = range(len(sources))
+    rows["tokens"] = [tokens for _, tokens in sources]
+    ends = np.cumsum([0, *(documents for documents, _ in sources)]).tolist()
+    return SimpleNamespace(
+        index=SimpleNamespace(rows=rows),
+        rows=np.arange(len(sources)),
+        sources=names,
+        num_tokens=sum(tokens for _, tokens in sources),
+        ranges=lambda: {name: range(ends[n], ends[n + 1]) for n, name in enumerate(names)},
+        __len__=lambda: ends[-1],
+    )
+
+
+def mixture_of(sources, weights, **more):
+    names = [f"s{number}" for number in range(len(sources))]
+    settings = RowSettings(
+        packing="best-fit", length=8, weights=dict(zip(names, weights, strict=True)), **more
+    )
+    return Mixture.of(shards_of(sources), settings)
+
+
+def streams_of(mixture, documents):
+    """Give the number of the stream of each document."""
+    return np.searchsorted(
+        [stream.documents.stop for stream in mixture.streams], documents, "right"
+    )
+
+
+SOURCES = st.lists(
+    st.tuples(
+        st.tuples(st.integers(1, 2000), st.integers(1, 10**7)),
+        st.one_of(st.integers(1, 100), st.floats(1e-9, 1e9), st.floats(0.01, 1)),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(SOURCES, st.integers(1, 50))
+def test_shares_hold_at_any_length(sources, group_documents):
+    sizes, weights = zip(*sources, strict=True)
+    mixture = mixture_of(sizes, weights, group_documents=group_documents)
+    shares = [
+        Fraction(repr(float(weight))) * documents / tokens
+        for (documents, tokens), weight in zip(sizes, weights, strict=True)
+    ]
+    shares = [share / sum(shares) for share in shares]
+    taken, counts, length = (0,) * len(sizes), Counter(), 0
+    for _ in range(-(-150 // group_documents)):
+        documents, taken = mixture.next_group(taken)
+        assert len(documents) == group_documents
+        assert mixture.is_start_of_group(taken)
+        for stream in streams_of(mixture, documents).tolist():
+            counts[stream] += 1
+            length += 1
+            for number, share in enumerate(shares):
+                bound = Fraction(1, 2) + share * len(shares) / 2
+                assert abs(counts[number] - length * share) <= bound + Fraction(length, 2**31)
+    assert taken == tuple(counts[number] for number in range(len(sizes)))
+
+
+@given(SOURCES, st.integers(1, 30), st.integers(1, 30))
+def test_the_order_does_not_depend_on_the_size_of_groups(sources, one, other):
+    sizes, weights = zip(*sources, strict=True)
+    found = []
+    for size in (one, other):
+        mixture, taken, documents = mixture_of(sizes, weights, group_documents=size), None, []
+        taken = (0,) * len(sizes)
+        while len(documents) < 90:
+            group, taken = mixture.next_group(taken)
+            documents += group.tolist()
+        found.append(documents[:90])
+    assert found[0] == found[1]
+
+
+def test_tokens_in_rows_have_their_shares(tmp_path):
+    random = np.random.default_rng(5)
+    means, weights = (6, 40, 15), {"a": 0.6, "c": 0.1, "b": 0.3}
+    lengths = [[random.integers(1, 2 * mean, 150).tolist()] * 2 for mean in means]
+    shards = made_shards(tmp_path, lengths)
+    ranges = shards.ranges()
+    loader = Loader(
+        shards, batch_size=16, length=64, weights=weights, shuffle="document", group_documents=500
+    )
+    tokens = Counter()
+    for _ in range(200):
+        own = loader.next_batch().segments
+        for name, documents in ranges.items():
+            is_own = (own.documents >= documents.start) & (own.documents < documents.stop)
+            tokens[name] += int(own.lengths[is_own].sum())
+    for name, weight in weights.items():
+        assert tokens[name] / tokens.total() == pytest.approx(weight, abs=0.01)
+
+
+@pytest.mark.parametrize("shuffle", [None, "document", "block"])
+def test_each_epoch_of_a_stream_takes_each_document_once(shuffle):
+    mixture = mixture_of(
+        [(7, 70), (40, 200), (1, 3)], [5, 1, 0.1], shuffle=shuffle, group_documents=30
+    )
+    found = [[], [], []]
+    taken = (0, 0, 0)
+    for _ in range(40):
+        documents, taken = mixture.next_group(taken)
+        for document, stream in zip(documents, streams_of(mixture, documents), strict=True):
+            found[stream].append(int(document))
+    for stream, own in zip(mixture.streams, found, strict=True):
+        size = len(stream.documents)
+        epochs = [own[start : start + size] for start in range(0, len(own) - size + 1, size)]
+        assert epochs
+        assert all(sorted(epoch) == list(stream.documents) for epoch in epochs)
+        if shuffle and size > 1:
+            assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+def test_sources_that_are_not_named_are_left_out_and_the_order_of_names_is_nothing(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 5]], [[7, 7]], [[9, 9]]])
+    found = []
+    for weights in ({"c": 1, "a": 2}, {"a": 2.0, "c": 1.0}):
+        loader = Loader(shards, batch_size=50, length=8, weights=weights, group_documents=64)
+        batch = loader.next_batch()
+        found.append((batch.inputs.tolist(), batch.state))
+        assert set(batch.segments.documents.tolist()) == {0, 1, 4, 5}
+    assert found[0] == found[1]
+
+
+def test_a_rare_source_far_off_disturbs_nothing():
+    mixture = mixture_of([(10, 100), (10, 10**18)], [1, 1e-300], group_documents=4096)
+    assert mixture.next_group((0, 0))[1] == (4096, 0)
+    assert mixture.next_group((4096 * 10**9, 0))[1] == (4096 * 10**9 + 4096, 0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"web": 1}, "weights name 'web', .*; there are a, c$"),
+        ({"a": 1, "b": 1}, "weights name 'b', .*; there are a, c$"),
+        ({}, "weights name no source"),
+        ({"a": 0}, "weight of source 'a' is 0; it is a number above 0"),
+        ({"a": -1}, "weight of source 'a' is -1;"),
+        ({"a": float("nan")}, "weight of source 'a' is nan;"),
+        ({"a": float("inf")}, "weight of source 'a' is inf;"),
+        ({"a": True}, "weight of source 'a' is True;"),
+        ({"a": "much"}, "weight of source 'a' is 'much';"),
+    ],
+)
+def test_weights_that_are_none_are_refused(tmp_path, weights, message):
+    shards = made_shards(tmp_path, [[[5]], [[0, 0]], [[5]]])
+    with pytest.raises(PackingError, match=message):
+        Loader(shards, batch_size=1, length=8, weights=weights)
+
+
+def test_epochs_of_a_mixture_are_refused(tmp_path):
+    shards = made_shards(tmp_path, [[[5]]])
+    with pytest.raises(PackingError, match="a mixture has no end; leave out one"):
+        Loader(shards, batch_size=1, length=8, weights={"a": 1}, epochs=1)
+
+
+def test_nothing_to_pack_is_refused(tmp_path):
+    made_output(tmp_path, *made_sources([[[0, 0]]]))
+    for split in ("train", "val"):
+        with pytest.raises(PackingError, match=r"nothing to pack: \d documents without a token"):
+            Loader(open_shards(str(tmp_path), split), batch_size=1, length=8)

@@ -1,0 +1,385 @@
+"""NanochatLoader: the batches of nanochat's own loader, and going on exactly."""
+
+import json
+import warnings
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import PackingError
+from nanotok_ray.loader import open_shards
+from nanotok_ray.loader.nanochat import ApproximateResumeWarning, NanochatLoader
+from nanotok_ray.loader.rank_batches import RowGroups
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.made_output import BOS
+from tests.support.plain_loader import FEWER
+from tests.support.plain_nanochat import plain_batches
+from tests.support.planned_output import files_of, planned_output
+from tests.support.small_corpus import texts, write_parquet
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+LOADER = json.loads((VECTORS / "loader.json").read_text())
+KEYS = ("pq_idx", "rg_idx", "epoch")
+
+
+def plain_state(state):
+    return {key: state[key] for key in KEYS}
+
+
+def as_lists(batch):
+    return batch.inputs.tolist(), batch.targets.tolist(), plain_state(batch.state)
+
+
+def write_job(root, *overrides):
+    recipe = f"""
+[[source]]
+name = "web"
+kind = "text"
+paths = ["{root}/in/*.parquet"]
+
+[tokenizer]
+path = "{root}/tokenizer"
+
+[output]
+path = "{root}/out"
+work = "{root}/work"
+"""
+    prepare(parse_recipe(recipe, overrides=overrides))
+    return f"{root}/out"
+
+
+@pytest.fixture
+def upstreams_corpus(tmp_path, in_process):
+    """The files that nanochat's loader was run on, as shards of the tokenizer it was run with."""
+    training = json.loads((VECTORS / "training.json").read_text())
+    Tokenizer.train_from_iterator(training["corpora"]["mix"], 565).save(tmp_path / "tokenizer")
+    for name, rows in LOADER["files"].items():
+        write_parquet(tmp_path / "in" / name, rows, row_group_size=LOADER["row_group_size"])
+    return write_job(tmp_path)
+
+
+def test_batches_are_those_that_nanochats_loader_gave(upstreams_corpus):
+    for case in LOADER["bestfit_cases"]:
+        args = case["args"]
+        loader = NanochatLoader(
+            open_shards(upstreams_corpus, split=args["split"]),
+            batch_size=args["B"],
+            length=args["T"],
+            tokenizer_batch_size=2,
+            buffer_size=args["nb"],
+            rank=args["rank"],
+            world_size=args["ws"],
+            state=args.get("resume"),
+        )
+        for expected in case["batches"]:
+            batch = loader.next_batch()
+            assert batch.inputs.tolist() == expected["inputs"], case["name"]
+            assert batch.targets.tolist() == expected["targets"], case["name"]
+            assert plain_state(batch.state) == expected["state"], case["name"]
+
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "batch_size": st.integers(1, 3),
+        "length": st.integers(1, 14),
+        "tokenizer_batch_size": st.integers(1, 5),
+        "buffer_size": st.integers(1, 9),
+    }
+)
+WORLDS = st.integers(1, 3).flatmap(lambda size: st.tuples(st.integers(0, size - 1), st.just(size)))
+COUNTS = st.lists(st.lists(st.integers(0, 4), max_size=5), max_size=4)
+
+
+def plain(files, settings, *, rank, world_size, state=None):
+    return plain_batches(
+        files,
+        rank=rank,
+        world_size=world_size,
+        batch_size=settings["batch_size"],
+        length=settings["length"],
+        size=settings["tokenizer_batch_size"],
+        buffer_size=settings["buffer_size"],
+        state=state,
+    )
+
+
+@given(counts=COUNTS, settings=SETTINGS, world=WORLDS, seed=st.integers(0, 999))
+def test_batches_are_those_of_the_plain_rule_over_several_epochs(
+    tmp_path_factory, counts, settings, world, seed
+):
+    rank, world_size = world
+    files = [*files_of(counts, seed=seed), [[[BOS, 1, number]] for number in range(world_size)]]
+    root = tmp_path_factory.mktemp("out")
+    shards = open_shards(planned_output(root, {"web": files}, documents_per_shard=seed % 6 + 1))
+    loader = NanochatLoader(shards, rank=rank, world_size=world_size, **settings)
+    expected = list(islice(plain(files, settings, rank=rank, world_size=world_size), 12))
+    assert [as_lists(loader.next_batch()) for _ in expected] == expected
+    for _, _, state in expected[::3]:
+        own = plain(files, settings, rank=rank, world_size=world_size, state=state)
+        again = NanochatLoader(shards, rank=rank, world_size=world_size, state=state, **settings)
+        assert [as_lists(again.next_batch()) for _ in range(4)] == list(islice(own, 4))
+
+
+@FEWER
+@given(settings=SETTINGS, world_size=st.integers(1, 3), seed=st.integers(0, 999))
+def test_every_rank_goes_on_exactly_from_the_state_of_rank_0(
+    tmp_path_factory, settings, world_size, seed
+):
+    files = files_of([[3, 4, 3, 2], [3, 3, 3, 3, 1]], seed=seed)
+    root = tmp_path_factory.mktemp("out")
+    shards = open_shards(planned_output(root, {"web": files}))
+    loaders = [
+        NanochatLoader(shards, rank=rank, world_size=world_size, **settings)
+        for rank in range(world_size)
+    ]
+    whole = [[loader.next_batch() for loader in loaders] for _ in range(6)]
+    for stop, batches in enumerate(whole[:-1], 1):
+        state = json.loads(json.dumps(batches[0].state))
+        for rank in range(world_size):
+            loaders[rank].load_state_dict(state)
+            # The state of this rank again, and not that of rank 0, once a batch was given.
+            found = [loaders[rank].next_batch() for _ in whole[stop:]]
+            assert [as_lists(batch) for batch in found] == [
+                as_lists(batches[rank]) for batches in whole[stop:]
+            ]
+            assert found[-1].state == whole[-1][rank].state
+
+
+@pytest.fixture
+def shards(tmp_path):
+    files = files_of([[5, 4, 6, 3], [5, 5]], seed=5)
+    return open_shards(planned_output(tmp_path / "out", {"web": files}))
+
+
+def small(shards, **settings):
+    return NanochatLoader(
+        shards,
+        **({"batch_size": 2, "length": 10, "tokenizer_batch_size": 3, "buffer_size": 4} | settings),
+    )
+
+
+def rows_of(batches):
+    return [row for batch in batches for row in batch.inputs.tolist()]
+
+
+def test_a_state_made_after_a_bare_state_leads_on_from_there(shards):
+    bare = plain_state(small(shards).next_batch().state)
+    first = small(shards, state=bare)
+    state = [first.next_batch().state for _ in range(3)][-1]
+    assert state["start"] == bare
+    assert as_lists(small(shards, state=state).next_batch()) == as_lists(first.next_batch())
+
+
+def test_a_loader_that_was_used_goes_on_as_a_new_one(shards):
+    bare = {"pq_idx": 0, "rg_idx": 2, "epoch": 1}
+    new, used = small(shards, state=bare), small(shards)
+    used.skip_batches(7)
+    used.load_state_dict(bare)
+    for _ in range(5):
+        assert as_lists(used.next_batch()) == as_lists(new.next_batch())
+    assert used.state_dict() == new.state_dict()
+    assert used.report() == new.report()
+
+
+def test_another_batch_size_goes_on_with_the_same_rows(shards):
+    first = small(shards)
+    state = [first.next_batch().state for _ in range(3)][-1]
+    following = rows_of(first.next_batch() for _ in range(3))
+    assert rows_of([small(shards, state=state, batch_size=6).next_batch()]) == following
+
+
+def test_skipped_batches_are_those_that_would_have_come(shards):
+    first, second = small(shards), small(shards)
+    for _ in range(5):
+        first.next_batch()
+    second.skip_batches(5)
+    assert second.state_dict() == first.state_dict()
+    assert as_lists(second.next_batch()) == as_lists(first.next_batch())
+    assert second.report() == first.report()
+
+
+@pytest.mark.parametrize(
+    "change", [{"length": 9}, {"buffer_size": 5}, {"tokenizer_batch_size": 1}, {"world_size": 2}]
+)
+def test_a_state_of_other_settings_resumes_about_there_and_says_so(shards, change):
+    loader = small(shards)
+    state = [loader.next_batch().state for _ in range(3)][-1]
+    (name, value), *_ = change.items()
+    with pytest.warns(ApproximateResumeWarning, match=rf"{name} \d+, here {value}: going on as"):
+        changed = small(shards, state=state, **change)
+    assert as_lists(changed.next_batch()) == as_lists(
+        small(shards, state=plain_state(state), **change).next_batch()
+    )
+
+
+def test_a_state_of_other_documents_is_refused(shards, tmp_path):
+    others = planned_output(tmp_path / "others", {"web": files_of([[4], [5]], seed=6)})
+    state = small(shards).next_batch().state
+    with pytest.raises(PackingError, match="the state is of other documents"):
+        small(open_shards(others), state=state)
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({}, "no state of a loader"),
+        ([], "list is no state of a loader, which is a dictionary"),
+        ({"pq_idx": "0", "rg_idx": 0}, "pq_idx '0', rg_idx 0, epoch 1: no state of a loader"),
+        ({"pq_idx": 0, "rg_idx": -1}, "no state of a loader"),
+        ({"pq_idx": 2, "rg_idx": 0}, "row group 0 of file 2; these shards have 2 files"),
+        ({"pq_idx": 1, "rg_idx": 2}, "row group 2 of file 1"),
+        ({"pq_idx": 0, "rg_idx": 0, "format": "nanotok-loader 1"}, "has format 'nanotok-loader 1'"),
+        ({"pq_idx": 0, "rg_idx": 0, "format": "nanotok-nanochat 1"}, "lacks buffer_size, "),
+    ],
+)
+def test_what_is_no_state_is_refused(shards, state, told):
+    with pytest.raises(PackingError, match=told):
+        small(shards, state=state)
+
+
+def test_more_rows_than_there_are_tokens_are_refused_instead_of_planned(shards):
+    loader = small(shards)
+    while loader.state_dict()["epoch"] < 3:
+        loader.skip_batches(1)
+    state = loader.state_dict()
+    most = 3 * shards.num_tokens // 11
+    assert state["rows"] <= most
+    with pytest.raises(PackingError, match=rf"of {most + 1} rows in 3 passes, .* at most {most}"):
+        small(shards, state=state | {"rows": most + 1})
+    with pytest.raises(PackingError, match="in 0 passes"):
+        small(shards, state=state | {"start": plain_state(state | {"epoch": 4})})
+
+
+def test_a_rank_without_documents_says_so_instead_of_waiting_for_ever(shards):
+    loader = small(shards, rank=4, world_size=5)
+    with pytest.raises(PackingError, match=r"rank 4 of 5 has no .* more than 4 row groups"):
+        loader.next_batch()
+
+
+def test_a_rank_that_has_nothing_in_the_rest_of_a_pass_goes_on_with_the_next(shards):
+    loader = small(shards, state={"pq_idx": 1, "rg_idx": 1, "epoch": 4})
+    assert loader.next_batch().state["epoch"] >= 5
+    assert loader.next_batch().epoch == loader.state_dict()["epoch"] - 1
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_batches_go_into_arrays_that_are_given(shards, dtype):
+    expected = small(shards, dtype=dtype).next_batch()
+    assert expected.inputs.dtype == dtype
+    own = np.zeros((2, 10), dtype), np.zeros((2, 10), dtype)
+    batch = small(shards).next_batch(into=own)
+    assert batch.inputs is own[0]
+    assert batch.targets is own[1]
+    assert as_lists(batch) == as_lists(expected)
+
+
+def test_segments_say_which_documents_stand_in_a_row(shards):
+    batch = small(shards, batch_size=5).next_batch()
+    segments = batch.segments
+    for row in range(5):
+        part = segments.part(row, row + 1)
+        ids = [
+            shards[document][start : start + length]
+            for document, start, length in zip(
+                part.documents.tolist(), part.starts.tolist(), part.lengths.tolist(), strict=True
+            )
+        ]
+        assert np.concatenate(ids).tolist() == [*batch.inputs[row], batch.targets[row, -1]]
+
+
+def test_the_report_adds_up(shards):
+    loader = small(shards)
+    segments = [loader.next_batch().segments for _ in range(20)]
+    report = loader.report()
+    assert report.rows == 40
+    assert report.tokens == sum(int(each.lengths.sum()) for each in segments) == 40 * 11
+    cropped = [
+        (int(shards.lengths(each.documents).sum() - each.lengths.sum())) for each in segments
+    ]
+    assert report.cropped_tokens == sum(cropped) > 0
+    assert report.padding == 0
+    assert report.groups >= 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"length": -1}, "length is -1"),
+        ({"buffer_size": 0}, "buffer_size is 0"),
+        ({"tokenizer_batch_size": 1.5}, r"tokenizer_batch_size is 1\.5"),
+        ({"rank": 2, "world_size": 2}, "rank is 2; it is a whole number from 0 to 1"),
+        ({"dtype": np.int16}, "dtype is .*int16.*; it is int32 or int64"),
+    ],
+)
+def test_settings_out_of_range_are_refused(shards, settings, told):
+    with pytest.raises(PackingError, match=told):
+        small(shards, **settings)
+
+
+def test_arrays_of_another_shape_are_refused(shards):
+    with pytest.raises(PackingError, match="into: inputs has shape"):
+        small(shards).next_batch(into=(np.zeros((2, 9), np.int64), np.zeros((2, 9), np.int64)))
+
+
+def rewritten(rows):
+    """Give some rows that cannot be tokenized: null, as no text has it."""
+    return [None if number % 7 == 3 else row for number, row in enumerate(rows)]
+
+
+def test_shards_of_a_real_job_give_what_the_plain_rule_gives_of_its_files(tmp_path, in_process):
+    rows = [rewritten(texts(43, seed=seed)) for seed in range(3)]
+    for number, own in enumerate(rows):
+        write_parquet(tmp_path / f"in/{number}.parquet", own, row_group_size=8)
+    tokenizer = Tokenizer.train_from_iterator([row for own in rows for row in own if row], 400)
+    tokenizer.save(tmp_path / "tokenizer")
+    # Shards of 400 tokens: row groups begin and end in the middle of them.
+    limits = ("slice_bytes=2000", "max_shard_tokens=400", "max_quarantined_share=1.0")
+    out = write_job(tmp_path, *(f"limits.{limit}" for limit in limits))
+    bos = tokenizer.get_bos_token_id()
+    files = [
+        [
+            [tokenizer.encode(row, prepend=bos) for row in own[at : at + 8] if row is not None]
+            for at in range(0, len(own), 8)
+        ]
+        for own in rows[:-1]
+    ]
+    assert len(open_shards(out).rows) > 20
+    settings = {"batch_size": 2, "length": 40, "tokenizer_batch_size": 3, "buffer_size": 10}
+    for rank in range(2):
+        loader = NanochatLoader(open_shards(out), rank=rank, world_size=2, **settings)
+        expected = list(islice(plain(files, settings, rank=rank, world_size=2), 40))
+        assert expected[-1][2]["epoch"] > 1
+        assert [as_lists(loader.next_batch()) for _ in expected] == expected
+
+
+def test_where_documents_are_split_by_hash_every_file_counts(tmp_path, in_process):
+    for number in range(3):
+        rows = texts(30, seed=number)
+        write_parquet(tmp_path / f"in/{number}.parquet", rows, row_group_size=8)
+    Tokenizer.train_from_iterator(texts(30, seed=0), 300).save(tmp_path / "tokenizer")
+    out = write_job(tmp_path, "source.web.split=share:0.3")
+    found = 0
+    for split in ("train", "val"):
+        shards = open_shards(out, split=split)
+        groups = RowGroups(shards)
+        assert len(groups.files) == 3
+        bounds = [groups.bounds(file).tolist() for file in range(3)]
+        assert [each[0] for each in bounds[1:]] == [each[-1] for each in bounds[:-1]]
+        assert bounds[-1][-1] == len(shards)
+        assert len(bounds[0]) == 5
+        found += len(shards)
+    assert found == 90
+
+
+def test_no_warning_where_a_loader_goes_on_exactly(shards):
+    state = small(shards).next_batch().state
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small(shards, state=state)

@@ -1,0 +1,311 @@
+"""Packing: each token stands where it must, once; batches are those of a loader made of lists."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from contextlib import contextmanager
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from nanotok_ray.loader import Loader, PackingReport, open_shards
+from tests.support.made_output import BOS, mask_of
+from tests.support.plain_loader import FEWER, LENGTHS, PlainLoader, all_rows, made_shards, rows_of
+from tests.support.vision_shards import VisionShards, documents_with_images
+
+PACKINGS = ("best-fit", "windows", "conversations")
+CORPORA = st.lists(LENGTHS, min_size=1, max_size=3)
+SETTINGS = st.fixed_dictionaries(
+    {
+        "length": st.integers(1, 24),
+        "packing": st.sampled_from(PACKINGS),
+        "shuffle": st.sampled_from([None, "document", "block"]),
+        "seed": st.integers(0, 3),
+        "block_documents": st.integers(1, 5),
+        "group_documents": st.integers(1, 20),
+        "too_long": st.sampled_from(["crop", "drop"]),
+    }
+)
+
+
+@contextmanager
+def opened(lengths):
+    assume(any(length for source in lengths for shard in source for length in shard))
+    with tempfile.TemporaryDirectory() as root:
+        yield made_shards(root, lengths)
+
+
+def any_fits(lengths, capacity):
+    """Tell whether some document makes a row though longer ones are dropped."""
+    return any(0 < one <= capacity for source in lengths for shard in source for one in shard)
+
+
+def placed(shards, rows):
+    """Count how often each token of each document stands in rows."""
+    return Counter(
+        (document, token)
+        for row in rows
+        for document, start, length in row
+        for token in range(start, start + length)
+    )
+
+
+def each_token(shards):
+    return {(number, token) for number, ids in enumerate(shards) for token in range(len(ids))}
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.integers(1, 5), st.integers(1, 2))
+def test_batches_are_those_of_a_loader_made_of_lists(lengths, settings, batch_size, epochs):
+    with opened(lengths) as shards:
+        plain = PlainLoader(shards=shards, **settings)
+        expected = [(row, *plain.arrays(row)) for row in plain.rows(epochs)]
+        assume(expected)
+        loader = Loader(shards, batch_size=batch_size, epochs=epochs, **settings)
+        assert all_rows(loader) == expected
+        assert loader.report().rows == len(expected)
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.data())
+def test_weighted_batches_are_those_of_a_loader_made_of_lists(lengths, settings, data):
+    with opened(lengths) as shards:
+        known = [n for n, own in shards.ranges().items() if any(len(shards[i]) for i in own)]
+        names = data.draw(st.lists(st.sampled_from(known), min_size=1, unique=True))
+        shares = st.sampled_from([1, 3, 0.1, 0.35, 17.5])
+        settings["weights"] = {name: data.draw(shares) for name in names}
+        settings["too_long"] = "crop"
+        plain = PlainLoader(shards=shards, **settings)
+        expected = [(row, *plain.arrays(row)) for row in islice(plain.rows(), 24)]
+        assert all_rows(Loader(shards, batch_size=4, **settings), batches=6) == expected
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.integers(1, 3))
+def test_best_fit_has_every_token_once_an_epoch(lengths, settings, epochs):
+    settings["packing"] = "best-fit"
+    with opened(lengths) as shards:
+        loader = Loader(shards, batch_size=3, epochs=epochs, **settings)
+        rows = [row for row, _, _ in all_rows(loader)]
+        assert placed(shards, rows) == Counter(dict.fromkeys(each_token(shards), epochs))
+        capacity = settings["length"] + 1
+        short = [row for row in rows if sum(length for *_, length in row) < capacity]
+        report = loader.report()
+        assert len(short) <= report.groups
+        assert report.tokens == epochs * shards.num_tokens
+        assert report.padding == len(rows) * capacity - report.tokens
+
+
+@FEWER
+@given(CORPORA, SETTINGS)
+def test_windows_have_every_token_once_as_an_input_and_as_a_target_but_the_first(lengths, settings):
+    settings["packing"] = "windows"
+    with opened(lengths) as shards:
+        loader = Loader(shards, batch_size=3, epochs=1, **settings)
+        rows = all_rows(loader)
+        report = loader.report()
+        total = shards.num_tokens
+        inputs = [n for _, own, _ in rows for n in own if n != BOS]
+        targets = [n for _, _, own in rows for n in own if n != -1]
+        assert sorted(inputs) == list(range(total))
+        assert len(targets) == len(set(targets))
+        assert total - len(targets) <= report.groups
+        assert (report.tokens, report.padding) == (total, len(rows) * settings["length"] - total)
+
+
+@FEWER
+@given(CORPORA, SETTINGS)
+def test_conversations_stand_whole_and_once(lengths, settings):
+    settings["packing"] = "conversations"
+    assume(settings["too_long"] == "crop" or any_fits(lengths, settings["length"] + 1))
+    with opened(lengths) as shards:
+        loader = Loader(shards, batch_size=3, epochs=1, **settings)
+        rows, report = all_rows(loader), loader.report()
+        capacity = settings["length"] + 1
+        expected = {number: len(ids) for number, ids in enumerate(shards) if len(ids)}
+        long = {number for number, length in expected.items() if length > capacity}
+        lost = sum(expected[number] - capacity for number in long)
+        if settings["too_long"] == "drop":
+            expected = {n: length for n, length in expected.items() if n not in long}
+            assert (report.dropped_documents, report.cut_documents) == (len(long), 0)
+            assert report.cropped_tokens == 0
+        else:
+            expected = {n: min(length, capacity) for n, length in expected.items()}
+            assert (report.dropped_documents, report.cut_documents) == (0, len(long))
+            assert report.cropped_tokens == lost
+        found = [segment for row, _, _ in rows for segment in row]
+        assert sorted(found) == [(number, 0, length) for number, length in sorted(expected.items())]
+        assert report.tokens == sum(expected.values())
+        assert report.padding == len(rows) * capacity - report.tokens
+
+
+def test_conversations_are_trained_on_where_the_mask_says_so(tmp_path):
+    shards = made_shards(tmp_path, [[[4]], [[5, 6]]])
+    loader = Loader(shards, batch_size=1, length=16, packing="conversations", epochs=1)
+    [(row, inputs, targets)] = all_rows(loader)
+    assert row == [(2, 0, 6), (1, 0, 5), (0, 0, 4)]
+    ids = [*range(9, 15), *range(4, 9), *range(4)]
+    mask = [*mask_of(range(6)), *mask_of(range(5)), 1, 1, 1, 1]
+    assert inputs == [*ids, BOS]
+    learned = [n if own else -1 for n, own in zip(ids, mask, strict=True)]
+    assert targets == [*learned[1:], -1, -1]
+    assert str(loader.report()).startswith("1 rows of 15 tokens and 2 padding")
+
+
+def test_best_fit_and_windows_train_on_all_tokens(tmp_path):
+    shards = made_shards(tmp_path, [[[]], [[5, 6]]])
+    for packing in ("best-fit", "windows"):
+        [(_, _, targets)] = all_rows(
+            Loader(shards, batch_size=1, length=11, packing=packing, epochs=1)
+        )
+        assert targets.count(-1) == 1
+
+
+def test_no_conversation_is_cropped_within_an_image(tmp_path):
+    shards = open_shards(str(VisionShards(tmp_path, documents_with_images(12)).publish()))
+    cropped = 0
+    for length in range(1, 60):
+        loader = Loader(shards, batch_size=4, length=length, packing="conversations", epochs=1)
+        for document, start, own in (one for row, *_ in all_rows(loader) for one in row):
+            images = shards.images(document).tolist()
+            assert start == 0
+            assert all(end <= own or begin >= own for begin, end, _ in images)
+            if own < min(length + 1, len(shards[document])):
+                cropped += 1
+                assert any(begin == own and end > length + 1 for begin, end, _ in images)
+    assert cropped
+
+
+def test_cut_documents_are_counted(tmp_path):
+    shards = made_shards(tmp_path, [[[3, 9, 4, 0, 8]]])
+    best = Loader(shards, batch_size=9, length=7, epochs=1)
+    best.next_batch()
+    assert best.report() == PackingReport(
+        rows=3, tokens=24, padding=0, documents=5, cut_documents=1, groups=1
+    )
+    windows = Loader(shards, batch_size=9, length=4, packing="windows", epochs=1)
+    windows.next_batch()  # 3 | 9 | 4 | 8 tokens, cut at 4, 8, 12, 16, 20
+    assert windows.report().cut_documents == 2
+    assert json.loads(json.dumps(windows.report().to_dict()))["utilisation"] == 1.0
+
+
+def test_given_arrays_are_filled(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 9, 30]], [[4, 4]]])
+    for dtype in (np.int32, np.int64):
+        into = np.full((4, 8), 7, dtype), np.full((4, 8), 7, dtype)
+        plain = Loader(shards, batch_size=4, length=8, epochs=1, dtype=dtype)
+        filled = Loader(shards, batch_size=4, length=8, epochs=1)
+        while (batch := filled.next_batch(into=into)) is not None:
+            expected = plain.next_batch()
+            assert batch.inputs.dtype == expected.inputs.dtype == dtype
+            assert batch.inputs.base is into[0]
+            assert np.array_equal(batch.inputs, expected.inputs)
+            assert np.array_equal(into[1][: len(batch.targets)], expected.targets)
+        assert expected.inputs.shape == (2, 8)
+        assert plain.next_batch() is None
+
+
+def test_padding_is_0_where_there_is_no_bos(tmp_path):
+    shards = made_shards(tmp_path, [[[5]]])
+    del shards.manifest["special_tokens"]["<|bos|>"]
+    [(_, inputs, _)] = all_rows(Loader(shards, batch_size=1, length=8, epochs=1))
+    assert inputs == [0, 1, 2, 3, 4, 0, 0, 0]
+
+
+def test_batches_say_their_epoch(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 5, 5]]])
+    loader = Loader(shards, batch_size=1, length=4, epochs=2)
+    assert [batch.epoch for batch in loader] == [0, 0, 0, 1, 1, 1]
+    over_the_end = Loader(shards, batch_size=4, length=4, epochs=2)
+    assert [batch.epoch for batch in over_the_end] == [1, 1]
+    weighted = Loader(shards, batch_size=1, length=4, weights={"a": 1})
+    assert weighted.next_batch().epoch is None
+
+
+def test_planning_reads_no_ids(tmp_path, monkeypatch):
+    shards = made_shards(tmp_path, [[[5, 9, 30]], [[4, 4]]])
+    for packing in PACKINGS:
+        loader = Loader(shards, batch_size=1, length=8, packing=packing)
+        with monkeypatch.context() as patch:
+            patch.delattr(type(shards), "pieces")
+            assert loader.skip_batches(7) == 7
+            loader.load_state_dict(loader.state_dict())
+        assert loader.next_batch() is not None
+
+
+def test_ids_are_read_for_the_own_rank_alone(tmp_path, monkeypatch):
+    shards = made_shards(tmp_path, [[[9] * 12]])
+    asked = []
+    pieces = type(shards).pieces
+
+    def spy(self, documents, *args, **kwargs):
+        asked.extend(documents.tolist())
+        return pieces(self, documents, *args, **kwargs)
+
+    monkeypatch.setattr(type(shards), "pieces", spy)
+    loader = Loader(shards, batch_size=2, length=8, epochs=1, rank=1, world_size=3)
+    found = [one for batch in loader for row in rows_of(batch) for one, *_ in row]
+    assert found == asked
+    assert len(found) == len(set(found)) == 4
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_epochs_are_the_same_whether_another_follows(tmp_path, packing):
+    shards = made_shards(tmp_path, [[[5, 9, 30, 2, 2]], [[4, 4]]])
+    settings = {"batch_size": 1, "length": 8, "packing": packing, "shuffle": "document"}
+    once = all_rows(Loader(shards, epochs=1, group_documents=3, **settings))
+    endless = all_rows(Loader(shards, group_documents=3, **settings), batches=3 * len(once))
+    assert endless[: len(once)] == once
+    assert sorted(n for row, *_ in endless[len(once) :] for n, *_ in row)
+
+
+def test_documents_all_dropped_are_an_error_and_never_hang(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 9, 30]]])
+    settings = {"batch_size": 1, "packing": "conversations", "too_long": "drop"}
+    for shuffle in (None, "document"):
+        for more in ({}, {"weights": {"a": 1}}, {"group_documents": 2}, {"epochs": 1}):
+            endless = Loader(shards, length=2, shuffle=shuffle, **settings, **more)
+            with pytest.raises(ValueError, match=r"none made a row.*length \+ 1 = 3 tokens"):
+                endless.next_batch()
+            assert all_rows(Loader(shards, length=4, **settings, **more), batches=5)
+
+
+def test_batches_of_a_group_are_alike(tmp_path):
+    random = np.random.default_rng(3)
+    lengths = np.minimum(random.lognormal(3, 1, 1500), 2000).astype(int).tolist()
+    shards = made_shards(tmp_path, [[lengths]])
+    for packing in ("best-fit", "conversations"):
+        loader = Loader(shards, batch_size=50, length=64, packing=packing, epochs=1, drop_last=True)
+        counts = [len(batch.segments.documents) / 50 for batch in loader]
+        assert len(counts) > 5
+        assert max(counts) < 1.7 * min(counts)
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_shards_at_a_url_give_the_same_batches(tmp_path, packing):
+    shards = made_shards(tmp_path / "out", [[[5, 9, 30], [7]], [[4, 4, 0, 12]]])
+    remote = open_shards(f"file://{tmp_path}/out", cache=tmp_path / "cache")
+    settings = {"batch_size": 2, "length": 8, "packing": packing, "shuffle": "block", "epochs": 2}
+    settings["block_documents"] = 2
+    assert all_rows(Loader(remote, **settings)) == all_rows(Loader(shards, **settings))
+
+
+def test_packing_needs_neither_arrow_nor_fsspec_nor_ray_nor_torch(tmp_path):
+    made_shards(tmp_path, [[[5, 9, 30]]])
+    code = f"""
+import sys
+for name in ("pyarrow", "fsspec", "ray", "torch", "tqdm"):
+    sys.modules[name] = None
+from nanotok_ray.loader import Loader
+from nanotok_ray.loader import open_shards
+print(Loader(open_shards({str(tmp_path)!r}), batch_size=2, length=8).next_batch().inputs.shape)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="."
+    )
+    assert done.stdout == "(2, 8)\n"

@@ -1,0 +1,48 @@
+"""Images of a batch against its ids: an image token stands in an image, and in none else."""
+
+import numpy as np
+import pytest
+
+from nanotok_ray.loader import Loader, images_in, open_shards
+from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    made = VisionShards(tmp_path_factory.mktemp("vision"), documents_with_images(40))
+    return open_shards(str(made.publish()))
+
+
+@pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
+@pytest.mark.parametrize("length", [15, 64])
+def test_images_stand_where_their_tokens_do(shards, packing, length):
+    image = shards.special_tokens[IMAGE]
+    seen = set()
+    for batch in Loader(shards, batch_size=3, length=length, packing=packing, epochs=1):
+        marked = np.zeros(batch.inputs.shape, dtype=bool)
+        images = images_in(shards, batch)
+        assert images.tolist() == sorted(images.tolist())
+        for row, start, stop, document, number in images.tolist():
+            assert not marked[row, start:stop].any()
+            marked[row, start:stop] = True
+            own = shards.images(document)[number]
+            assert stop - start <= own[1] - own[0]
+            seen.add((document, number))
+        assert np.array_equal(marked, batch.inputs == image)
+    if packing == "windows":  # every token is an input; of the others some are a last target alone
+        every = {(n, k) for n in range(len(shards)) for k in range(len(shards.images(n)))}
+        assert seen == every
+
+
+def test_a_conversation_keeps_its_images_whole(shards):
+    for batch in Loader(shards, batch_size=3, length=15, packing="conversations", epochs=1):
+        for _, start, stop, document, number in images_in(shards, batch).tolist():
+            own = shards.images(document)[number]
+            assert stop - start == own[1] - own[0]
+
+
+def test_without_images_there_are_none(tmp_path):
+    made = VisionShards(tmp_path, documents_with_images(1))
+    shards = open_shards(str(made.publish()))
+    batch = next(iter(Loader(shards, batch_size=1, length=8)))
+    assert images_in(shards, batch).shape == (0, 5)

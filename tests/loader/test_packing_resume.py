@@ -1,0 +1,260 @@
+"""States: a loader goes on exactly, also with other batches and ranks; and what is refused."""
+
+import json
+import tempfile
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.loader import Loader
+from tests.loader.test_packing import SETTINGS, any_fits
+from tests.support.plain_loader import FEWER, LENGTHS, all_rows, made_shards
+
+CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_size=1, max_size=2)
+
+
+@contextmanager
+def loaders(lengths, settings):
+    """Give a function that makes loaders of the same rows."""
+    capacity = settings["length"] + 1 if settings["too_long"] == "drop" else 60
+    assume(any_fits(lengths, capacity))
+    with tempfile.TemporaryDirectory() as root:
+        shards = made_shards(root, lengths)
+
+        def make(batch_size=1, **more):
+            return Loader(shards, batch_size=batch_size, **{"epochs": 2, **settings, **more})
+
+        yield make
+
+
+def through_json(state):
+    return json.loads(json.dumps(state))
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.integers(1, 4))
+def test_a_loader_goes_on_from_the_state_of_every_batch(lengths, settings, batch_size):
+    with loaders(lengths, settings) as make:
+        whole = make(batch_size)
+        start = whole.state_dict()
+        batches = list(whole)
+        expected = all_rows(make(batch_size))
+        report = whole.report()
+        for number, state in enumerate([start, *(batch.state for batch in batches)]):
+            again = make(batch_size)
+            again.load_state_dict(through_json(state) if number % 2 else state)
+            assert again.state_dict() == state
+            rest = expected[number * batch_size :]
+            if number % 10:
+                assert all_rows(again, batches=2) == rest[: 2 * batch_size]
+                continue
+            assert all_rows(again) == rest
+            assert again.report() == report
+            assert again.state_dict() == whole.state_dict()
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9))
+def test_skipping_is_as_taking(lengths, settings, batch_size, world_size, count):
+    with loaders(lengths, settings) as make:
+        taking, skipping = (make(batch_size, world_size=world_size) for _ in range(2))
+        taken = sum(taking.next_batch() is not None for _ in range(count))
+        assert skipping.skip_batches(count) == taken
+        assert skipping.state_dict() == taking.state_dict()
+        assert all_rows(skipping) == all_rows(taking)
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.integers(1, 4), st.integers(1, 4))
+def test_ranks_share_the_rows(lengths, settings, batch_size, world_size):
+    with loaders(lengths, settings) as make:
+        expected = all_rows(make())
+        ranks = [make(batch_size, rank=rank, world_size=world_size) for rank in range(world_size)]
+        found = []
+        while any(batches := [rank.next_batch() for rank in ranks]):
+            [state] = {json.dumps(batch.state) for batch in batches if batch is not None}
+            assert all(json.dumps(rank.state_dict()) == state for rank in ranks)
+            found += [row for batch in batches if batch for row in batch.inputs.tolist()]
+            sizes = [0 if batch is None else len(batch.inputs) for batch in batches]
+            assert sizes == sorted(sizes, reverse=True)
+        assert found == [inputs for _, inputs, _ in expected]
+        assert len({json.dumps(rank.state_dict()) for rank in ranks}) == 1
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.lists(st.tuples(*[st.integers(1, 3)] * 3), min_size=1, max_size=4))
+def test_batch_size_and_ranks_may_change_wherever_a_batch_ends(lengths, settings, turns):
+    with loaders(lengths, settings) as make:
+        expected = [inputs for _, inputs, _ in all_rows(make())]
+        state, found = make().state_dict(), []
+        for batch_size, world_size, batches in turns:
+            ranks = [
+                make(batch_size, rank=rank, world_size=world_size) for rank in range(world_size)
+            ]
+            for rank in ranks:
+                rank.load_state_dict(state)
+            for _ in range(batches):
+                for rank in ranks:
+                    batch = rank.next_batch()
+                    found += [] if batch is None else batch.inputs.tolist()
+            state = through_json(ranks[-1].state_dict())
+        last = make()
+        last.load_state_dict(state)
+        assert found + [inputs for _, inputs, _ in all_rows(last)] == expected
+
+
+@FEWER
+@given(CORPORA, SETTINGS, st.integers(1, 3), st.integers(1, 3))
+def test_without_the_last_batch_all_ranks_have_as_many(lengths, settings, batch_size, world_size):
+    with loaders(lengths, settings) as make:
+        expected = [inputs for _, inputs, _ in all_rows(make())]
+        full = len(expected) // (batch_size * world_size)
+        for rank in range(world_size):
+            own = {"rank": rank, "world_size": world_size, "drop_last": True}
+            loader = make(batch_size, **own)
+            batches = list(loader)
+            assert [batch.inputs.shape for batch in batches] == [
+                (batch_size, settings["length"])
+            ] * full
+            assert make(batch_size, **own).skip_batches(full + 5) == full
+            state = loader.state_dict()
+            assert loader.next_batch() is None
+            assert loader.state_dict() == state
+        rest = make()
+        rest.load_state_dict(state)
+        assert [inputs for _, inputs, _ in all_rows(rest)] == expected[
+            full * batch_size * world_size :
+        ]
+
+
+def test_weighted_states_go_on(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 9, 30]], [[4, 4, 3]], [[8]]])
+    settings = {"length": 8, "weights": {"b": 0.5, "a": 2}, "group_documents": 5}
+    whole = Loader(shards, batch_size=2, **settings)
+    batches = [whole.next_batch() for _ in range(40)]
+    assert batches[-1].state["streams"].keys() == {"a", "b"}
+    for number in range(30):
+        again = Loader(shards, batch_size=2, shuffle=None, **settings)
+        again.load_state_dict(through_json(batches[number].state))
+        for batch in batches[number + 1 :][:5]:
+            assert again.next_batch().inputs.tolist() == batch.inputs.tolist()
+
+
+def test_more_epochs_go_on_where_fewer_ended(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 9, 30], [2, 2]]])
+    settings = {"batch_size": 2, "length": 7, "shuffle": "document", "group_documents": 3}
+    once = Loader(shards, epochs=1, **settings)
+    first = all_rows(once)
+    thrice = Loader(shards, epochs=3, **settings)
+    thrice.load_state_dict(once.state_dict())
+    rest = all_rows(thrice)
+    assert first + rest == all_rows(Loader(shards, epochs=3, **settings))
+    thrice.load_state_dict(once.state_dict())
+    once.load_state_dict(thrice.state_dict())
+    assert once.next_batch() is None
+
+
+def test_resuming_replays_nothing(tmp_path, monkeypatch):
+    shards = made_shards(tmp_path, [[[5] * 200]])
+    loader = Loader(shards, batch_size=1, length=9, group_documents=4)
+    loader.skip_batches(1000)
+    asked = []
+    lengths = type(shards).lengths
+
+    def spy(self, documents):
+        asked.append(len(documents))
+        return lengths(self, documents)
+
+    monkeypatch.setattr(type(shards), "lengths", spy)
+    again = Loader(shards, batch_size=1, length=9, group_documents=4)
+    again.load_state_dict(loader.state_dict())
+    again.next_batch()
+    assert sum(asked) <= 8
+
+
+CHANGES = {
+    "packing": "windows",
+    "length": 9,
+    "shuffle": "block",
+    "seed": 1,
+    "block_documents": 2,
+    "group_documents": 3,
+    "too_long": "drop",
+    "weights": {"a": 1},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_state_of_other_settings_is_refused(tmp_path, name):
+    shards = made_shards(tmp_path, [[[5, 9, 30]]])
+    loader = Loader(shards, batch_size=1, length=8)
+    loader.next_batch()
+    other = Loader(shards, batch_size=1, **{"length": 8, name: CHANGES[name]})
+    with pytest.raises(PackingError, match=rf"packed otherwise: {name} was .*; use the settings"):
+        other.load_state_dict(loader.state_dict())
+
+
+def test_all_settings_that_differ_are_named(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 9, 30]]])
+    state = Loader(shards, batch_size=1, length=8).state_dict()
+    with pytest.raises(PackingError, match=r"length was 8 and is 9; seed was 0 and is 4; use"):
+        Loader(shards, batch_size=1, length=9, seed=4).load_state_dict(state)
+
+
+def test_a_state_of_other_shards_is_refused(tmp_path):
+    state = Loader(made_shards(tmp_path / "a", [[[5, 9]]]), batch_size=1, length=8).state_dict()
+    other = Loader(made_shards(tmp_path / "b", [[[5, 8]]]), batch_size=1, length=8)
+    with pytest.raises(PackingError, match=r"of other shards.*start anew"):
+        other.load_state_dict(state)
+
+
+ALTERED = [
+    ({"format": "nanotok-nanochat 1"}, "format 'nanotok-nanochat 1'.*the kind of loader"),
+    ({"settings": None}, "no settings"),
+    ({"streams": {"al": 0}}, "streams of the state is not all"),
+    ({"streams": {"all": 0, "more": 0}}, "streams of the state is not all"),
+    ({"streams": [0]}, "streams of the state is not all"),
+    ({"streams": {"all": -2}}, "all of the state is -2"),
+    ({"streams": {"all": 2.0}}, "all of the state is 2.0"),
+    ({"streams": {"all": 1}}, "no packing group begins after 1 documents"),
+    ({"row": True}, "row of the state is True"),
+    ({"row": 50}, "row 50 of a packing group that has 2"),
+    ({"row": 3}, "row 3 of a packing group that has 2"),
+    ({"totals": {}}, "totals of the state is not rows"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), ALTERED)
+def test_an_altered_state_is_refused_and_nothing_is_changed(tmp_path, change, message):
+    loader = Loader(
+        made_shards(tmp_path, [[[5, 9, 30]]]), batch_size=1, length=8, group_documents=2
+    )
+    loader.next_batch()
+    state = loader.state_dict()
+    with pytest.raises(PackingError, match=message):
+        loader.load_state_dict({**state, **change})
+    assert loader.state_dict() == state
+    with pytest.raises(PackingError, match="format None"):
+        loader.load_state_dict([])
+
+
+def test_an_altered_mixture_is_refused(tmp_path):
+    shards = made_shards(tmp_path, [[[5, 5]], [[5, 5]]])
+    loader = Loader(shards, batch_size=1, length=4, group_documents=2, weights={"a": 1, "b": 1})
+    state = loader.state_dict()
+    loader.load_state_dict({**state, "streams": {"a": 3, "b": 3}})
+    for streams in ({"a": 4, "b": 2}, {"a": 1, "b": 2}):
+        with pytest.raises(PackingError, match="no packing group begins after"):
+            loader.load_state_dict({**state, "streams": streams})
+
+
+def test_states_are_not_shared(tmp_path):
+    loader = Loader(made_shards(tmp_path, [[[5, 9, 30]]]), batch_size=1, length=8, weights={"a": 1})
+    state = loader.state_dict()
+    state["settings"]["weights"]["a"] = 2
+    state["totals"]["rows"] = 9
+    assert loader.state_dict()["settings"]["weights"] == {"a": 1}
+    assert loader.report().rows == 0

@@ -1,0 +1,120 @@
+"""Shards back to documents, with numpy alone."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.loader import open_shards
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import conversations, recipe, texts, write_corpus
+
+
+@pytest.fixture
+def out(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def test_every_document_comes_back_in_order(out):
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    shards = open_shards(str(out), source="web")
+    expected = [*texts(40, seed=0), *texts(40, seed=1)]
+    assert len(shards) == 80
+    assert [tokenizer.decode(ids) for ids in shards] == [f"<|bos|>{text}" for text in expected]
+    assert shards.num_tokens == sum(len(ids) for ids in shards)
+    val = open_shards(out, split="val")
+    assert [tokenizer.decode(ids[1:]) for ids in val] == texts(40, seed=2)
+
+
+def test_conversations_come_back_with_their_masks(out):
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    shards = open_shards(str(out), source="chats")
+    expected = [*conversations(15, seed=0), *conversations(15, seed=1)]
+    for number, messages in enumerate(expected):
+        ids, mask = tokenizer.render_conversation({"messages": messages}, max_tokens=None)
+        assert shards[number].tolist() == ids
+        assert shards.mask(number).tolist() == mask
+
+
+def test_sources_follow_each_other_and_texts_have_no_mask(out):
+    shards = open_shards(str(out))
+    assert len(shards) == 80 + 30
+    assert shards.mask(0) is None
+    assert shards.mask(80) is not None
+    assert shards[-1].tolist() == shards[len(shards) - 1].tolist()
+
+
+def test_a_document_is_a_view_of_the_mapped_file(out):
+    ids = open_shards(str(out))[3]
+    assert isinstance(ids, np.memmap)
+    assert ids.dtype == np.uint16
+    with pytest.raises(ValueError, match="read-only"):
+        ids[0] = 1
+
+
+def test_a_document_knows_its_shard(out):
+    shards = open_shards(str(out), source="web")
+    name, place = shards.shard_of(len(shards) - 1)
+    assert (out / f"{name}.bin").exists()
+    assert place >= 0
+
+
+@pytest.mark.parametrize("number", [110, -111])
+def test_a_number_beyond_the_documents_is_an_index_error(out, number):
+    with pytest.raises(IndexError, match=f"document {number} of 110"):
+        open_shards(str(out))[number]
+
+
+def test_unknown_split_and_source_are_named(out):
+    with pytest.raises(ValueError, match="train and val"):
+        open_shards(str(out), split="test")
+    with pytest.raises(ValueError, match="web, chats"):
+        open_shards(str(out), source="wab")
+
+
+def test_several_sources_come_in_the_order_of_the_recipe(out):
+    every = [ids.tolist() for ids in open_shards(str(out))]
+    both = open_shards(str(out), source=["chats", "web"])
+    assert [ids.tolist() for ids in both] == every
+    assert [ids.tolist() for ids in pickle.loads(pickle.dumps(both))] == every
+    only = open_shards(str(out), source=("chats",))
+    assert [ids.tolist() for ids in only] == every[80:]
+    with pytest.raises(ValueError, match="no source 'wab'"):
+        open_shards(str(out), source=["web", "wab"])
+    with pytest.raises(ValueError, match="leave it out"):
+        open_shards(str(out), source=[])
+
+
+def test_unfinished_or_altered_output_is_refused(out):
+    path = next(out.glob("web/train/*.bin"))
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(CorruptOutputError, match=path.name):
+        list(open_shards(str(out)))
+    (out / "shards.idx").write_bytes(b"")
+    with pytest.raises(CorruptOutputError, match=r"shards\.idx"):
+        open_shards(str(out))
+    (out / "manifest.json").unlink()
+    with pytest.raises(IncompleteOutputError, match="run the job again"):
+        open_shards(str(out))
+
+
+def test_reading_needs_neither_the_core_nor_arrow_nor_fsspec_nor_ray(out):
+    code = f"""
+import sys
+for name in ("nanotok_ray._core", "pyarrow", "fsspec", "ray", "tqdm"):
+    sys.modules[name] = None
+import nanotok_ray
+shards = nanotok_ray.open_shards({str(out)!r}, split="train")
+print(len(shards), int(shards[0][0]), shards.mask(100).sum() > 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="."
+    )
+    bos = Tokenizer.load(out / "tokenizer").get_bos_token_id()
+    assert done.stdout.split() == ["110", str(bos), "True"]

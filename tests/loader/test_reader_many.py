@@ -1,0 +1,372 @@
+"""Many documents at once, by rank, and of many shards; records, check sums, copies for workers."""
+
+import hashlib
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, PackingError
+from nanotok_ray.formats.manifest import ROW
+from nanotok_ray.loader import DocumentOrder, open_shards
+from nanotok_ray.loader import shards as module
+from nanotok_ray.loader.shards import KeptOpen, most_files
+from tests.support.finished_output import copy_of, finished_output
+from tests.support.machine_speed import scaled
+from tests.support.made_output import MadeSource, made_output, mask_of
+
+SHARDS = 90
+"""More than `pieces` gives views of."""
+
+
+def document(seed: int) -> list[int]:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 60000, int(rng.integers(0, 9))).tolist()
+
+
+WEB = [[document(100 * shard + n) for n in range(shard % 4)] for shard in range(SHARDS)]
+CHATS = [[document(-1 - n + 10_000) for n in range(7)], [], [[1, 2, 3]]]
+DOCUMENTS = [*(d for shard in WEB for d in shard), *(d for shard in CHATS for d in shard)]
+TEXTS = sum(map(len, WEB))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("made") / "out"
+    made_output(
+        root,
+        MadeSource(name="web", shards=WEB),
+        MadeSource(name="none", shards=[[]]),
+        MadeSource(name="chats", shards=CHATS, kind="chat"),
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return finished_output(tmp_path_factory.mktemp("finished"))
+
+
+def stretches(data):
+    """Give documents, in any order and repeated, and a stretch of each."""
+    documents = data.draw(st.lists(st.integers(0, len(DOCUMENTS) - 1), max_size=150))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    starts = [int(rng.integers(0, len(DOCUMENTS[d]) + 1)) for d in documents]
+    lengths = [
+        int(rng.integers(0, len(DOCUMENTS[d]) - s + 1))
+        for d, s in zip(documents, starts, strict=True)
+    ]
+    return tuple(np.array(each, dtype=np.int64) for each in (documents, starts, lengths))
+
+
+@given(st.data(), st.sampled_from([0, 64]))
+def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
+    shards = open_shards(str(made))
+    documents, starts, lengths = stretches(data)
+    assert shards.lengths(documents).tolist() == [len(DOCUMENTS[d]) for d in documents]
+    pieces = shards.pieces(documents, starts, lengths, masks=True, most_viewed=most_viewed)
+    for place, (number, start, length) in enumerate(zip(documents, starts, lengths, strict=True)):
+        array, first = pieces.which[place], pieces.offsets[place]
+        expected = DOCUMENTS[number][start : start + length]
+        assert pieces.ids[array][first : first + length].tolist() == expected
+        mask = pieces.masks[array]
+        assert (mask is None) == (number < TEXTS)
+        if mask is not None:
+            own = mask_of(DOCUMENTS[number])[start : start + length]
+            assert mask[first : first + length].tolist() == own.tolist()
+    assert all(type(ids) is np.ndarray and ids.dtype == np.uint16 for ids in pieces.ids)
+    assert len(pieces.ids) <= SHARDS + len(CHATS)
+
+
+def test_pieces_of_many_shards_keep_no_file_open(made):
+    shards = open_shards(str(made))
+    for documents, is_view in ((np.arange(TEXTS), False), (np.arange(6), True)):
+        lengths = shards.lengths(documents)
+        pieces = shards.pieces(documents, np.zeros_like(lengths), lengths)
+        assert pieces.masks is None
+        assert all((ids.flags.writeable is False) == is_view for ids in pieces.ids)
+
+
+def test_what_is_not_there_is_an_index_error(made):
+    shards, one, zero = open_shards(str(made)), np.array([1]), np.array([0])
+    total = len(DOCUMENTS)
+    for wrong in (-1, total):
+        with pytest.raises(IndexError, match=f"document {wrong} of {total}"):
+            shards.lengths(np.array([0, wrong]))
+    for start, length in ((zero, one * 99), (-one, one), (one, -one)):
+        with pytest.raises(IndexError, match=r"ends after its document, of web/train/part-00001"):
+            shards.pieces(zero, start, length)
+
+
+def test_ranges_say_where_sources_lie(made):
+    shards = open_shards(str(made))
+    assert shards.ranges() == {"web": range(TEXTS), "chats": range(TEXTS, len(DOCUMENTS))}
+    assert shards.sources == ["web", "none", "chats"]
+    assert shards.num_ids == 60002
+    assert shards.special_tokens["<|bos|>"] == 60000
+
+
+def test_the_fingerprint_is_that_of_documents_and_order(made, tmp_path):
+    own = open_shards(str(made)).fingerprint
+    assert open_shards(str(copy_of(made, tmp_path / "out"))).fingerprint == own
+    assert open_shards(str(made), source="web").fingerprint != own
+
+
+@given(
+    st.integers(1, 12),
+    st.sampled_from([None, "document", "block"]),
+    st.integers(0, 5),
+    st.integers(0, 250),
+)
+def test_ranks_share_the_documents_of_an_epoch(made, world_size, shuffle, epoch, start):
+    shards = open_shards(str(made))
+    order = DocumentOrder(len(shards), shuffle=shuffle, seed=4, block_documents=10)
+    found: list[object] = [None] * (len(shards) - start)
+    for rank in range(world_size):
+        own = list(shards.documents_of(rank, world_size, order, epoch, start))
+        found[rank::world_size] = [number for number, _ in own]
+        assert all(ids.tolist() == DOCUMENTS[number] for number, ids in own)
+    assert found == order.at(np.arange(len(shards)), epoch).tolist()[start:]
+
+
+def test_without_an_order_documents_come_as_they_lie(made):
+    shards = open_shards(str(made))
+    assert [ids.tolist() for _, ids in shards.documents_of(0, 1)] == DOCUMENTS
+    assert list(shards.documents_of(1, 3, start=len(shards))) == []
+
+
+def test_arguments_of_ranks_are_checked_at_once(made):
+    shards = open_shards(str(made))
+    for rank, size in ((-1, 2), (2, 2), (0, 0)):
+        with pytest.raises(PackingError, match=f"rank {rank} of {size}"):
+            shards.documents_of(rank, size)
+    with pytest.raises(PackingError, match=f"3 documents for {len(DOCUMENTS)}"):
+        shards.documents_of(0, 1, DocumentOrder(3))
+    with pytest.raises(PackingError, match="start is -1"):
+        shards.documents_of(0, 1, start=-1)
+
+
+def test_a_file_url_is_a_local_folder(made, tmp_path):
+    shards = open_shards(f"file://{made}", cache=tmp_path / "cache")
+    assert isinstance(shards[-1], np.memmap)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_copy_for_a_worker_is_small_and_reads_the_same(finished):
+    shards = open_shards(str(finished), source="chats", check_files=True)
+    assert len(shards[0]) > 0
+    packed = pickle.dumps(shards)
+    assert len(packed) < 1000
+    again = pickle.loads(packed)
+    assert again.check_files
+    assert [ids.tolist() for ids in again] == [ids.tolist() for ids in shards]
+
+
+def test_a_copy_of_an_output_that_became_another_is_refused(made, tmp_path):
+    out = copy_of(made, tmp_path / "out")
+    packed = pickle.dumps(open_shards(str(out)))
+    made_output(out, MadeSource(name="web", shards=[[[1]]]))
+    with pytest.raises(CorruptOutputError, match="other documents than when it was opened"):
+        pickle.loads(packed)
+
+
+def test_records_are_those_that_the_index_names(finished, tmp_path):
+    out = copy_of(finished, tmp_path / "out")
+    shards = open_shards(str(out))
+    for place in range(len(shards.rows)):
+        record = shards.record(place)
+        assert shards.name(place) in [each["name"] for each in record["shards"]]
+        assert record == json.loads(shards.read_file(shards.record_name(place), most=1 << 20))
+    path = out / shards.record_name(0)
+    path.write_bytes(path.read_bytes().replace(b"tokenize", b"tokenise", 1))
+    with pytest.raises(CorruptOutputError, match=r"not the record that shards\.idx names"):
+        shards.record(0)
+    path.unlink()
+    with pytest.raises(CorruptOutputError, match="is missing; `nanotok verify"):
+        shards.record(0)
+
+
+def test_any_file_of_the_output_is_read_up_to_a_size(finished):
+    shards = open_shards(str(finished))
+    plan = (finished / "plan.json").read_bytes()
+    assert shards.read_file("plan.json", most=len(plan)) == plan
+    with pytest.raises(CorruptOutputError, match="more than 10 is refused"):
+        shards.read_file("plan.json", most=10)
+    with pytest.raises(FileNotFoundError):
+        shards.read_file("plan.jsn", most=10)
+    with pytest.raises(CorruptOutputError, match="not the name of a file inside"):
+        shards.read_file("../in/a", most=10)
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".mask"])
+def test_other_bytes_of_the_same_size_are_found_if_asked_for(finished, tmp_path, suffix):
+    out = copy_of(finished, tmp_path / "out")
+    expected = [ids.tolist() for ids in open_shards(str(out), check_files=True)]
+    assert expected == [ids.tolist() for ids in open_shards(str(out))]
+    path = min(out.glob(f"chats/train/*{suffix}"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert len(list(open_shards(str(out)))) == len(expected)
+    shards = open_shards(str(out), check_files=True)
+    assert len(shards[0]) > 0  # another shard
+    with pytest.raises(CorruptOutputError, match=rf"{path.name} has another sha256 .* run the job"):
+        list(shards)
+
+
+def test_a_shard_is_compared_once(finished, monkeypatch):
+    shards, read = open_shards(str(finished), check_files=True), []
+    monkeypatch.setattr(module, "check_files", lambda *given: read.append(given[1]))
+    shards._open = KeptOpen(most_files=1)
+    for _ in range(3):
+        list(shards)
+    assert sorted(read) == sorted(shards.name(place) for place in range(len(shards.rows)))
+    assert len(shards._open) == 1
+
+
+def test_an_open_shard_holds_nothing_of_its_index(made):
+    shards = open_shards(str(made), source="chats")
+    shard = shards._shard(0)
+    for column in (shard.lengths, shard.starts):
+        base = column.base
+        while not isinstance(base, np.memmap | type(None)):
+            base = base.base
+        assert isinstance(base, np.memmap)
+
+
+def test_more_shards_are_read_than_files_may_be_open(made):
+    code = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+import numpy as np
+from nanotok_ray.loader import open_shards
+shards = open_shards({str(made)!r})
+print(sum(len(ids) for ids in shards), sum(shards.mask(n) is None for n in range(len(shards))))
+documents = np.arange(len(shards))
+lengths = shards.lengths(documents)
+pieces = shards.pieces(documents, np.zeros_like(lengths), lengths, masks=True)
+print(sum(map(len, pieces.ids)), len(shards._open))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    tokens, texts, in_pieces, kept = map(int, done.stdout.split())
+    assert tokens == in_pieces == sum(map(len, DOCUMENTS))
+    assert texts == TEXTS
+    assert kept <= 12
+
+
+def test_the_first_and_the_last_of_one_shard_say_nothing_of_those_between(made):
+    documents = np.array([0, len(DOCUMENTS) - 1, 1, len(DOCUMENTS) - 2, 0])
+    found = open_shards(str(made)).lengths(documents)
+    assert found.tolist() == [len(DOCUMENTS[n]) for n in documents.tolist()]
+
+
+def test_a_stretch_ends_with_its_document_at_the_latest(made):
+    shards = open_shards(str(made), source="chats")
+    documents = np.array([1, 0])
+    lengths = shards.lengths(documents)
+    none = np.zeros_like(documents)
+    assert len(shards.pieces(documents, lengths, none).which) == 2
+    with pytest.raises(IndexError, match="a stretch that ends after its document"):
+        shards.pieces(documents, none, lengths + np.array([0, 1]))
+
+
+def test_the_fingerprint_is_that_of_ids_and_sources_too(tmp_path):
+    made = {
+        "one": [MadeSource(name="web", shards=[[[1, 2]]]), MadeSource(name="code", shards=[])],
+        "ids": [MadeSource(name="web", shards=[[[1, 3]]]), MadeSource(name="code", shards=[])],
+        "source": [MadeSource(name="web", shards=[]), MadeSource(name="code", shards=[[[1, 2]]])],
+    }
+    found = set()
+    for name, sources in made.items():
+        made_output(tmp_path / name, *sources)
+        found.add(open_shards(str(tmp_path / name)).fingerprint)
+    assert len(found) == 3
+
+
+def test_threads_may_read_the_same_shards(made):
+    shards = open_shards(str(made))
+    shards._open.most_files = 6
+    documents = np.arange(len(shards))
+
+    def read(seed):
+        order = np.random.default_rng(seed).permutation(documents)
+        return all(shards[n].tolist() == DOCUMENTS[n] for n in order.tolist() * 4)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(read, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    kept = shards._open
+    assert kept._files == sum(shard.num_files for shard in kept._shards.values()) <= 6
+
+
+def test_half_of_the_files_that_a_process_may_open_are_mapped(monkeypatch):
+    for limit, expected in ((1024, 512), (10**6, 40_000), (resource.RLIM_INFINITY, 40_000)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, limit=limit: (limit, limit))
+        assert most_files() == expected
+
+
+@pytest.mark.parametrize("kind", ["out", "inside", "folder", "pipe", "missing"])
+def test_files_that_are_no_files_of_the_output_are_refused(finished, tmp_path, kind):
+    out = copy_of(finished, tmp_path / "out")
+    names = sorted(path.name for path in out.glob("web/train/*.bin"))
+    path = out / "web/train" / names[-1]
+    moved = (tmp_path if kind == "out" else out) / "moved"
+    path.rename(moved)
+    if kind in {"out", "inside"}:
+        path.symlink_to(moved)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    shards = open_shards(str(out), source="web")
+    assert len(shards[0]) > 0
+    if kind == "inside":
+        assert len(list(shards)) == len(shards)
+        return
+    expected = {"out": "is a link out of", "missing": "is missing"}.get(kind, "is not a file")
+    with pytest.raises(CorruptOutputError, match=rf"{path.name} {expected}"):
+        list(shards)
+
+
+def many_shards(root, count):
+    """Write manifest and index of an output of many shards that are not there."""
+    made_output(root, MadeSource(name="web", shards=[[[1, 2]]]))
+    names = b"".join(b"web/train/part-%05d-000-%016d\0" % (n, 0) for n in range(count))
+    rows = np.zeros(count, dtype=ROW)
+    rows["item_bytes"], rows["documents"], rows["tokens"], rows["bin_bytes"] = 2, 1000, 5000, 10000
+    rows["idx_bytes"] = 34 + 20 * 1000 + 8
+    rows["first_document"] = np.arange(count) * 1000
+    rows["record_sha256"] = np.random.default_rng(1).integers(0, 256, (count, 32))
+    own = np.frombuffer(names, dtype=np.uint8)
+    rows["name_offset"] = np.concatenate([[0], np.flatnonzero(own == 0)[:-1] + 1])
+    header = np.frombuffer((root / "shards.idx").read_bytes()[:32], dtype="<u8").copy()
+    header[2:] = count, len(names)
+    data = header.tobytes() + rows.tobytes() + names
+    (root / "shards.idx").write_bytes(data)
+    manifest = json.loads((root / "manifest.json").read_text())
+    manifest |= {"shards": count, "shards_index_sha256": hashlib.sha256(data).hexdigest()}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_two_hundred_thousand_shards_open_at_once(tmp_path):
+    many_shards(tmp_path / "out", 200_000)
+    started = time.perf_counter()
+    shards = open_shards(str(tmp_path / "out"))
+    assert shards.shard_of(-1) == (f"web/train/part-199999-000-{0:016d}", 999)
+    assert time.perf_counter() - started < scaled(5)
+    assert len(shards) == 200_000_000
+    with pytest.raises(CorruptOutputError, match=r"part-00007-000-0+\.bin is missing"):
+        shards[7500]

@@ -1,0 +1,395 @@
+"""Shards of a URL: the documents of the local ones, and blocks that are fetched once and kept."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
+from nanotok_ray.loader import open_shards, remote
+from nanotok_ray.loader.remote import BlockCache
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.remote_input import RemoteInput
+from tests.support.finished_output import finished_output
+from tests.support.made_output import MadeSource, made_output
+from tests.support.uploaded_output import same_documents, upload
+from tests.support.vision_shards import VisionShards, documents_with_images
+
+BLOCK = 512
+NUMBERS = [[int(n) for n in range(50 * k, 50 * k + 40 + k)] for k in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://{uuid.uuid4().hex}/out"
+
+
+@pytest.fixture
+def fetched(monkeypatch) -> list[tuple[str, int, int]]:
+    """Give what is fetched of files of shards: name, position and bytes."""
+    seen = []
+    plain = RemoteInput.readinto
+
+    def readinto(self, buffer):
+        name = self._url.partition("/out/")[2]
+        if "/train/" in name and not name.endswith(".json"):
+            seen.append((name, self.tell(), len(buffer)))
+        return plain(self, buffer)
+
+    monkeypatch.setattr(RemoteInput, "readinto", readinto)
+    return seen
+
+
+@pytest.fixture
+def made(tmp_path, url):
+    """Give a local output and its copy on a store; the shards are of several blocks."""
+    made_output(
+        tmp_path / "made",
+        MadeSource(name="web", shards=[NUMBERS, [], NUMBERS[:3]], with_document_ids=True),
+        MadeSource(name="chats", shards=[NUMBERS[::-1]], kind="chat"),
+    )
+    return tmp_path / "made", upload(tmp_path / "made", url)
+
+
+def settled(shards) -> None:
+    """Wait for what is fetched ahead."""
+    thread = shards.files._here()._thread
+    if thread is not None:
+        thread.join()
+
+
+def files_of(cache: Path) -> list[Path]:
+    return sorted(path for path in cache.rglob("*") if path.is_file())
+
+
+def size_of(cache: Path) -> int:
+    return sum(path.stat().st_size for path in files_of(cache))
+
+
+@pytest.mark.parametrize("limit", [None, 2000])
+def test_everything_is_as_the_local_reader_says(made, tmp_path, limit):
+    root, folder = made
+    there = open_shards(folder.url, cache=tmp_path / "cache", cache_bytes=limit)
+    assert same_documents(there, open_shards(str(root))) == 83
+    assert there.ranges() == open_shards(str(root)).ranges()
+    assert there.read_file("shards.idx", most=10**6) == (root / "shards.idx").read_bytes()
+
+
+def test_a_job_and_its_records_are_read(tmp_path, url):
+    out = finished_output(tmp_path)
+    upload(out, url)
+    there, local = (open_shards(own, check_files=True) for own in (url, str(out)))
+    assert same_documents(there, local) == 110
+    assert there.record(0) == local.record(0)
+
+
+def test_images_are_read(tmp_path, url):
+    shards = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=100)
+    out = Path(shards.publish())
+    upload(out, url)
+    assert same_documents(open_shards(url), open_shards(str(out))) == 20
+
+
+def test_what_was_fetched_is_not_fetched_again(made, tmp_path, fetched):
+    root, folder = made
+    first = open_shards(folder.url, cache=tmp_path / "cache")
+    same_documents(first, open_shards(str(root)))
+    settled(first)
+    assert len(fetched) == len(set(fetched)) == len(files_of(tmp_path / "cache"))
+    assert {length for name, _, length in fetched if name.endswith(".bin")} > {BLOCK}
+    assert all(start == 0 for name, start, _ in fetched if not name.endswith((".bin", ".mask")))
+    fetched.clear()
+    same_documents(open_shards(folder.url, cache=tmp_path / "cache"), open_shards(str(root)))
+    assert fetched == []
+
+
+def test_opening_fetches_no_shard_and_a_document_its_blocks_alone(made, tmp_path, fetched):
+    _, folder = made
+    shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
+    assert fetched == []
+    start = sum(map(len, NUMBERS[:20])) * 2
+    assert shards[20].tolist() == NUMBERS[20]
+    first, last = start // BLOCK, (start + 2 * len(NUMBERS[20]) - 1) // BLOCK
+    blocks = [(at // BLOCK) for name, at, _ in fetched if name.endswith(".bin")]
+    settled(shards)
+    assert blocks[: last - first + 1] == list(range(first, last + 1))
+
+
+def test_the_next_block_is_fetched_ahead_when_blocks_follow_each_other(made, tmp_path, fetched):
+    _, folder = made
+    shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
+    shard = shards._shard(0)
+    fetched.clear()
+
+    def blocks():
+        settled(shards)
+        return sorted(at // BLOCK for _, at, _ in fetched)
+
+    shard.ids.part(0, 2)
+    assert blocks() == [0]
+    shard.ids.part(BLOCK, BLOCK + 2)
+    assert blocks() == [0, 1, 2]
+    shard.ids.part(2 * BLOCK, 2 * BLOCK + 2)
+    assert blocks() == [0, 1, 2, 3]
+    shard.ids.part(0, 2)
+    shard.ids.part(3 * BLOCK, 3 * BLOCK + 2)
+    assert blocks() == [0, 1, 2, 3]
+
+
+def test_nothing_is_fetched_ahead_behind_the_end_of_a_file(tmp_path, url, fetched):
+    document = list(range(2 * BLOCK // 2))
+    made_output(tmp_path / "made", MadeSource(name="web", shards=[[document]]))
+    upload(tmp_path / "made", url)
+    shards = open_shards(url, cache=tmp_path / "cache")
+    assert shards[0].tolist() == document
+    settled(shards)
+    assert [length for name, _, length in fetched if name.endswith(".bin")] == [BLOCK, BLOCK]
+
+
+def test_few_files_stay_open_on_the_store_and_few_blocks_mapped(tmp_path, url):
+    made_output(tmp_path / "made", MadeSource(name="web", shards=[[[n]] for n in range(9)]))
+    upload(tmp_path / "made", url)
+    shards = open_shards(url, cache=tmp_path / "cache")
+    assert [ids.tolist() for ids in shards] == [[n] for n in range(9)]
+    process = shards.files._here()
+    assert len(process._fetcher._handles) == remote._HANDLES
+    assert len(process._recent) == remote._RECENT
+
+
+def test_a_block_that_could_not_be_fetched_ahead_is_told_when_it_is_wanted(
+    made, tmp_path, monkeypatch
+):
+    _, folder = made
+    shards = open_shards(folder.url, source="web", cache=tmp_path / "cache")
+    shard, plain, told = shards._shard(0), RemoteInput.readinto, []
+
+    def readinto(self, buffer):
+        if self.tell() == 2 * BLOCK:
+            told.append(threading.current_thread().daemon)
+            raise SourceError("no block 2")
+        return plain(self, buffer)
+
+    monkeypatch.setattr(RemoteInput, "readinto", readinto)
+    shard.ids.part(0, 2 * BLOCK)
+    settled(shards)
+    assert told == [True]
+    with pytest.raises(SourceError, match="no block 2"):
+        shard.ids.part(2 * BLOCK, 2 * BLOCK + 2)
+    monkeypatch.undo()
+
+
+def test_a_block_of_a_wrong_size_is_fetched_again(made, tmp_path, fetched):
+    root, folder = made
+    same_documents(open_shards(folder.url, cache=tmp_path / "cache"), open_shards(str(root)))
+    path = next(each for each in files_of(tmp_path / "cache") if ".bin.1." in each.name)
+    expected = path.read_bytes()
+    for wrong in (b"", expected + b"1"):
+        path.write_bytes(wrong)
+        fetched.clear()
+        same_documents(open_shards(folder.url, cache=tmp_path / "cache"), open_shards(str(root)))
+        assert [at for _, at, _ in fetched] == [BLOCK]
+        assert path.read_bytes() == expected
+
+
+def test_blocks_are_removed_when_there_are_more_than_allowed(made, tmp_path, monkeypatch):
+    _, folder = made
+    limit, sizes, plain = 4 * BLOCK, [], BlockCache.put
+
+    def put(self, name, data):
+        block = plain(self, name, data)
+        sizes.append(size_of(tmp_path / "cache"))
+        return block
+
+    monkeypatch.setattr(BlockCache, "put", put)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/of-others").write_bytes(b"1" * limit * 2)
+    own = limit * 2
+    shards = open_shards(folder.url, cache=tmp_path / "cache", cache_bytes=limit)
+    for _ in range(2):
+        assert [ids.tolist() for ids in shards] == [*NUMBERS, *NUMBERS[:3], *NUMBERS[::-1]]
+    settled(shards)
+    assert len(sizes) > 20
+    assert max(sizes) - own <= limit + BLOCK  # one that the other thread writes meanwhile
+    assert size_of(tmp_path / "cache") - own <= limit
+    assert (tmp_path / "cache/of-others").exists()
+
+
+def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
+    cache = BlockCache(tmp_path, most_bytes=100)
+    names = [f"{n:064x}-000.bin.0" for n in range(5)]
+    for place, name in enumerate(names[:4]):
+        cache.put(name, bytes(25))
+        os.utime(next(tmp_path.rglob(f"{name}*")), ns=(place, place))
+    assert cache.get(names[0], 25) is not None  # which is a use
+    cache.put(names[4], bytes(25))
+    left = [cache.get(name, 25) is not None for name in names]
+    assert left == [True, False, False, True, True]
+
+
+def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
+    cache = BlockCache(tmp_path, most_bytes=10)
+    left, written = (tmp_path / "00" / f"{0:064x}-0.bin.0.block.{n:032x}.tmp" for n in range(2))
+    left.parent.mkdir()
+    for path in (left, written):
+        path.write_bytes(bytes(20))
+    os.utime(left, (1, 1))
+    cache.put(f"{1:064x}-000.bin.0", bytes(8))
+    assert [path.exists() for path in (left, written)] == [False, True]
+    assert cache.get(f"{1:064x}-000.bin.0", 8) is not None
+
+
+def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
+    cache = BlockCache(tmp_path, most_bytes=10)
+    others = tmp_path / "00/notes.txt"
+    others.parent.mkdir()
+    others.write_bytes(bytes(20))
+    for number in range(2):
+        cache.put(f"{number:064x}-000.bin.0", bytes(8))
+    assert others.exists()
+    assert len(files_of(tmp_path)) == 2
+
+
+def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
+    def replace(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match="No space left on device; give open_shards another"):
+        BlockCache(tmp_path).put(f"{0:064x}-000.bin.0", bytes(8))
+    assert files_of(tmp_path) == []
+
+
+def test_a_mapped_block_outlives_its_file(tmp_path):
+    block = BlockCache(tmp_path, most_bytes=10).put(f"{0:064x}-000.bin.0", b"1" * 11)
+    assert files_of(tmp_path) == []
+    assert block.tobytes() == b"1" * 11
+    assert not block.flags.writeable
+
+
+def test_a_cache_that_cannot_be_written_is_named(made, tmp_path):
+    _, folder = made
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SourceError, match=r"file/a, the cache of .* another `cache`"):
+        open_shards(folder.url, cache=tmp_path / "file/a")
+    with pytest.raises(SourceError, match="cache_bytes is 511; one block of 512 is the least"):
+        open_shards(folder.url, cache=tmp_path / "cache", cache_bytes=511)
+    shards = open_shards(folder.url, cache=tmp_path / "cache")
+    (tmp_path / "cache").rmdir()
+    (tmp_path / "cache").write_bytes(b"")
+    with pytest.raises(OSError, match=r"cannot write to .*cache, the cache .* `cache_bytes`"):
+        shards[0]
+
+
+@pytest.mark.parametrize("wrong", ["missing", "longer", "shorter"])
+def test_a_file_of_another_size_is_refused(made, tmp_path, wrong):
+    _, folder = made
+    shards = open_shards(folder.url, source="chats", cache=tmp_path / "cache")
+    name = f"{shards.name(0)}.bin"
+    data = folder.read_bytes(name)
+    if wrong == "missing":
+        folder.remove(name)
+        expected = r"\.bin is missing; `nanotok verify memory://"
+    else:
+        changed = data + b"12" if wrong == "longer" else data[:-2]
+        folder.write_whole(name, changed)
+        expected = rf"\.bin has {len(changed)} bytes, shards\.idx says {len(data)}"
+    with pytest.raises(CorruptOutputError, match=expected):
+        shards[0]
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_refused(made, tmp_path, monkeypatch):
+    _, folder = made
+    monkeypatch.setattr(remote, "_HANDLES", 0)  # each block opens the file anew
+    shards = open_shards(folder.url, source="chats", cache=tmp_path / "cache")
+    assert shards[0].tolist() == NUMBERS[-1]
+    name = f"{shards.name(0)}.bin"
+    folder.write_whole(name, folder.read_bytes(name))
+    with pytest.raises(SourceError, match=r"\.bin was replaced while it was read"):
+        shards[39]
+
+
+def test_other_bytes_of_the_same_size_are_found_if_asked_for(tmp_path, url):
+    folder = upload(finished_output(tmp_path), url)
+    name = min(each for each in folder.list("web/train/") if each.endswith(".bin"))
+    data = folder.read_bytes(name)
+    folder.write_whole(name, bytes([data[0] ^ 1]) + data[1:])
+    with pytest.raises(CorruptOutputError, match=r"\.bin has another sha256 than its record says"):
+        open_shards(url, check_files=True, cache=tmp_path / "cache")[0]
+
+
+def test_an_output_without_a_manifest_or_index_is_refused(made):
+    _, folder = made
+    folder.remove("shards.idx")
+    with pytest.raises(CorruptOutputError, match=r"shards\.idx is missing, though"):
+        open_shards(folder.url)
+    folder.remove("manifest.json")
+    with pytest.raises(IncompleteOutputError, match="run the job again"):
+        open_shards(folder.url)
+    with pytest.raises(SourceError, match="nosuchstore://a"):
+        open_shards("nosuchstore://a")
+
+
+def test_a_copy_for_a_worker_is_small_and_uses_the_same_cache(made, tmp_path, fetched):
+    root, folder = made
+    shards = open_shards(folder.url, cache=tmp_path / "cache")
+    same_documents(shards, open_shards(str(root)))
+    packed = pickle.dumps(shards)
+    assert len(packed) < 1000
+    settled(shards)
+    fetched.clear()
+    same_documents(pickle.loads(packed), open_shards(str(root)))
+    assert fetched == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_after_a_fork_shards_go_on_though_the_parent_was_fetching(made, tmp_path):
+    _, folder = made
+    shards = open_shards(folder.url, cache=tmp_path / "cache")
+    assert shards[0].tolist() == NUMBERS[0]
+    process = shards.files._here()
+    queue = multiprocessing.get_context("fork").SimpleQueue()
+
+    def read():
+        own = [ids.tolist() for ids in shards]
+        queue.put((own, shards.files._here()._parent is process))
+
+    with process._lock:  # as if another thread of the parent were fetching
+        child = multiprocessing.get_context("fork").Process(target=read)
+        child.start()
+        found, keeps_what_is_of_the_parent = queue.get()
+        child.join()
+    assert keeps_what_is_of_the_parent
+    assert found == [*NUMBERS, *NUMBERS[:3], *NUMBERS[::-1]]
+    assert shards[80].tolist() == NUMBERS[2]
+    assert shards.files._here() is process
+
+
+def test_threads_may_read_at_once(made, tmp_path):
+    _, folder = made
+    shards = open_shards(folder.url, source="chats", cache=tmp_path / "cache")
+    shards[0]
+    orders = [np.random.default_rng(seed).permutation(40).tolist() for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for order, found in zip(
+            orders, pool.map(lambda own: [shards[n].tolist() for n in own], orders), strict=True
+        ):
+            assert found == [NUMBERS[39 - n] for n in order]
+
+
+def test_the_cache_is_below_the_folder_of_copies(made, monkeypatch, tmp_path):
+    _, folder = made
+    monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
+    open_shards(folder.url)[0]
+    assert files_of(tmp_path / "copies/shards")
+    assert Folder(folder.url).list() == folder.list()

@@ -1,0 +1,147 @@
+"""Shards on S3, behind a proxy that counts requests and fails as it is told."""
+
+import multiprocessing
+import uuid
+
+import fsspec
+import pytest
+
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.loader import open_shards, remote
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from tests.support.faulty_proxy import Fault
+from tests.support.finished_output import finished_output
+from tests.support.machine_speed import scaled
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.uploaded_output import same_documents, upload
+
+pytestmark = [pytest.mark.timeout(60)]
+
+BLOCK = 1 << 12
+
+FAULTS = [Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED]
+
+CLIENT = {
+    "connect_timeout": scaled(1),
+    "read_timeout": scaled(1),
+    "retries": {"total_max_attempts": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    return finished_output(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture(scope="module")
+def server(local):
+    with s3_behind_a_proxy() as proxy:
+        upload(local, f"s3://{BUCKET}/out")
+        yield proxy
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    """Give the proxy without faults, small blocks, and storage that does not wait."""
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
+    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
+    server.clear()
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
+    server.clear()
+
+
+@pytest.fixture
+def folder(proxy, local):
+    folder = upload(local, f"s3://{BUCKET}/{uuid.uuid4().hex}")
+    proxy.clear()
+    return folder
+
+
+URL = f"s3://{BUCKET}/out"
+
+
+def asked_of_shards(proxy) -> list[str]:
+    """Give the paths of requests for the files of shards."""
+    return [path for _, path, _ in proxy.requests if "/train/" in path or "/val/" in path]
+
+
+def settled(shards) -> None:
+    thread = shards.files._here()._thread
+    if thread is not None:
+        thread.join()
+
+
+def test_every_document_is_read_and_a_second_time_nothing_is_asked(proxy, local, tmp_path):
+    there = open_shards(URL, cache=tmp_path)
+    assert asked_of_shards(proxy) == []
+    assert len(proxy.requests) <= 4  # two files, each looked at and read
+    assert same_documents(there, open_shards(str(local))) == 110
+    settled(there)
+    assert asked_of_shards(proxy)
+    proxy.clear()
+    again = open_shards(URL, cache=tmp_path)
+    assert same_documents(again, open_shards(str(local))) == 110
+    assert asked_of_shards(proxy) == []
+
+
+def test_every_document_is_read_through_failures_of_any_kind(proxy, local, tmp_path):
+    proxy.fail_always(*FAULTS, method="GET", period=3)
+    proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="HEAD")
+    there = open_shards(URL, cache=tmp_path, check_files=True)
+    assert same_documents(there, open_shards(str(local))) == 110
+    settled(there)
+    assert set(proxy.faults) == set(FAULTS)
+
+
+def test_a_store_that_does_not_answer_is_told_and_nothing_of_it_is_kept(proxy, tmp_path):
+    shards = open_shards(URL, cache=tmp_path)
+    proxy.fail_always(Fault.SLOW_DOWN, method="GET")
+    with pytest.raises(TransientIOError, match=rf"{URL}/web/train/.*\.idx .*tried 5 time"):
+        shards[0]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    proxy.clear()
+    assert len(shards[0]) > 0
+
+
+@pytest.mark.parametrize("handles", [0, 4])
+def test_a_file_that_is_replaced_while_it_is_read_is_refused(
+    folder, tmp_path, monkeypatch, handles
+):
+    monkeypatch.setattr(remote, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(remote, "_HANDLES", handles)
+    shards = open_shards(folder.url, cache=tmp_path)
+    assert len(shards[0]) > 0
+    settled(shards)
+    name = f"{shards.name(0)}.bin"
+    data = folder.read_bytes(name)
+    folder.write_whole(name, bytes([data[0] ^ 1]) + data[1:])
+    with pytest.raises(SourceError, match=r"\.bin (changed|was replaced) while it was read"):
+        list(shards)
+
+
+def read_all(shards, queue):
+    queue.put([ids.tolist() for ids in shards])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_read_on_however_they_are_started(proxy, local, tmp_path, method):
+    shards = open_shards(URL, cache=tmp_path)
+    expected = [ids.tolist() for ids in open_shards(str(local))]
+    assert shards[100].tolist() == expected[100]
+    context = multiprocessing.get_context(method)
+    queue = context.SimpleQueue()
+    worker = context.Process(target=read_all, args=(shards, queue))
+    worker.start()
+    assert queue.get() == expected
+    worker.join()
+    assert worker.exitcode == 0
+    assert [ids.tolist() for ids in shards] == expected
+
+
+def test_a_key_that_is_missing_is_told(folder, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no-plan"):
+        open_shards(folder.url, cache=tmp_path).read_file("no-plan", most=10)

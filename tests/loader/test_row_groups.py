@@ -1,0 +1,176 @@
+"""Which documents each row group has: from plan and records, in order or from the middle."""
+
+import json
+import random
+from hashlib import sha256
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError, PackingError
+from nanotok_ray.loader import open_shards, rank_batches
+from nanotok_ray.loader.rank_batches import RowGroups
+from tests.support.finished_output import change_json
+from tests.support.made_output import BOS
+from tests.support.planned_output import files_of, planned_output
+
+COUNTS = st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=5)
+
+
+def documents_of(files):
+    return [
+        [[document for document in group if document is not None] for group in file]
+        for file in files
+    ]
+
+
+def read_all(groups, shards, order):
+    found = {}
+    for file in order:
+        bounds = groups.bounds(file).tolist()
+        found[file] = [
+            [shards[document].tolist() for document in range(start, stop)]
+            for start, stop in pairwise(bounds)
+        ]
+    return [found[file] for file in range(len(groups.files))]
+
+
+@given(counts=COUNTS, size=st.integers(1, 7), seed=st.integers(0, 99))
+def test_each_row_group_has_its_documents_in_whatever_order_it_is_asked_for(
+    tmp_path_factory, counts, size, seed
+):
+    files = [*files_of(counts, seed=seed), [[[BOS]]]]
+    out = planned_output(tmp_path_factory.mktemp("out"), {"web": files}, documents_per_shard=size)
+    shards = open_shards(out)
+    order = list(range(len(files)))
+    assert read_all(RowGroups(shards), shards, order) == documents_of(files)
+    random.Random(seed).shuffle(order)
+    assert read_all(RowGroups(shards), shards, order) == documents_of(files)
+
+
+def test_files_are_numbered_over_all_sources(tmp_path):
+    first, second = files_of([[2, 3], [1]], seed=0), files_of([[4], [2, 2]], seed=1)
+    shards = open_shards(planned_output(tmp_path / "out", {"web": first, "books": second}))
+    groups = RowGroups(shards)
+    assert [(file.source, file.path, file.row_groups) for file in groups.files] == [
+        ("web", "0.parquet", 2),
+        ("web", "1.parquet", 1),
+        ("books", "0.parquet", 1),
+        ("books", "1.parquet", 2),
+    ]
+    assert read_all(groups, shards, range(4)) == documents_of([*first, *second])
+
+
+def test_one_source_has_its_own_numbers(tmp_path):
+    files = files_of([[4], [2, 2]], seed=1)
+    out = planned_output(tmp_path / "out", {"web": files_of([[3]], seed=2), "books": files})
+    shards = open_shards(out, source="books")
+    assert read_all(RowGroups(shards), shards, range(2)) == documents_of(files)
+
+
+def test_few_records_are_read_at_the_start_and_none_twice_in_a_row(tmp_path, monkeypatch):
+    out = planned_output(tmp_path / "out", {"web": files_of([[2]] * 64, seed=3)})
+    read = []
+    whole = rank_batches._source_map
+    monkeypatch.setattr(
+        rank_batches, "_source_map", lambda record, name: read.append(name) or whole(record, name)
+    )
+    groups = RowGroups(open_shards(out))
+    groups.bounds(0)
+    assert len(read) <= 2
+    for file in range(64):
+        groups.bounds(file)
+    assert len(read) == len(set(read))
+    read.clear()
+    RowGroups(open_shards(out)).bounds(60)
+    assert 0 < len(read) <= 10
+
+
+def test_a_plan_that_the_manifest_does_not_name_is_refused(tmp_path):
+    out = planned_output(tmp_path / "out", {"web": files_of([[2]], seed=0)})
+    path = tmp_path / "out/plan.json"
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is not the one"):
+        RowGroups(open_shards(out))
+    path.unlink()
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
+        RowGroups(open_shards(out))
+    path.mkdir()
+    with pytest.raises(CorruptOutputError, match=r"plan\.json is missing"):
+        RowGroups(open_shards(out))
+
+
+def test_a_record_of_a_file_that_the_plan_does_not_have_is_refused(tmp_path):
+    out = planned_output(tmp_path / "out", {"web": [[[[BOS]]]]})
+    shards = open_shards(out)
+    groups = RowGroups(shards)
+    groups._numbers = {}
+    with pytest.raises(CorruptOutputError, match=r"maps row group 0 of '0\.parquet'"):
+        groups.bounds(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (list.reverse, "has row groups out of order"),
+        (list.pop, "maps other than 2 documents"),
+        (lambda runs: runs[0].pop("row_group"), "maps row group None of"),
+        (lambda runs: runs[1].update(row_group=2), "maps row group 2 of"),
+    ],
+)
+def test_a_record_that_contradicts_plan_or_index_is_refused(tmp_path, monkeypatch, change, told):
+    shards = open_shards(planned_output(tmp_path / "out", {"web": [[[[BOS]], [[BOS]]]]}))
+    record = shards.record(0)
+    change(record["shards"][0]["source_map"])
+    monkeypatch.setattr(type(shards), "record", lambda *_: record)
+    with pytest.raises(CorruptOutputError, match=told):
+        RowGroups(shards).bounds(0)
+
+
+def change_settings(out, **changes):
+    path = out / "manifest.json"
+    settings = json.loads(path.read_text())["settings"]
+    settings["web"] |= changes
+    change_json(path, "settings", settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"prepend": []}, r"has \[\] before and \[\] after"),
+        ({"append": ["<|assistant_end|>"]}, r".* and \['<\|assistant_end\|>'\] after"),
+    ],
+)
+def test_documents_that_do_not_begin_as_nanochats_are_refused(tmp_path, changes, told):
+    out = tmp_path / "out"
+    planned_output(out, {"web": [[[[BOS]]]]})
+    change_settings(out, **changes)
+    with pytest.raises(PackingError, match=rf"source 'web' {told}.*Loader"):
+        RowGroups(open_shards(str(out)))
+
+
+def test_sources_of_other_kinds_are_refused(tmp_path):
+    out = planned_output(tmp_path / "out", {"web": [[[[BOS]]]]})
+    change_json(tmp_path / "out/manifest.json", "kinds", {"web": "chat"})
+    with pytest.raises(PackingError, match="source 'web' is of kind chat"):
+        RowGroups(open_shards(out))
+
+
+def test_files_that_are_not_parquet_are_refused(tmp_path):
+    out = tmp_path / "out"
+    planned_output(out, {"web": [[[[BOS]]]]})
+    path = out / "plan.json"
+    sources = json.loads(path.read_text())["sources"]
+    sources[0]["files"][0]["format"] = "jsonl"
+    change_json(path, "sources", sources)
+    change_json(out / "manifest.json", "plan_sha256", sha256(path.read_bytes()).hexdigest())
+    with pytest.raises(PackingError, match="source 'web' has files of jsonl: row groups are"):
+        RowGroups(open_shards(str(out)))
+
+
+def test_a_split_without_documents_is_refused(tmp_path):
+    out = planned_output(tmp_path / "out", {"web": [[[[BOS]]]]})
+    with pytest.raises(PackingError, match="no document"):
+        RowGroups(open_shards(out, split="val"))

@@ -1,0 +1,295 @@
+"""Torch tensors of packed batches: any number of workers, exact resuming, nanochat's functions."""
+
+import json
+from itertools import islice, zip_longest
+
+import numpy as np
+import pytest
+
+from nanotok_ray.errors import PackingError
+from nanotok_ray.loader import Loader, open_shards
+from nanotok_ray.loader.nanochat import NanochatLoader
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.finished_output import finished_output
+from tests.support.made_output import BOS
+from tests.support.planned_output import files_of, planned_output
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.data import DataLoader  # noqa: E402 - only where torch is
+
+from nanotok_ray.nanochat import (  # noqa: E402
+    tokenizing_distributed_data_loader_bos_bestfit,
+    tokenizing_distributed_data_loader_with_state_bos_bestfit,
+)
+from nanotok_ray.torch import PackedDataset, batches_on_device, this_rank  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # 3 on 2 cores
+
+NANOCHAT = {"batch_size": 2, "length": 10, "tokenizer_batch_size": 3, "buffer_size": 4}
+OWN = {"batch_size": 2, "length": 10, "group_documents": 7, "shuffle": "document", "epochs": 3}
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "NANOTOK_SHARDS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = files_of([[5, 4, 6, 3], [5, 5, 2]], seed=5)
+    return planned_output(tmp_path / "out", {"web": files})
+
+
+@pytest.fixture
+def shards(folder):
+    return open_shards(folder)
+
+
+def dataset(shards, packing, **others):
+    settings = NANOCHAT if packing == "nanochat" else OWN
+    return PackedDataset(shards, packing=packing, **(settings | others))
+
+
+def plain(shards, packing, count, **others):
+    own = NANOCHAT | others if packing == "nanochat" else OWN | others | {"packing": packing}
+    loader = NanochatLoader if packing == "nanochat" else Loader
+    return [
+        (batch.inputs.tolist(), batch.targets.tolist(), batch.state)
+        for batch in islice(loader(shards, **own), count)
+    ]
+
+
+def taken(batches, count):
+    return [
+        (inputs.tolist(), targets.tolist(), dict(state))
+        for inputs, targets, state in islice(batches, count)
+    ]
+
+
+PACKINGS = ["nanochat", "best-fit", "windows"]
+COUNT = 9
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_batches_are_the_loaders_as_tensors_of_64_bits(shards, packing):
+    own = dataset(shards, packing)
+    assert taken(own, COUNT) == plain(shards, packing, COUNT)
+    inputs, targets, _ = next(iter(own))
+    assert inputs.dtype == targets.dtype == torch.int64
+    assert next(iter(dataset(shards, packing, dtype=np.int32)))[0].dtype == torch.int32
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_workers_change_nothing(shards, packing, workers):
+    expected = plain(shards, packing, COUNT)
+    loader = DataLoader(dataset(shards, packing), batch_size=None, num_workers=workers)
+    assert taken(loader, COUNT) == expected
+    # The end of the data, too: workers end one after the other.
+    if packing != "nanochat":
+        assert taken(loader, None) == plain(shards, packing, None)
+
+
+@pytest.mark.parametrize("packing", ["best-fit", "windows", "conversations"])
+def test_ranks_with_workers_share_the_rows_of_an_epoch(shards, packing):
+    whole = plain(shards, packing, None, epochs=1)
+    expected = [row for inputs, _, _ in whole for row in inputs]
+    # Ranks of 2 and 1 workers, then others that go on with other numbers of both.
+    first = [ranks_rows(shards, packing, workers, rank, 2) for rank, workers in enumerate((2, 1))]
+    assert dealt(first) == expected
+    rows, state = first[0][1]
+    assert state == first[1][1][1]
+    rest = [ranks_rows(shards, packing, rank, rank, 3, state=state) for rank in range(3)]
+    assert dealt(rest) == expected[2 * 2 * len(rows) :]
+
+
+def dealt(ranks):
+    """Give the rows of all ranks, batch after batch."""
+    batches = zip_longest(*ranks, fillvalue=([], None))
+    return [row for batch in batches for rows, _ in batch for row in rows]
+
+
+def ranks_rows(shards, packing, workers, rank, world_size, *, state=None):
+    """Give the inputs of each batch of a rank, and the state after it."""
+    own = dataset(shards, packing, epochs=1, rank=rank, world_size=world_size)
+    if state is not None:
+        own.load_state_dict(state)
+    loader = DataLoader(own, batch_size=None, num_workers=workers)
+    return [(inputs.tolist(), dict(state)) for inputs, _, state in loader]
+
+
+@pytest.mark.slow
+def test_spawned_workers_change_nothing(shards):
+    loader = DataLoader(
+        dataset(shards, "nanochat"), batch_size=None, num_workers=2, multiprocessing_context="spawn"
+    )
+    assert taken(loader, COUNT) == plain(shards, "nanochat", COUNT)
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_any_number_of_workers_goes_on_after_the_last_batch_that_was_used(shards, packing):
+    expected = plain(shards, packing, COUNT)
+    first = DataLoader(dataset(shards, packing), batch_size=None, num_workers=2)
+    state = json.loads(json.dumps(taken(first, 4)[-1][2]))
+    again = dataset(shards, packing)
+    again.load_state_dict(state)
+    for workers in (0, 3):
+        loader = DataLoader(again, batch_size=None, num_workers=workers)
+        assert taken(loader, COUNT - 4) == expected[4:]
+
+
+def test_the_rank_is_that_of_the_main_process(shards, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    own = dataset(shards, "nanochat")
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    expected = plain(shards, "nanochat", 4, rank=1, world_size=2)
+    assert taken(DataLoader(own, batch_size=None, num_workers=1), 4) == expected
+    assert expected != plain(shards, "nanochat", 4)
+
+
+def test_a_rank_without_a_world_size_is_refused(monkeypatch):
+    assert this_rank() == (0, 1)
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(PackingError, match="set both to numbers"):
+        this_rank()
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(PackingError, match="set both to numbers"):
+        this_rank()
+
+
+def test_the_rank_is_that_of_a_process_group_before_that_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1
+    )
+    try:
+        assert this_rank() == (0, 1)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert this_rank() == (5, 8)
+
+
+def test_settings_that_no_loader_has_are_refused_at_once(shards):
+    with pytest.raises(PackingError, match="lengthy"):
+        dataset(shards, "best-fit", lengthy=3)
+    with pytest.raises(PackingError, match="batch_size"):
+        dataset(shards, "nanochat", batch_size=0)
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_batches_come_to_a_device_in_one_buffer(shards, packing):
+    expected = plain(shards, packing, None if packing != "nanochat" else COUNT)
+    found, places = [], set()
+    for inputs, targets, state in batches_on_device(dataset(shards, packing), "cpu"):
+        found.append((inputs.tolist(), targets.tolist(), state))
+        places.add(inputs.data_ptr())
+        assert targets.data_ptr() == inputs.data_ptr() + inputs.numel() * 8
+        if len(found) == len(expected):
+            break
+    assert found == expected
+    assert len(places) == 1
+
+
+def test_batches_of_a_loader_come_to_a_device_too(shards):
+    loader = Loader(shards, **OWN)
+    found = taken(batches_on_device(loader, torch.device("cpu")), 5)
+    assert found == plain(shards, "best-fit", 5)
+
+
+class TheirTokenizer:
+    """As much of nanochat's tokenizer as is compared."""
+
+    def __init__(self, *, bos=BOS, size=60002):
+        self.bos, self.size = bos, size
+
+    def get_bos_token_id(self):
+        return self.bos
+
+    def get_vocab_size(self):
+        return self.size
+
+
+def drop_in(folder, **others):
+    return tokenizing_distributed_data_loader_with_state_bos_bestfit(
+        others.pop("tokenizer", TheirTokenizer()),
+        2,
+        10,
+        **(
+            {"split": "train", "device": "cpu", "tokenizer_batch_size": 3, "buffer_size": 4}
+            | {"shards": folder}
+            | others
+        ),
+    )
+
+
+def test_nanochats_function_gives_the_loaders_batches(folder, shards, monkeypatch):
+    expected = plain(shards, "nanochat", COUNT)
+    assert taken(drop_in(folder), COUNT) == expected
+    assert taken(drop_in(shards), COUNT) == expected
+    monkeypatch.setenv("NANOTOK_SHARDS", folder)
+    assert taken(drop_in(None), COUNT) == expected
+    assert taken(drop_in(folder, resume_state_dict=expected[3][2]), 4) == expected[4:8]
+
+
+def test_nanochats_function_reuses_its_views(folder):
+    batches = drop_in(folder, device=torch.device("cpu"))
+    inputs, targets, _ = next(batches)
+    first = inputs.clone()
+    again, _, _ = next(batches)
+    assert again.data_ptr() == inputs.data_ptr()
+    assert not torch.equal(first, inputs)
+    assert targets.data_ptr() == inputs.data_ptr() + inputs.numel() * 8
+
+
+def test_nanochats_function_without_a_state(folder):
+    batches = tokenizing_distributed_data_loader_bos_bestfit(
+        TheirTokenizer(), 2, 10, split="train", device="cpu", shards=folder
+    )
+    inputs, targets = next(batches)
+    assert inputs.shape == targets.shape == (2, 10)
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+
+
+def test_nanochats_function_says_where_it_looks_for_shards():
+    with pytest.raises(PackingError, match="Set NANOTOK_SHARDS"):
+        drop_in(None)
+
+
+def test_nanochats_function_knows_two_splits(folder):
+    with pytest.raises(PackingError, match="split is 'test'"):
+        drop_in(folder, split="test")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"bos": 3}, r"another id of <\|bos\|> \(3\)"), ({"size": 5}, "another vocabulary size")],
+)
+def test_another_tokenizer_is_refused(folder, change, told):
+    with pytest.raises(PackingError, match=told):
+        drop_in(folder, tokenizer=TheirTokenizer(**change))
+
+
+def test_another_tokenizer_of_the_same_size_is_refused(folder):
+    other = TheirTokenizer()
+    other.sha256 = "1" * 64
+    with pytest.raises(PackingError, match="another sha256"):
+        drop_in(folder, tokenizer=other)
+
+
+def test_of_a_job_with_chats_too_the_text_is_taken_with_the_tokenizer_that_made_it(tmp_path):
+    out = finished_output(tmp_path)
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    theirs = TheirTokenizer(bos=tokenizer.get_bos_token_id(), size=tokenizer.get_vocab_size())
+    theirs.enc = tokenizer.to_tiktoken()
+    expected = plain(open_shards(str(out), source="web"), "nanochat", 3)
+    for own in (tokenizer, theirs):
+        assert taken(drop_in(str(out), tokenizer=own), 3) == expected
+    other = Tokenizer.train_from_iterator(["ab " * 9], 350)
+    theirs.enc = other.to_tiktoken()
+    with pytest.raises(PackingError, match="another sha256"):
+        drop_in(str(out), tokenizer=theirs)

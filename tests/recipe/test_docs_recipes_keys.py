@@ -1,0 +1,154 @@
+"""docs/recipes.md: what a change of a key makes again is what the keys of the results say."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from nanotok_ray.job.tokenize import shard_settings
+from nanotok_ray.job.training import training_of
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.sources import make_plan
+from nanotok_ray.tokenizer import Tokenizer
+from tests.docs.test_docs_recipes import CELLS, rows
+from tests.support.doc_folder import make_folder
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "text"
+paths = ["DATA/web/*.parquet"]
+
+[[source]]
+name = "code"
+kind = "text"
+paths = ["DATA/code/*.jsonl.gz"]
+
+[[source]]
+name = "chats"
+kind = "chat"
+paths = ["DATA/chats/*.jsonl"]
+count = true
+
+[[source]]
+name = "pages"
+kind = "vision"
+paths = ["DATA/ocr/*.parquet"]
+count = true
+
+[tokenizer]
+extra_special_tokens = ["preset:seed", "preset:nano-deepseek-ocr"]
+
+[output]
+path = "DATA/out"
+
+[limits]
+max_tokens = 100
+"""
+
+CHANGES = {
+    "source.format": ["source.code.format=lines", 'source.code.column=""'],
+    "source.column": ["source.code.column=content"],
+    "source.id_column": ["source.web.id_column=url"],
+    "source.split": ["source.web.split=share:0.5"],
+    "source.val_files": ["source.web.split=files", 'source.web.val_files=["0.parquet"]'],
+    "source.count": ["source.code.count=false"],
+    "source.weight": ["source.web.weight=2.5"],
+    "source.prepend": ["source.web.prepend=[]"],
+    "source.append": ['source.web.append=["<|bos|>"]'],
+    "source.dialect": ["source.chats.dialect=customjson"],
+    "source.image_token": ["source.pages.image_token=<|image|>"],
+    "source.image_tokens": ["source.pages.image_tokens=3"],
+    "source.grounding": ["source.pages.grounding=true"],
+    "source.train_prompt": ["source.pages.train_prompt=false"],
+    "tokenizer.vocab_size": ["tokenizer.vocab_size=500"],
+    "tokenizer.pattern": ["tokenizer.pattern=gpt4"],
+    "tokenizer.gaps": ["tokenizer.gaps=error"],
+    "tokenizer.min_pair_count": ["tokenizer.min_pair_count=2"],
+    "tokenizer.max_token_bytes": ["tokenizer.max_token_bytes=8"],
+    "tokenizer.min_count": ["tokenizer.min_count=2"],
+    "tokenizer.also": ["tokenizer.also=[300]"],
+    "tokenizer.span_table": ["tokenizer.span_table=0"],
+    "output.layouts": ["output.layouts=llmc"],
+    "output.allow_removed": ["output.allow_removed=true"],
+    "output.replace": ["output.replace=true"],
+    "limits.slice_bytes": ["limits.slice_bytes=2KiB"],
+    "limits.max_shard_tokens": ["limits.max_shard_tokens=1000"],
+    "limits.max_tokens": ["limits.max_tokens=50"],
+    "limits.too_long": ["limits.too_long=drop"],
+    "limits.untrainable": ["limits.untrainable=drop"],
+    "limits.doc_cap": ["limits.doc_cap=100"],
+    "limits.max_chars": ["limits.max_chars=1000"],
+    "limits.max_document_bytes": ["limits.max_document_bytes=1MiB"],
+    "limits.max_quarantined_share": ["limits.max_quarantined_share=0.5"],
+    "limits.max_quarantined": ["limits.max_quarantined=7"],
+    "limits.max_tails": ["limits.max_tails=7"],
+    "limits.slice_deadline": ["limits.slice_deadline=7"],
+    "limits.max_skipped_slices": ["limits.max_skipped_slices=7"],
+    "learner.memory": ["learner.memory=1GiB"],
+    "learner.cpus": ["learner.memory=1GiB", "learner.cpus=2"],
+    "learner.label": ["learner.memory=1GiB", "learner.label=a=b"],
+}
+ANOTHER_PLACE_OR_TOKENIZER = {
+    *("source.name", "source.kind", "source.paths", "output.path", "output.work"),
+    *("tokenizer.special_tokens", "tokenizer.extra_special_tokens", "tokenizer.extend"),
+    "tokenizer.path",
+}
+"""Keys whose change is another source, another folder, or another tokenizer by its nature."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What is made under a recipe, by the keys of all results."""
+
+    counts: frozenset
+    tokenizer: str
+    shards: frozenset
+
+
+@pytest.fixture(scope="module")
+def keys_of(tmp_path_factory):
+    root = tmp_path_factory.mktemp("keys")
+    make_folder(root)
+    tokenizer = Tokenizer.train_from_iterator(
+        ["a text"], 300, special_tokens=[*SPECIAL_TOKENS, "<image>", "<|image|>", *GROUNDING]
+    )
+
+    def keys(*overrides):
+        text = RECIPE.replace("DATA", f"{root}/data")
+        recipe = parse_recipe(text, overrides=overrides)
+        plan = make_plan(recipe)
+        training = training_of(recipe, plan)
+        settings = {each.name: shard_settings(recipe, each, tokenizer) for each in recipe.sources}
+        return Keys(
+            frozenset(training.settings_of(each).key(each) for each in training.slices),
+            training.key,
+            frozenset(settings[each.source].key(each) for each in plan.slices()),
+        )
+
+    return keys
+
+
+GROUNDING = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
+
+
+def test_every_key_has_a_change_here_or_needs_none():
+    named = {f"{title.strip('[]')}.{key}" for title, key, _ in CELLS}
+    assert named == {*CHANGES, *ANOTHER_PLACE_OR_TOKENIZER}
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_a_change_makes_again_what_the_page_says(key, keys_of):
+    table, _, name = key.partition(".")
+    own = rows(next(title for title, _, _ in CELLS if title.strip("[]") == table))
+    told = own[name][-1]
+    told = own["split"][-1] if told == "as `split`" else told
+    before, after = keys_of(), keys_of(*CHANGES[key])
+    counts = "counts" in told and "slice that is cut" not in told  # which is known later
+    assert (after.counts != before.counts) == counts
+    assert (after.tokenizer != before.tokenizer) == (counts or "tokenizer" in told)
+    assert (after.shards != before.shards) == ("shards" in told)
+    if "all counts" in told:
+        assert not after.counts & before.counts
+    if "all shards" in told or "all counts and shards" in told:
+        assert not after.shards & before.shards

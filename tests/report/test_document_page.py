@@ -1,0 +1,334 @@
+"""The page of documents: every token once, in its colour, with its text; nothing breaks out."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.report import Document, Image, Spelling, items_of, page_of, turns_of
+from nanotok_ray.report.document_page import text_markup
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.shown_page import ShownPage
+from tests.support.small_corpus import WORDS, conversations, texts
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "</span></div></body>",
+    "<!-- ",
+    "]]>",
+    "&amp;&lt;",
+    '" onmouseover="alert(1)',
+    "' title='",
+    "\0\x01\x1b[31m\x7f\x85\xa0\xad",
+    "\u202eabc\u202c\u2066\u200b\ufeff\u2028",
+    "\r\n\r\t\x0c",
+    "a\u200db \u200d c",
+    "\ufffe\U000e0041",
+    "שלום مرحبا",
+    "👩‍👩‍👧 数据",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    names = [*SPECIAL_TOKENS, "<image>", '<"&>']
+    return Tokenizer.train_from_iterator(
+        [*texts(40, seed=0), *HOSTILE * 3], 400, special_tokens=names
+    )
+
+
+@pytest.fixture(scope="module")
+def spelling(tokenizer):
+    return Spelling(
+        bytes_of=tokenizer.decode_single_token_bytes, special_tokens=tokenizer.special_tokens
+    )
+
+
+def document(ids, mask=None, images=None, **others):
+    return Document(
+        title=others.pop("title", "document 0 of 1"),
+        place="document 0 of a/b",
+        ids=np.array(ids, dtype=np.uint16),
+        mask=None if mask is None else np.array(mask, dtype=np.uint8),
+        images=None if images is None else np.array(images, dtype=np.int32).reshape(-1, 3),
+        **others,
+    )
+
+
+@pytest.fixture(scope="module")
+def chat(tokenizer):
+    """A conversation with two tool calls."""
+    return tokenizer.render_conversation({"messages": conversations(1, seed=3)[0]})
+
+
+@pytest.fixture(scope="module")
+def scan(tokenizer):
+    """A document with two images of 273 tokens and 1, and where they are."""
+    image = tokenizer.encode_special("<image>")
+    start = [tokenizer.get_bos_token_id()]
+    middle, end = tokenizer.encode(" and "), tokenizer.encode("data 数据")
+    ids = [*start, *[image] * 273, *middle, image, *end]
+    second = 274 + len(middle)
+    return ids, [[1, 274, 0], [second, second + 1, 1]]
+
+
+def page(spelling, *documents, **others):
+    return page_of(documents, spelling, title=others.pop("title", "out"), **others)
+
+
+def shown(spelling, *documents, **others):
+    return ShownPage(page(spelling, *documents, **others))
+
+
+def test_every_token_is_there_once_with_its_mask_and_its_title(chat, spelling):
+    ids, mask = chat
+    tokens = shown(spelling, document(ids, mask)).tokens
+    assert [int(token.attributes["data-i"]) for token in tokens] == ids
+    assert [int("y" in token.kinds) for token in tokens] == mask
+    assert all(("n" in token.kinds) != ("y" in token.kinds) for token in tokens)
+    for position, (token, number, flag) in enumerate(zip(tokens, ids, mask, strict=True)):
+        title = token.attributes["title"]
+        assert title.startswith(f"id {number}, position {position}, ")
+        assert title.endswith(", trained on" if flag else ", not trained on")
+        assert (token.tag == "bdi") == (number in spelling.names) == ("special" in title)
+        if number < 256:
+            assert f" 1 byte {number:02X}," in title
+
+
+def test_tokens_of_a_text_have_no_mask(tokenizer, spelling):
+    ids = tokenizer.encode("the data", prepend="<|bos|>")
+    found = shown(spelling, document(ids))
+    assert found.ids == ids
+    assert all("t" in token.kinds for token in found.tokens)
+    assert "trained on" not in found.told
+
+
+@given(data=st.data())
+def test_any_ids_are_shown_once_and_their_texts_joined_are_the_decoded_text(
+    tokenizer, spelling, data
+):
+    number = st.integers(0, tokenizer.get_vocab_size() - 1)
+    pieces = st.one_of(
+        st.lists(number, max_size=8),
+        st.one_of(st.text(max_size=8), st.sampled_from([*HOSTILE, *WORDS])).map(tokenizer.encode),
+        st.binary(max_size=6).map(list),
+    )
+    ids = [each for piece in data.draw(st.lists(pieces, max_size=12)) for each in piece]
+    with_mask = data.draw(st.booleans())
+    mask = data.draw(st.lists(st.integers(0, 1), min_size=len(ids), max_size=len(ids)))
+    found = shown(spelling, document(ids, mask if with_mask else None))
+    assert found.ids == ids
+    assert "".join(token.text for token in found.tokens) == tokenizer.decode(ids)
+    if with_mask:
+        assert [int("y" in token.kinds) for token in found.tokens] == mask
+    for token in found.tokens:
+        assert (token.attributes.get("data-x") is not None) == (token.text == "")
+
+
+@given(st.text(st.sampled_from("a <>&\"'\n\t\0\r\x1b\u202e\u200d\ufeffé数🙂\ufe0f"), max_size=12))
+def test_a_text_in_markup_is_that_text_and_nothing_that_steers(text):
+    markup = text_markup(text)
+    own = ShownPage(f'<b data-i="0">{markup}</b>').tokens[0].text
+    assert own == text
+    assert not re.search("[\0-\x08\x0b-\x1f\x7f-\xa0\u202e\ufeff]", markup)
+    assert set(re.findall("<(/?[a-z]*)", markup)) <= {"i", "/i"}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_texts_add_no_element_wherever_they_stand(tokenizer, spelling, text):
+    ids = [tokenizer.encode_special('<"&>'), *tokenizer.encode(text)]
+    harmless = shown(spelling, document(ids, title="x", document_id="y"), title="z", note="n")
+    own = page(
+        spelling, document(ids, title=text, document_id=text + "\udcff"), title=text, note=text
+    )
+    found = ShownPage(own)
+    assert found.tags == harmless.tags
+    assert "script" not in found.tags
+    assert found.ids == ids
+    names = {name for _, attributes in found.attributes for name in attributes}
+    assert not any(name.startswith("on") for name in names)
+    own.encode()
+    assert not re.search("[\0-\x08\x0b-\x1f\x7f-\xa0\xad\u202a-\u202e\u2066-\u2069\ufeff]", own)
+
+
+def test_a_page_asks_for_nothing_and_runs_nothing(chat, spelling):
+    own = page(spelling, document(*chat), document(*chat))
+    found = ShownPage(own)
+    assert not {"script", "link", "img", "iframe", "object", "base"} & set(found.tags)
+    assert "url(" not in own
+    assert "@import" not in own
+    assert "http" not in own.replace("http-equiv", "")
+    metas = [values.get("content", "") for tag, values in found.attributes if tag == "meta"]
+    assert "default-src 'none'; style-src 'unsafe-inline'" in metas
+
+
+def test_images_are_one_box_each_with_their_number_and_how_many_tokens(tokenizer, scan, spelling):
+    ids, images = scan
+    mask = [0] * (len(ids) - 3) + [1] * 3
+    found = shown(spelling, document(ids, mask, images))
+    boxes = [token for token in found.tokens if "g" in token.kinds]
+    assert [box.text for box in boxes] == ["image 1 273 tokens", "image 2 1 token"]
+    image = tokenizer.encode_special("<image>")
+    assert boxes[0].attributes["title"] == f"273 times id {image}, positions 1 to 273"
+    expanded = []
+    for token in found.tokens:
+        if "g" in token.kinds:
+            expanded += [image] * int(token.attributes["data-n"])
+        else:
+            expanded.append(int(token.attributes["data-i"]))
+    assert expanded == ids
+    assert "2 (274 tokens)" in found.told
+
+
+def test_a_character_that_is_cut_by_an_image_or_a_special_token_is_none(tokenizer, spelling):
+    image, bos = tokenizer.encode_special("<image>"), tokenizer.get_bos_token_id()
+    broken = [0xE6, 0x95]
+    ids = [*broken, image, 0xB0, *broken, bos, 0xB0, *broken]
+    found = shown(spelling, document(ids, None, [[2, 3, 0]]))
+    own = [token.text for token in found.tokens if "g" not in token.kinds]
+    assert own == ["", "\ufffd", "\ufffd", "", "\ufffd", "<|bos|>", "\ufffd", "", "\ufffd"]
+
+
+def test_turns_are_named_and_tool_calls_stand_inside_them(chat, spelling):
+    turns = turns_of(items_of(document(*chat), spelling))
+    roles = [[block.role for block in turn.blocks] for turn in turns[:3]]
+    assert roles == [[""], ["user"], ["assistant", "python", "python output", "assistant"]]
+    assert [turn.role for turn in turns[:3]] == ["", "user", "assistant"]
+    found = shown(spelling, document(*chat))
+    assert found.turns[:4] == ["user", "assistant", "python", "python output"]
+    assert found.turns[4:] in ([], ["user", "assistant", "python", "python output"])
+
+
+@given(data=st.data())
+def test_turns_hold_every_item_once_in_order_whatever_the_special_tokens_say(
+    tokenizer, spelling, data
+):
+    some = [*tokenizer.special_tokens.values(), 97, 98]
+    ids = data.draw(st.lists(st.sampled_from(some), max_size=30))
+    items = [*items_of(document(ids), spelling)]
+    turns = turns_of(items)
+    assert [item for turn in turns for block in turn.blocks for item in block.items] == items
+    assert all(block.items for turn in turns for block in turn.blocks)
+    assert all(turn.blocks for turn in turns)
+
+
+def test_the_heading_says_totals(tokenizer, chat, spelling):
+    ids, mask = chat
+    told = shown(spelling, document(ids, mask, document_id="a-7")).told
+    special = set(tokenizer.special_tokens.values())
+    size = len(tokenizer.decode_bytes([number for number in ids if number not in special]))
+    for part in (f"tokens{len(ids)}", f"bytes{size}", f"bytes per token{size / len(ids):.2f}"):
+        assert part in told
+    assert f"trained on{sum(mask)} ({sum(mask) / len(ids):.1%})" in told
+    assert "document 0 of a/b, id a-7" in told
+
+
+def test_the_strip_shows_the_share_of_each_kind(chat, spelling):
+    ids, mask = chat
+    sums = {"y": 0, "n": 0}
+    for tag, values in shown(spelling, document(ids, mask)).attributes:
+        if tag == "i" and values.get("style", "").startswith("flex-grow:"):
+            sums[values["class"]] += int(values["style"].removeprefix("flex-grow:"))
+    assert sums == {"y": sum(mask), "n": len(mask) - sum(mask)}
+
+
+def test_a_long_document_is_cut_and_says_how_much_is_left_out(scan, spelling):
+    ids, images = scan
+    whole = shown(spelling, document(ids, None, images), most=None)
+    cut = shown(spelling, document(ids, None, images), most=3)
+    assert cut.tokens == whole.tokens[:3]
+    left_out = len(ids) - 1 - 273 - 1
+    assert f"{left_out:,} of {len(ids):,} tokens are not shown" in cut.told
+    assert "--all" in cut.told
+    at_image = shown(spelling, document(ids, None, images), most=2).told
+    assert f"{left_out + 1:,} of {len(ids):,} tokens are not shown" in at_image
+    assert "not shown" not in whole.told
+    assert "1 of 20,001 tokens are not shown" in page(spelling, document([97] * 20_001))
+
+
+def test_a_long_text_is_cut_into_elements_at_line_breaks_without_losing_a_token(spelling):
+    ids = ([97] * 9 + [10]) * 200
+    own = page(spelling, document(ids))
+    assert ShownPage(own).ids == ids
+    assert own.count('<div class="b"') == 7
+    assert page(spelling, document([97] * 2999)).count('<div class="b"') == 1
+
+
+def test_several_documents_have_a_table_of_contents_that_leads_to_them(chat, spelling):
+    two = [document(*chat, title=f"document {number} of 9") for number in (3, 7)]
+    found = shown(spelling, *two)
+    links = [values["href"] for tag, values in found.attributes if tag == "a"]
+    places = [values["id"] for tag, values in found.attributes if tag == "section"]
+    assert links == [f"#{place}" for place in places] == ["#d0", "#d1"]
+    assert found.ids == chat[0] * 2
+    assert "table" not in shown(spelling, two[0]).tags
+
+
+def test_ids_are_behind_a_switch_that_may_be_on(chat, spelling):
+    off, on = (shown(spelling, document(*chat), with_ids=with_ids) for with_ids in (False, True))
+    boxes = [dict(found.attributes)["input"] for found in (off, on)]
+    assert [box.get("checked") for box in boxes] == [None, ""]
+    assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
+
+
+def test_nothing_at_all_is_a_page_too(spelling):
+    found = shown(spelling, document([], []))
+    assert found.tokens == []
+    assert "tokens0" in found.told
+
+
+def test_the_same_documents_give_the_same_bytes_in_another_process():
+    program = (
+        "import numpy as np, hashlib\n"
+        "from nanotok_ray.report import Document, Spelling, page_of\n"
+        "spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})\n"
+        "one = Document(title='a', place='b', ids=np.arange(256, dtype=np.uint16),\n"
+        "               mask=np.arange(256, dtype=np.uint8) % 2)\n"
+        "print(hashlib.sha256(page_of([one, one], spelling, title='t').encode()).hexdigest())\n"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("mask", "images", "words"),
+    [
+        ([1], None, "1 bytes of mask for 2 ids"),
+        (None, [[1, 3, 0]], "an image from 1 to 3, after position 0 of 2 ids"),
+        (None, [[0, 2, 0], [1, 2, 1]], "an image from 1 to 2, after position 2"),
+        (None, [[2, 1, 0]], "an image from 2 to 1"),
+        (None, [[-1, 1, 0]], "an image from -1 to 1"),
+    ],
+    ids=["mask", "behind the end", "overlap", "backwards", "before the start"],
+)
+def test_masks_and_images_that_do_not_fit_the_ids_are_refused(mask, images, words):
+    with pytest.raises(CorruptOutputError, match=re.escape(words)):
+        document([97, 98], mask, images)
+
+
+def test_an_id_that_is_no_token_is_refused_with_its_place(tokenizer, spelling):
+    beyond = tokenizer.get_vocab_size()
+    with pytest.raises(CorruptOutputError, match=f"id {beyond} at position 1 is no token"):
+        page(spelling, document([97, beyond]))
+
+
+def test_an_image_without_tokens_is_a_box_as_well(spelling):
+    found = shown(spelling, document([97], None, [[1, 1, 0]]))
+    assert [token.text for token in found.tokens] == ["a", "image 1 0 tokens"]
+    assert Image(number=0, start=1, end=1, token=None) in items_of(
+        document([97], None, [[1, 1, 0]]), spelling
+    )

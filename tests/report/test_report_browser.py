@@ -1,0 +1,93 @@
+"""The report page in a real browser: on a screen and a phone, in light and dark, in silence."""
+
+import numpy as np
+import pytest
+
+from nanotok_ray.report import report_page
+from nanotok_ray.storage import Folder
+from tests.support.browser import find_browser
+from tests.support.finished_output import finished_output
+from tests.support.made_journal import demo_run, write_journal
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+BLUE = (0x3F, 0x6F, 0xB0)
+"""The first colour of charts in light."""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    return find_browser(tmp_path_factory.mktemp("browser"))
+
+
+@pytest.fixture(scope="module")
+def file(browser, tmp_path_factory):
+    """The page of a finished output; asks for the browser first, as it is for nothing else."""
+    root = tmp_path_factory.mktemp("shown")
+    out = finished_output(root)
+    events = demo_run(60)
+    for event in events:
+        if "text" in event:
+            event["text"] += " without-a-place-to-break" * 40 + "x" * 500
+    write_journal(out, events)
+    path = root / "report.html"
+    path.write_text(report_page(Folder(str(out))))
+    return path
+
+
+def num_colours(picture):
+    """Return how many colours a picture has: sorting numbers is much quicker than sorting rows."""
+    return len(np.unique(picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)))
+
+
+def test_a_browser_reads_what_was_written_and_complains_of_nothing(browser, file):
+    dom, complaints = browser.dom(file)
+    page = file.read_text()
+    assert complaints == []
+    for tag in ("section", "table", "tr", "rect", "svg", "figure", "details", "bdi"):
+        assert dom.count(f"<{tag}") == page.count(f"<{tag}") > 0, tag
+
+
+def test_a_script_that_got_into_the_page_would_not_run(browser, file):
+    script = "<script>document.title = 'it ran'</script>"
+    spoilt = file.with_name("spoilt.html")
+    spoilt.write_text(file.read_text().replace("<main>", f"<main>{script}"))
+    dom, complaints = browser.dom(spoilt)
+    assert "<title>it ran</title>" not in dom
+    assert any("Content Security Policy" in line for line in complaints)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_page_fits_its_window(browser, file, width):
+    fit = browser.fit(file.read_text(), width=width)
+    assert fit["wide"] == []
+    assert fit["width"] == width
+    assert fit["height"] > 3000
+
+
+def test_a_page_that_does_not_fit_is_seen_as_such(browser, file):
+    page = file.read_text().replace("<main>", '<main><div style="width:900px">x</div>')
+    assert browser.fit(page, width=400)["width"] > 400
+
+
+def test_the_page_is_seen_in_light(browser, file):
+    seen = browser.picture(file, width=1280, height=2400)
+    assert seen.shape == (2400, 1280, 3)
+    assert num_colours(seen) > 100
+    assert (seen == BLUE).all(axis=2).sum() > 5000
+    assert seen.mean() > 200
+
+
+def test_the_page_is_seen_in_dark(browser, file):
+    dark = "--blink-settings=preferredColorScheme=0"
+    seen = browser.picture(file, dark, width=1280, height=2400)
+    assert num_colours(seen) > 100
+    assert seen.mean() < 60
+
+
+def test_every_stretch_of_the_page_has_something_to_see(browser, file):
+    height = int(browser.fit(file.read_text(), width=800)["height"])
+    seen = browser.picture(file, width=800, height=height)
+    for top in range(0, height - 600, 600):
+        part = seen[top : top + 600]
+        assert num_colours(part) > 20, f"nothing from {top} on"

@@ -1,0 +1,576 @@
+"""The report page: what it says against what the output holds, and that it says it of anything."""
+
+import json
+import math
+import shutil
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.cli import main
+from nanotok_ray.errors import QuarantineLimitError
+from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.loader import open_shards
+from nanotok_ray.report import histograms, report_page, write_report
+from nanotok_ray.report.charts import Scale, round_step, round_top
+from nanotok_ray.report.stages import slowest
+from nanotok_ray.report.timeline import bars_of, busy_seconds
+from nanotok_ray.storage import Folder
+from tests.support.executors import InProcess
+from tests.support.finished_output import HEADER_BYTES, finished_output, publish_index
+from tests.support.machine_speed import scaled
+from tests.support.made_journal import START, demo_run, end, head, write_journal
+from tests.support.read_page import ReadPage
+from tests.support.small_corpus import recipe, write_corpus, write_parquet
+
+FAILED_PART = "could not be made"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished output with a journal, five bad lines among its chats."""
+    root = tmp_path_factory.mktemp("report")
+    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
+        patch.setattr("os.fsync", lambda _: None)
+        write_corpus(root / "in")
+        with (root / "in/chats/0.jsonl").open("a") as file:
+            file.write("{nothing\n" * 5)
+        prepare(recipe(root / "in", root / "out", "limits.max_quarantined_share=0.5"))
+    write_journal(root / "out", demo_run(40), parts=3)
+    return root / "out"
+
+
+@pytest.fixture
+def out(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def page_of(out) -> ReadPage:
+    page = ReadPage(report_page(Folder(str(out))))
+    assert FAILED_PART not in page.page
+    return page
+
+
+def manifest_of(out):
+    return json.loads((out / "manifest.json").read_text())
+
+
+def test_the_head_says_what_ran_on_what_and_how_it_ended(out):
+    page = page_of(out)
+    events = demo_run(40)
+    for word in ("jobs/recipes/demo.toml", "2026-09-21 14:13:20 UTC", "02000000", "head-0"):
+        assert word in page.text
+    assert page.figures["CPUs"] == "8"
+    assert page.figures["nodes"] == "2"
+    assert f"took {events[-1]['seconds']:.2f} s" in page.text
+    assert ("span", {"class": "badge good"}) in page.attributes
+    assert '[output]\npath = "build/demo/out"' in page.text
+
+
+def test_key_figures_and_sources_are_those_of_the_shards(out):
+    page = page_of(out)
+    documents = tokens = 0
+    for source, split in (("web", "train"), ("web", "val"), ("chats", "train")):
+        shards = open_shards(str(out), split=split, source=source)
+        row = next(row for row in page.rows if row[0] == f"{source}/{split}")
+        count = sum(len(ids) for ids in shards)
+        size = manifest_of(out)["totals"][f"{source}/{split}"]["text_bytes"]
+        assert row[3] == f"{len(shards):,}"
+        assert row[5] == f"{count:,}"
+        assert row[2] == f"{size / count:.3f}"
+        documents, tokens = documents + len(shards), tokens + count
+    assert page.figures["documents"] == f"{documents:,}"
+    assert page.row("all", "")[5] == f"{tokens:,}"
+    assert page.figures["vocabulary"] == "350"
+
+
+def test_lengths_of_documents_are_those_of_the_shards(out):
+    page = page_of(out)
+    splits = [open_shards(str(out), split=split, source="web") for split in ("train", "val")]
+    lengths = np.concatenate([[len(ids) for ids in shards] for shards in splits])
+    row = next(row for row in page.rows if row[0] == "web" and len(row) == 8)
+    assert row[1] == f"{len(lengths):,}"
+    assert row[-1] == f"{lengths.max():,}"
+    assert row[4] == f"{np.quantile(lengths, 0.5):,.0f}"
+    assert "All documents of train and val." in page.text
+    bars = [title for _, title in page.shapes if " documents, " in title]
+    assert sum(int(title.split(": ")[1].split()[0].replace(",", "")) for title in bars) == sum(
+        manifest_of(out)["totals"][name]["documents"]["out"]
+        for name in ("web/train", "web/val", "chats/train")
+    )
+
+
+def test_stages_slices_and_failures_are_those_of_the_journal(out):
+    page, events = page_of(out), demo_run(40)
+    slices = [each for each in events if each["event"] == "slice"]
+    attempts = [each for each in events if each["event"] == "attempt"]
+    assert attempts
+    for stage in ("count", "tokenize"):
+        own = [each for each in slices if each["stage"] == stage]
+        took = next(
+            each["seconds"]
+            for each in events
+            if each["event"] == "stage end" and each["name"] == stage
+        )
+        size = sum(each["num_bytes"] for each in own)
+        row = page.row(stage, "")
+        assert row[2] == f"{took:.2f} s"
+        assert row[4] == f"{size / took / 1e6:.1f} MB/s"
+        assert row[5] == "40"
+        bars = [title for _, title in page.shapes if title.startswith(f"{stage}: ")]
+        assert len(bars) == len(own)
+        assert all(
+            any(f": {each['name'].removeprefix(stage).strip()}, " in title for title in bars)
+            for each in own
+        )
+    marks = [title for _, title in page.shapes if title.startswith("failed attempt after")]
+    assert len(marks) == len(attempts)
+    again = [kind for kind, _ in page.shapes if kind.endswith(" again")]
+    assert len(again) == sum(each["attempts"] > 1 for each in slices)
+    assert "2 files were added since the plan was frozen" in page.text
+
+
+def test_the_slowest_slices_are_those_that_took_longest_for_their_size(out):
+    from nanotok_ray.job.journal import read_journal  # noqa: PLC0415
+
+    journal = read_journal(Folder(str(out)))
+    assert journal is not None
+    usual = {}
+    for stage in ("count", "tokenize"):
+        own = [each.seconds / each.num_bytes for each in journal.slices if each.stage == stage]
+        usual[stage] = float(np.median(own))
+    by_hand = sorted(
+        journal.slices, key=lambda each: -each.seconds / each.num_bytes / usual[each.stage]
+    )
+    found = slowest(journal.slices)
+    assert [own.name for _, own in found] == [own.name for own in by_hand[:10]]
+    assert found[0][0] > 3
+    assert (
+        page_of(out).row(by_hand[0].name.partition(" ")[2], by_hand[0].stage)[6]
+        == f"{found[0][0]:.2f}\u00d7"
+    )
+
+
+def test_the_vocabulary_and_its_curve_are_those_of_the_training_report(out):
+    page = page_of(out)
+    report = json.loads((out / "tokenizer/report.json").read_text())
+    last = report["curve"][-1]
+    assert page.row(f"{last['merges']:,}", f"{last['vocab_size']:,}")[2] == f"{last['tokens']:,}"
+    title = f"{last['merges']:,} merges: {last['bytes_per_token']:.3f} bytes per token"
+    assert any(told.startswith(title) for _, told in page.shapes)
+    assert page.figures["merges"] == f"{len(report['merges']['count']):,}"
+    assert page.row("1", "··" if report["merges"]["token"][0] == "  " else "")  # two spaces first
+
+
+def test_what_was_set_aside_is_told_with_a_place(out):
+    page = page_of(out)
+    row = next(row for row in page.rows if row[0] == "chats/train" and "JSON" in row[1])
+    assert row[-1] == "5"
+    assert "0.jsonl, byte " in row[2]
+    files = (out / "quarantine").rglob("*.jsonl")
+    entries = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    assert row[3] in {entry["reason"] for entry in entries}
+
+
+def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
+    monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
+    monkeypatch.setattr(histograms, "MOST_REMOTE_READ", histograms.MOST_READ)
+    here, there = Folder(str(out)), Folder("memory://report-page")
+    for name in here.list():
+        there.write_whole(name, here.read_bytes(name))
+    assert page_of(out).page == report_page(there).replace(there.url, here.url)
+    assert not (tmp_path / "copies").exists()
+
+
+def test_nothing_set_aside_is_said(tmp_path, in_process):
+    page = page_of(finished_output(tmp_path))
+    assert "Nothing was set aside." in page.text
+
+
+def test_masks_are_those_of_the_shards(out):
+    page = page_of(out)
+    shards = open_shards(str(out), source="chats")
+    masks = np.concatenate([shards.mask(number) for number in range(len(shards))])
+    row = next(row for row in page.rows if row[0] == "chats/train" and len(row) == 6)
+    assert row[2:5] == [f"{masks.mean():.1%}", f"{masks.sum():,}", f"{len(masks):,}"]
+    by_role = {row[1]: row for row in page.rows if row[0] == "chats" and len(row) == 5}
+    assert sum(int(row[4].replace(",", "")) for row in by_role.values()) == len(masks)
+    assert by_role["user"][3] == "0.0%"
+    assert by_role["python"][3] == "100.0%"
+    assert by_role["<|bos|>"][4] == f"{len(shards):,}"
+
+
+def test_examples_are_documents_of_the_output(out):
+    page = page_of(out)
+    shards = open_shards(str(out), source="web")
+    lengths = [len(ids) for ids in shards]
+    number = next(number for number, length in enumerate(lengths) if length >= 100)
+    told = [int(own["data-i"]) for _, own in page.attributes if "data-i" in own]
+    first = shards[number][:300].tolist()
+    assert told[: len(first)] == first
+    assert len(told) <= 600
+
+
+def test_the_same_files_give_the_same_page(out):
+    first = report_page(Folder(str(out)))
+    assert first == report_page(Folder(str(out)))
+    size = write_report(Folder(str(out)))
+    written = (out / REPORT_PAGE_NAME).read_bytes()
+    assert written == first.encode()
+    assert len(written) == size
+    assert report_page(Folder(str(out))) == first  # it does not report of itself
+
+
+def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
+    page = page_of(out)
+    assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
+    policy = {"http-equiv": "Content-Security-Policy"}
+    assert any(policy.items() <= own.items() for tag, own in page.attributes if tag == "meta")
+    for _, own in page.attributes:
+        assert not any(name.startswith("on") or name == "src" for name in own)
+        assert own.get("href", "#").startswith("#")
+    assert "url(" not in page.page
+    assert "@import" not in page.page
+
+
+def test_pictures_have_titles_and_tables_have_heads(out):
+    page = page_of(out)
+    assert page.tags.count("svg") == page.tags.count("desc") == 5
+    assert all(own.get("role") == "img" for tag, own in page.attributes if tag == "svg")
+    assert all(own.get("scope") == "col" for tag, own in page.attributes if tag == "th")
+    names = [own["id"] for _, own in page.attributes if "id" in own]
+    assert len(names) == len(set(names))
+    links = {own["href"][1:] for tag, own in page.attributes if tag == "a"}
+    assert links <= set(names)
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script>\"'><b onclick=x>\x00\x07\u202eabc\u2028\ud800</style><!--"
+)
+
+
+def test_hostile_names_reasons_and_texts_stay_text(out):
+    events = demo_run(3)
+    for event in events:
+        for name in ("name", "text", "worker", "cause", "stage", "command", "host", "recipe"):
+            if name in event and event["event"] != "stage":
+                event[name] = f"{event[name]}{HOSTILE}"
+        if event["event"] == "stage":
+            event["name"] = f"{event['name']}{HOSTILE}"
+    events[-1] |= {"status": "failed", "error": HOSTILE * 100}
+    write_journal(out, events, run=2)
+    manifest = manifest_of(out)
+    for own in manifest["totals"].values():
+        own["quarantined"] = {HOSTILE: 3}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    clean = page_of(out)
+    assert not {"script", "b", "style"} & set(clean.tags[clean.tags.index("body") :])
+    assert clean.page.count("</style>") == 1
+    for character in "\x00\x07\u202e\u2028\ud800":
+        assert character not in clean.page
+    assert "U+202E" in clean.text
+    assert "alert(1)" in clean.text
+
+
+def test_a_damaged_part_is_told_in_its_place_and_the_others_stay(out):
+    report = json.loads((out / "tokenizer/report.json").read_text())
+    report["merges"] = {"count": "none"}
+    (out / "tokenizer/report.json").write_text(json.dumps(report))
+    (out / "run/summary.json").write_text("[1")
+    page = ReadPage(report_page(Folder(str(out))))
+    assert page.page.count(FAILED_PART) == 1
+    assert "run/summary.json" in page.text
+    assert page.figures["documents"]
+    assert page.row("all", "")
+
+
+def test_a_failed_run_shows_its_error_first_and_what_there_is(out):
+    (out / "manifest.json").unlink()
+    (out / "run/summary.json").unlink()
+    events = demo_run(10)
+    broken = next(each for each in events if each["event"] == "slice")
+    broken |= {"error": "SourceError: the file is gone", "num_bytes": 0}
+    write_journal(
+        out, [*events[:-1], end(START + 9, "failed", "SliceError: 1 of 10 failed")], run=2
+    )
+    page = page_of(out)
+    assert page.text.index("SliceError: 1 of 10 failed") < page.text.index("How it ran")
+    assert "There is no manifest" in page.text
+    assert ("span", {"class": "badge bad"}) in page.attributes
+    assert "SourceError: the file is gone" in page.row("count", broken["name"].partition(" ")[2])[3]
+    assert any(
+        kind == "x1" and broken["name"].partition(" ")[2] in title for kind, title in page.shapes
+    )
+    assert "these are the entries so far" in page.text
+    assert page.figures["vocabulary"] == "350"
+
+
+def test_a_run_that_has_not_ended_and_lost_a_segment_is_told_so(out):
+    (out / "manifest.json").unlink()
+    write_journal(out, demo_run(20)[:-12], run=2, parts=4)
+    (out / "run/journal/000002-000001.jsonl").unlink()
+    page = page_of(out)
+    assert "not finished" in page.text
+    assert "last heard of after" in page.text
+    assert "1 segments of the journal are missing" in page.text
+    assert "did not end" in page.row("tokenize", "")[2]
+
+
+def test_a_run_without_an_end_is_not_done_though_a_manifest_is_there(out):
+    write_journal(out, demo_run(20)[:-1], run=2)
+    assert "not finished" in page_of(out).text
+
+
+def test_a_run_that_worked_on_no_slices_shows_the_one_before(out):
+    write_journal(out, [head(at=START + 90), end(START + 91, "done")], run=2)
+    page = page_of(out)
+    assert "those of run 1" in page.text
+    assert page.row("tokenize", "")[5] == "40"
+
+
+def test_an_output_without_a_journal_has_the_times_of_its_summary(out):
+    shutil.rmtree(out / "run/journal")
+    page = page_of(out)
+    stages = json.loads((out / "run/summary.json").read_text())["stages"]
+    assert page.row("tokenize", "")[2] == f"{stages['tokenize']['seconds']:.2f} s"
+    assert "No journal of a run is here" in page.text
+    assert "Timeline" not in page.text
+
+
+def test_a_tokenizer_alone_is_reported(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out"))
+    write_journal(tmp_path / "out", [head(command="nanotok train"), end(START + 3)])
+    page = page_of(tmp_path / "out")
+    assert "The tokenizer is there." in page.text
+    assert "done" in page.text
+    assert page.figures["vocabulary"] == "350"
+    assert "Growth of the vocabulary" in page.text
+    assert "Sources" not in page.text
+
+
+def test_an_output_without_chats_and_val_has_no_masks(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    shutil.rmtree(tmp_path / "in/chats")
+    only = recipe(tmp_path / "in", tmp_path / "out", "source.web.split=train")
+    text = [each for each in only.sources if each.name == "web"]
+    from dataclasses import replace  # noqa: PLC0415
+
+    prepare(replace(only, sources=tuple(text)))
+    page = page_of(tmp_path / "out")
+    assert "Masks" not in page.text
+    assert page.row("web/train", "")
+
+
+def test_a_job_writes_the_page_and_is_done_without_it_too(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    assert FAILED_PART not in (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
+
+    (tmp_path / "other" / REPORT_PAGE_NAME).mkdir(parents=True)  # no file can take its place
+    notes = []
+    summary = prepare(
+        recipe(tmp_path / "in", tmp_path / "other"),
+        on_event=lambda event: notes.append(getattr(event, "text", "")),
+    )
+    assert summary.values["status"] == "done"
+    [note] = [note for note in notes if "the report page was not written" in note]
+    assert "IsADirectoryError" in note
+    assert "nanotok report" in note
+
+
+def test_a_job_writes_the_page_when_it_has_ended_and_not_when_it_did_nothing(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    job, page = recipe(tmp_path / "in", tmp_path / "out"), tmp_path / "out" / REPORT_PAGE_NAME
+    prepare(job)
+    assert "not finished" not in page.read_text()
+    assert "last heard of" not in page.read_text()
+    page.unlink()
+    assert prepare(job).values["status"] == "unchanged"
+    assert not page.exists()
+
+
+def test_a_job_that_fails_leaves_a_page_with_its_error(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    (tmp_path / "in/chats/0.jsonl").write_text("not JSON\n" * 9)
+    with pytest.raises(QuarantineLimitError):
+        prepare(recipe(tmp_path / "in", tmp_path / "out", "source.chats.dialect=messages"))
+    page = (tmp_path / "out" / REPORT_PAGE_NAME).read_text()
+    assert '<span class="badge bad">failed</span>' in page
+    assert "documents were quarantined" in page
+
+
+def test_a_job_that_fails_while_it_counts_shows_what_was_quarantined(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    write_parquet(tmp_path / "in/text/shard_00001.parquet", [*["good"] * 30, *[None] * 20])
+    with pytest.raises(QuarantineLimitError):
+        prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    page = page_of(tmp_path / "out")
+    (row,) = [row for row in page.rows if row[0] == "web/train"]
+    assert row[1:3] == ["field is null", "shard_00001.parquet, row 31"]
+    assert row[-1] == "20"
+    assert f"{tmp_path}/out-work/counts" in page.text
+    other = recipe(
+        tmp_path / "in",
+        tmp_path / "out",
+        'source.web.paths=["{}"]'.format(tmp_path / "in/text/shard_00000.parquet"),
+        "limits.max_quarantined_share=1.0",
+    )
+    prepare(other)
+    assert "Nothing was set aside." in page_of(tmp_path / "out").text
+
+
+def test_an_empty_folder_gives_a_page_and_the_command_refuses_it(tmp_path, capsys):
+    page = page_of(tmp_path)
+    assert "There is no output here" in page.text
+    assert main(["report", str(tmp_path / "none")]) == 2
+    assert "holds no output" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_command_writes_into_the_output_or_elsewhere(out, tmp_path, capsysbinary):
+    assert main(["report", str(out)]) == 0
+    inside = (out / REPORT_PAGE_NAME).read_bytes()
+    assert main(["report", str(out), "--output", str(tmp_path / "own.html")]) == 0
+    assert (tmp_path / "own.html").read_bytes() == inside
+    capsysbinary.readouterr()
+    assert main(["report", str(out), "--output", "-"]) == 0
+    assert capsysbinary.readouterr().out == inside
+
+
+@pytest.mark.parametrize(("workers", "hosts", "lanes"), [(64, 8, 8), (3000, 100, 48)])
+def test_very_many_slices_give_a_small_page(tmp_path, workers, hosts, lanes):
+    slices = 3000 if workers > 1000 else 20_000
+    write_journal(tmp_path, demo_run(slices, workers=workers, hosts=hosts), parts=4)
+    start = time.process_time()
+    page = page_of(tmp_path)
+    assert time.process_time() - start < scaled(10)
+    assert len(page.page) < 2_000_000
+    assert "the picture is binned" in page.text
+    assert f"{2 * slices:,} slices on" in page.text
+    busy = [title for _, title in page.shapes if "% busy" in title]
+    assert len({title.split(":")[0] for title in busy}) == lanes
+
+
+def test_bins_hold_all_the_work(tmp_path):
+    """What the cells say adds up to what the slices took."""
+    write_journal(tmp_path, demo_run(3000, workers=12, hosts=3))
+    journal = read_journal(Folder(str(tmp_path)))
+    bars, width = bars_of(journal)
+    workers = sorted({bar.own.worker for bar in bars})
+    busy = busy_seconds(bars, [workers[:5], workers[5:]], ["count", "tokenize"], width)
+    total = sum(bar.ended - bar.began for bar in bars)
+    assert math.isclose(busy.sum(), total, rel_tol=1e-9)
+    assert math.isclose(total, sum(each.seconds for each in journal.slices), rel_tol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_slices_take_seconds(tmp_path):
+    write_journal(tmp_path, demo_run(100_000, workers=64, hosts=8), parts=40)
+    start = time.process_time()
+    page = report_page(Folder(str(tmp_path)))
+    assert time.process_time() - start < scaled(20)  # 4 s on a quiet machine
+    assert len(page) < 3_000_000
+
+
+def test_very_many_shards_take_seconds(out):
+    """200,000 rows of shards.idx, over and over those of the few files that there are."""
+    with_many_rows(out, 200_000)
+    manifest = manifest_of(out)
+    manifest["totals"]["web/train"]["quarantined"] = {"never seen": 1}
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    start = time.process_time()
+    page = page_of(out)
+    assert time.process_time() - start < scaled(20)  # 4 s on a quiet machine
+    assert "A sample: " in page.text
+
+
+def with_many_rows(out, count):
+    """Let shards.idx name each shard so often that it has so many rows."""
+    data = (out / "shards.idx").read_bytes()
+    rows = np.frombuffer(data, ROW, int.from_bytes(data[16:24], "little"), HEADER_BYTES)
+    strings = data[HEADER_BYTES + rows.nbytes :]
+    many = rows[np.arange(count) * len(rows) // count]
+    header = data[:16] + count.to_bytes(8, "little") + len(strings).to_bytes(8, "little")
+    publish_index(out, header + many.tobytes() + strings)
+
+
+def test_a_sample_of_shards_is_said_to_be_one(out, monkeypatch):
+    monkeypatch.setattr(histograms, "MOST_SHARDS", 2)
+    page = page_of(out)
+    documents = manifest_of(out)["totals"]["all"]["documents"]["out"]
+    assert f"of {documents:,} documents, from shards" in page.text
+
+
+numbers = st.floats(min_value=1e-6, max_value=1e12)
+
+
+@given(low=st.floats(min_value=0, max_value=1e9), width=numbers, most=st.integers(2, 12))
+def test_ticks_are_round_in_order_and_within_the_scale(low, width, most):
+    high = low + width
+    if not high > low + width / 2:  # more digits than a float has
+        return
+    scale = Scale(low=low, high=high)
+    ticks = scale.ticks(most)
+    assert len(ticks) <= most
+    assert ticks == sorted(set(ticks))
+    slack = max(width, high) * 1e-6
+    assert all(low - slack <= tick <= high + slack for tick in ticks)
+    assert all(0 <= scale.place(tick) <= 1 for tick in ticks)
+
+
+@given(low=numbers, factor=st.floats(min_value=2, max_value=1e9), most=st.integers(2, 12))
+def test_ticks_of_logarithmic_scales_are_1_2_or_5_of_a_decade(low, factor, most):
+    scale = Scale(low=low, high=low * factor, is_log=True)
+    ticks = scale.ticks(most)
+    assert len(ticks) <= most
+    for tick in ticks:
+        leading = tick / 10 ** math.floor(math.log10(tick) + 1e-9)
+        assert min(abs(leading - each) for each in (1, 2, 5)) < 1e-6
+        assert low * 0.999 <= tick <= low * factor * 1.001
+
+
+@given(width=st.floats(min_value=1e-3, max_value=1e8))
+def test_ticks_of_times_are_few_and_in_order(width):
+    ticks = Scale(low=0, high=width).time_ticks()
+    assert 1 <= len(ticks) <= 9
+    assert ticks == sorted(set(ticks))
+    assert ticks[0] == 0
+    assert ticks[-1] <= width * 1.0001
+
+
+@given(value=numbers, most=st.integers(2, 12))
+def test_a_round_top_holds_its_value_and_is_no_higher_than_it_must(value, most):
+    top = round_top(value, most)
+    assert top >= value * (1 - 1e-6)
+    assert top <= value + round_step(value / (most - 1)) * (1 + 1e-6)
+
+
+@given(a=numbers, b=numbers, is_log=st.booleans())
+def test_places_keep_the_order_of_values(a, b, is_log):
+    scale = Scale(low=1e-6, high=1e12, is_log=is_log)
+    assert (scale.place(a) <= scale.place(b)) == (a <= b) or math.isclose(a, b, rel_tol=1e-9)
+    assert 0 <= scale.place(a) <= 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_log"), [(1, 1, False), (0, 5, True), (0, math.inf, False)]
+)
+def test_a_scale_without_width_is_refused(low, high, is_log):
+    with pytest.raises(ValueError, match="no scale"):
+        Scale(low=low, high=high, is_log=is_log)
+
+
+def test_the_start_is_that_of_the_run_though_its_head_is_written_again(out):
+    events = demo_run(10)
+    write_journal(out, [events[0], *events[1:9], head(at=START + 5), *events[9:]], run=2)
+    assert "began 2026-09-21 14:13:20 UTC" in page_of(out).text
+    write_journal(out, [head(at=START + 5), *events[1:-1]], run=3)
+    assert "began 2026-09-21 14:13:20 UTC" in page_of(out).text

@@ -1,0 +1,126 @@
+"""What no manifest names is garbage, and nothing else is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.shards.garbage import find_garbage
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+
+FOREIGN = [
+    *("notes.txt", "web/train/README.md", "web/notes/a-00000-000-0123456789abcdef.bin"),
+    *("mine/train/a-00000-000-0123456789abcdef.bin", "tokenizer/x.tmp", "work/a.tmp", "mine.tmp"),
+    *("work/train/b-00000-000-0123456789abcdef.bin", "records/mine.json", "run/mine.txt"),
+]
+LEFT = [
+    *("web/train/.a.bin.host-1-0123456789ab.tmp", ".manifest.json.a.b-1-0123456789ab.tmp"),
+    *("records/tokenize/web/train/.a.json.host-1-0123456789ab.tmp", "run/probe/0123456789ab"),
+    *("run/probe/0123456789ab-00ff", "run/lease/000000.json"),
+    "web/train/a-00000-000-0123456789abcdef.bin",
+]
+
+
+@pytest.fixture
+def out(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    return Folder(str(tmp_path / "out"))
+
+
+def write(out, names):
+    for name in names:
+        path = Path(out.join(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("abc")
+
+
+def test_a_finished_output_has_none_and_files_of_others_are_left_alone(out):
+    write(out, FOREIGN)
+    garbage = find_garbage(out)
+    assert not garbage.all
+    assert garbage.num_bytes == 0
+    kept = [name for name in contents(Path(out.url)) if name.split("/")[0] in {"web", "chats"}]
+    assert garbage.kept > sum(Path(out.join(name)).stat().st_size for name in kept) - 100
+
+
+def test_what_killed_processes_left_is_garbage(out):
+    write(out, [*LEFT, *FOREIGN])
+    garbage = find_garbage(out)
+    assert sorted(garbage.all) == sorted(LEFT)
+    assert garbage.num_bytes == 3 * len(LEFT)
+
+
+def test_after_a_change_of_the_tokenizer_only_the_new_shards_are_left(out, tmp_path):
+    first = contents(tmp_path / "out")
+    other = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=320")
+    prepare(other)
+    garbage = find_garbage(out)
+    records = [name for name in first if name.startswith("records/tokenize/")]
+    shards = [name for name in first if name.split("/")[0] in {"web", "chats"}]
+    assert sorted(garbage.records) == sorted(records)
+    assert sorted(garbage.files) == sorted(shards)
+    assert not garbage.last
+    for name in garbage.all:
+        out.remove(name)
+    prepare(recipe(tmp_path / "in", tmp_path / "fresh", "tokenizer.vocab_size=320"))
+    assert contents(tmp_path / "out").keys() == contents(tmp_path / "fresh").keys()
+    assert verify_output(out).passed
+    assert not find_garbage(out).all
+
+
+def test_a_source_that_was_dropped_goes_with_its_records_last(out, tmp_path):
+    write(out, ["chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"])
+    dropped = [name for name in contents(tmp_path / "out") if "chats/" in name]
+    text = (tmp_path / "recipe.toml").write_text
+    text(
+        f'[[source]]\nname = "web"\nkind = "text"\npaths = ["{tmp_path}/in/text/*.parquet"]\n'
+        f'[tokenizer]\nvocab_size = 350\n[output]\npath = "{out.url}"\nwork = "{out.url}-work"\n'
+        "allow_removed = true\n[limits]\nslice_bytes = 3000\n"
+    )
+    from nanotok_ray.recipe import load_recipe  # noqa: PLC0415
+
+    prepare(load_recipe(str(tmp_path / "recipe.toml")))
+    garbage = find_garbage(out)
+    mine = {"chats/train/README.md", "chats/notes.txt", "records/tokenize/chats/notes.txt"}
+    assert set(garbage.all) == set(dropped) - mine
+    assert garbage.last.keys() == {n for n in garbage.all if n.startswith("records/")}
+    for name in list(garbage.all)[:-1]:  # killed in the middle
+        out.remove(name)
+    assert list(find_garbage(out).all) == list(garbage.all)[-1:]
+
+
+def test_a_changed_file_leaves_its_old_quarantine(out, tmp_path):
+    bad = tmp_path / "in/text/shard_00001.parquet"
+    write_parquet(bad, [*texts(40, seed=9), None])
+    roomy = recipe(tmp_path / "in", tmp_path / "out", "limits.max_quarantined_share=0.5")
+    prepare(roomy)
+    [quarantine] = out.list("quarantine/")
+    assert quarantine not in find_garbage(out).all
+    write_parquet(bad, texts(40, seed=1))
+    prepare(roomy)
+    assert quarantine in find_garbage(out).files
+
+
+def test_without_a_manifest_nothing_is_garbage(out):
+    out.remove("manifest.json")
+    with pytest.raises(IncompleteOutputError, match="run the job again"):
+        find_garbage(out)
+
+
+@pytest.mark.parametrize("spoiled", ["plan", "record", "shard"])
+def test_what_the_manifest_does_not_name_so_is_refused(out, spoiled):
+    if spoiled == "plan":
+        out.write_whole("plan.json", out.read_bytes("plan.json") + b" ")
+    elif spoiled == "record":
+        name = out.list("records/tokenize/")[0]
+        values = json.loads(out.read_bytes(name))
+        out.write_whole(name, json.dumps(values).encode())
+    else:
+        out.remove(next(name for name in out.list("web/") if name.endswith(".idx")))
+    with pytest.raises(CorruptOutputError, match="cannot be told"):
+        find_garbage(out)

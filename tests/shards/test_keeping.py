@@ -1,0 +1,174 @@
+"""What is kept of a rendered batch: by length, by what is trained on; against a plain twin."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from nanotok_ray.chat.batches import RenderedBatch
+from nanotok_ray.shards import render as module
+from nanotok_ray.shards.render import Keeping
+from nanotok_ray.shards.settings import ShardSettings
+from nanotok_ray.tokenizer import Tokenizer
+from tests.chat.test_chat import conversations
+
+TOKENIZER = Tokenizer.train_from_iterator([], vocab_size=265)
+
+
+def settings(**rules):
+    return ShardSettings(
+        tokenizer_sha256="0" * 64,
+        gaps="spans",
+        prepend=(),
+        append=(),
+        max_document_bytes=100,
+        max_shard_tokens=100,
+        **rules,
+    )
+
+
+def batch(documents):
+    """Give a batch of (labels, images, problem or None); the ids count all tokens through."""
+    labels = [label for own, _, _ in documents for label in own]
+    images = [(n, *span) for n, (_, spans, _) in enumerate(documents) for span in spans]
+    lengths = [len(own) for own, _, _ in documents]
+    return RenderedBatch(
+        ids=np.arange(len(labels), dtype=np.uint16),
+        labels=np.array(labels, dtype=np.uint8),
+        offsets=np.cumsum([0, *lengths]).astype(np.int64),
+        images=np.array(images, dtype=np.int64).reshape(-1, 3),
+        sizes=np.zeros((len(documents), 2), dtype=np.int64),
+        problems={n: why for n, (_, _, why) in enumerate(documents) if why},
+    )
+
+
+@st.composite
+def documents(draw):
+    if draw(st.integers(0, 5)) == 0:
+        return [], [], "bad"
+    labels = draw(st.lists(st.integers(0, 11), max_size=9))
+    spans, start = [], 0
+    while start < len(labels) and draw(st.booleans()):
+        end = draw(st.integers(start + 1, len(labels)))
+        spans.append((start, end))
+        start = end
+    return labels, spans, None
+
+
+def plainly(document, rules):
+    """Give (labels kept, images, reason) of one document."""
+    labels, spans, why = document
+    limit = rules.get("max_tokens")
+    if why:
+        return [], [], why
+    if limit is not None and len(labels) > limit:
+        if rules["too_long"] == "drop":
+            return [], [], f"dropped: {len(labels)} tokens, limits.max_tokens = {limit}"
+        if rules["too_long"] == "cut":
+            if any(end > limit for _, end in spans):
+                return [], [], f"dropped: max_tokens={limit} cuts an image span"
+            labels = labels[:limit]
+    if rules["untrainable"] == "drop" and not any(label & 1 for label in labels):
+        return [], [], "dropped: no token to train on, limits.untrainable = 'drop'"
+    return labels, spans, None
+
+
+@given(
+    st.lists(documents(), max_size=7),
+    st.none() | st.integers(1, 9),
+    st.sampled_from(["keep", "cut", "drop"]),
+    st.sampled_from(["keep", "drop"]),
+)
+def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
+    own, limit, too_long, untrainable
+):
+    rules = {"max_tokens": limit, "too_long": too_long, "untrainable": untrainable}
+    rendered = batch(own)
+    found = Keeping.of(rendered, settings(**rules))
+    expected = [plainly(document, rules) for document in own]
+    kept = [n for n, (_, _, why) in enumerate(expected) if why is None]
+    assert found.kept.tolist() == kept
+    assert found.left_out == {n: why for n, (_, _, why) in enumerate(expected) if why}
+    assert list(found.left_out) == sorted(found.left_out)
+    assert found.lengths.tolist() == [len(expected[n][0]) for n in kept]
+    assert found.labels.tolist() == [label for n in kept for label in expected[n][0]]
+    starts = rendered.offsets.tolist()
+    ids = [starts[n] + place for n in kept for place in range(len(expected[n][0]))]
+    assert found.ids.tolist() == ids
+    images = [[place, *span] for place, n in enumerate(kept) for span in expected[n][1]]
+    assert found.images.tolist() == images
+    long = [
+        n for n, (labels, _, why) in enumerate(own) if not why and limit and len(labels) > limit
+    ]
+    assert found.too_long == len(long)
+    assert found.cut == (len([n for n in long if n in kept]) if too_long == "cut" else 0)
+
+
+@examples(max_examples=25)  # of about 60 places each
+@given(st.lists(conversations(), min_size=1, max_size=3))
+def test_a_cut_at_every_place_is_nanochats(talks):
+    rendered = TOKENIZER.render_batch([json.dumps(each) for each in talks])
+    for limit in range(1, int(np.diff(rendered.offsets).max()) + 2):
+        found = Keeping.of(rendered, settings(max_tokens=limit, too_long="cut"))
+        expected = [TOKENIZER.render_conversation(each, max_tokens=limit) for each in talks]
+        assert found.ids.tolist() == [number for ids, _ in expected for number in ids]
+        assert (found.labels & 1).tolist() == [flag for _, mask in expected for flag in mask]
+        assert found.lengths.tolist() == [len(ids) for ids, _ in expected]
+
+
+def test_documents_with_nothing_to_train_on_are_counted_whatever_becomes_of_them():
+    own = [([2, 3], [], None), ([2, 2], [], None), ([], [], "bad"), ([], [], None)]
+    for rule in ("keep", "drop"):
+        assert Keeping.of(batch(own), settings(untrainable=rule)).untrainable == 2
+    cut = settings(max_tokens=1, too_long="cut")
+    assert Keeping.of(batch(own), cut).untrainable == 3
+
+
+def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
+    monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
+    found = Keeping.of(batch([([3, 3, 3], [], None), ([3], [], None)]), settings())
+    assert found.kept.tolist() == [1]
+    assert found.left_out == {0: "too many tokens: 3, an index holds at most 2"}
+
+
+def test_a_document_of_exactly_the_limit_is_not_too_long():
+    own = [([3, 3], [], None), ([3, 3, 3], [], None)]
+    for rule, kept in (("keep", [0, 1]), ("cut", [0, 1]), ("drop", [0])):
+        found = Keeping.of(batch(own), settings(max_tokens=2, too_long=rule))
+        assert (found.kept.tolist(), found.too_long) == (kept, 1)
+        assert found.cut == (rule == "cut")
+
+
+def test_an_image_may_end_where_a_document_is_cut():
+    own = [([10, 10, 3], [(0, 2)], None), ([3, 10, 10], [(1, 3)], None)]
+    found = Keeping.of(batch(own), settings(max_tokens=2, too_long="cut"))
+    assert found.kept.tolist() == [0]
+    assert found.images.tolist() == [[0, 0, 2]]
+    assert (found.too_long, found.cut) == (2, 1)
+
+
+def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeypatch):
+    monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
+    own = [([3, 3], [], None), ([3, 3, 3], [], None)]
+    assert Keeping.of(batch(own), settings()).kept.tolist() == [0]
+    found = Keeping.of(batch(own), settings(max_tokens=1, too_long="drop"))
+    assert found.left_out == {
+        0: "dropped: 2 tokens, limits.max_tokens = 1",
+        1: "dropped: 3 tokens, limits.max_tokens = 1",
+    }
+    assert Keeping.of(batch(own), settings(max_tokens=2, too_long="cut")).kept.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("cuts", [[0, 0, 3], [0, 1, 2, 3], [0, 3], [0, 2, 2, 3]])
+def test_parts_of_a_batch_join_to_it(cuts):
+    own = [([3, 2], [(0, 1)], None), ([], [], "bad"), ([5, 4, 4], [(0, 1), (1, 3)], None)]
+    whole = batch(own)
+    parts = [whole.part(start, stop) for start, stop in pairwise(cuts)]
+    joined = RenderedBatch.joined(parts)
+    for name in ("ids", "labels", "offsets", "images", "sizes"):
+        assert getattr(joined, name).tolist() == getattr(whole, name).tolist()
+    assert joined.problems == whole.problems

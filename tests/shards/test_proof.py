@@ -1,0 +1,358 @@
+"""The proof of a slice: what is wrong is found, what is right passes, and silence has a reason."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.errors import ProofError
+from nanotok_ray.formats.document_ids import DocumentIds
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.shards import document_check as opinions
+from nanotok_ray.shards import render, tokenize_slice
+from nanotok_ray.shards.document_check import (
+    LONG_CONVERSATION,
+    LONG_SPAN,
+    LONGEST_CONVERSATION,
+    LOOKS_FURTHER,
+    WINDOW_BYTES,
+    Sample,
+)
+from nanotok_ray.shards.sample_check import Prover
+from nanotok_ray.sources import make_plan
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Model, Tokenizer
+from tests.support.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
+
+LEARNED = Tokenizer.train_from_iterator(texts(200, seed=1), vocab_size=500)
+LONG = "".join(texts(3000, seed=2))
+assert len(LONG.encode()) > 3 * WINDOW_BYTES
+
+
+def settings(tokenizer=LEARNED, **others):
+    """Give settings of a text source with special tokens on both sides."""
+    return shard_settings(tokenizer, **({"append": ("<|user_end|>",)} | others))
+
+
+def own_tokenizer(*merges, pattern=r"\p{L}+|\s+"):
+    """Give a tokenizer of chosen merges."""
+    special = {"<|bos|>": 256 + len(merges), "<|user_end|>": 257 + len(merges)}
+    version = LEARNED.model.unicode_version
+    return Tokenizer(
+        Model(pattern=pattern, unicode_version=version, merges=merges, special_tokens=special)
+    )
+
+
+def prove(text, *, tokenizer=LEARNED, change=lambda ids: ids):
+    """Give the problem of a text with its ids, changed, and the prover's count."""
+    prover = Prover(kind="text", settings=settings(tokenizer), tokenizer=tokenizer)
+    special = tokenizer.encode_special
+    ids = [special("<|bos|>"), *tokenizer.encode(text), special("<|user_end|>")]
+    problem = prover.problem(text.encode(), np.array(change(ids), dtype=np.uint16), None)
+    return problem, prover.count
+
+
+def test_the_ids_of_texts_are_their_own():
+    for text in [*texts(40, seed=3), "", "a", "<|bos|>", LONG]:
+        problem, count = prove(text)
+        assert problem is None
+        assert count.to_dict() == {
+            "documents": 1,
+            "bytes": min(len(text.encode()), WINDOW_BYTES),
+            "encoded_again": 1,
+            "not_encoded_again": {},
+        }
+
+
+def swap(ids):
+    """Exchange two ids that differ in the bytes they stand for, deep inside."""
+    middle = len(ids) // 2
+    at = next(at for at in range(middle, len(ids)) if ids[at] != ids[at + 1])
+    return [*ids[:at], ids[at + 1], ids[at], *ids[at + 2 :]]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda ids: ids[1:], "not within ['<|bos|>'] and ['<|user_end|>']"),
+        (lambda ids: ids[:-1], "not within"),
+        (lambda ids: [*ids[:-2], ids[-1]], "stand for"),
+        (lambda ids: [*ids[:3], ids[0], *ids[3:]], "no id of text"),
+        (lambda ids: [*ids[:1], *[n % 256 for n in ids[1:-1]], ids[-1]], "stand for"),
+        (swap, "are not what its ids decode to"),
+    ],
+    ids=["bos", "end", "last", "special", "narrow", "swapped"],
+)
+def test_ids_that_are_not_its_own_are_found(change, told):
+    problem, count = prove("".join(texts(30, seed=5)), change=change)
+    assert told in problem
+    assert count.encoded_again == 0
+
+
+def test_the_same_bytes_in_other_tokens_are_found():
+    problem, _ = prove("the the", change=lambda ids: [ids[0], *b"the the", ids[-1]])
+    assert problem == "tiktoken gives other ids for its bytes 0 to 7"
+
+
+def test_ids_of_a_long_document_lost_outside_the_piece_are_found():
+    problem, _ = prove(LONG, change=lambda ids: [*ids[:-3], ids[-1]])
+    assert "stand for" in problem
+
+
+def test_a_span_above_the_window_is_decoded_in_its_middle_alone():
+    text = "ab" * WINDOW_BYTES
+    problem, count = prove(text)
+    assert problem is None
+    assert count.not_encoded_again == {LONG_SPAN: 1}
+    problem, _ = prove(text, change=lambda ids: [ids[0], *swap([*b"ab" * WINDOW_BYTES]), ids[-1]])
+    assert "are not what its ids decode to" in problem
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text", "reason"),
+    [
+        (own_tokenizer(pattern=r"\p{L}+"), "a 1", opinions.GAPS),
+        (own_tokenizer((97, 98), (98, 99), (256, 99), (97, 257)), "abc", opinions.SHARED_BYTES),
+        (own_tokenizer((98, 99), (97, 98), (257, 99)), "abcd", opinions.NOT_LEARNED),
+        (own_tokenizer((97, 98), pattern="ab(?=[ab]{99})|a|b"), "ab" * 50_000, LOOKS_FURTHER),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 99 else "",
+)
+def test_where_tiktoken_cannot_agree_the_reason_is_counted(tokenizer, text, reason):
+    problem, count = prove(text, tokenizer=tokenizer)
+    assert problem is None
+    assert count.not_encoded_again == {reason: 1}
+    assert count.encoded_again == 0
+
+
+def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panic(self, text):
+        raise PanicException
+
+    monkeypatch.setattr("tiktoken.Encoding.encode_ordinary", panic)
+    assert prove("a")[1].not_encoded_again == {opinions.PANIC: 1}
+
+    reasons = {ImportError: opinions.NO_PACKAGE, ValueError: opinions.NO_PATTERN}
+    for error, reason in (reasons | {PanicException: opinions.PANIC}).items():
+
+        def fail(self, error=error):
+            raise error
+
+        monkeypatch.setattr(Tokenizer, "to_tiktoken", fail)
+        assert opinions.SecondOpinion.of(LEARNED).ids("a") == opinions.Silence(reason)
+
+
+@pytest.mark.parametrize("limit", [None, 20])
+def test_the_ids_and_masks_of_conversations_are_their_own(limit):
+    own = settings(prepend=(), append=(), max_tokens=limit, too_long="cut" if limit else "keep")
+    prover = Prover(kind="chat", settings=own, tokenizer=LEARNED)
+    made = conversations(9, seed=4)
+    for messages in made:
+        line = json.dumps(messages).encode()
+        ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=limit)
+        arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
+        assert prover.problem(line, *arrays, dialect="messages") is None
+        assert "do not decode" in prover.problem(line, arrays[0], 1 - arrays[1], dialect="messages")
+        assert "do not decode" in prover.problem(
+            line, arrays[0][::-1].copy(), arrays[1], dialect="messages"
+        )
+        assert "no mask of its length" in prover.problem(
+            line, arrays[0], arrays[1][1:], dialect="messages"
+        )
+    assert prover.count.encoded_again == len(made)
+
+
+def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
+    messages = [{"role": "user", "content": ""}, {"role": "assistant", "content": "the " * 400_000}]
+    prover = Prover(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
+    ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
+    del ids, mask
+    line = json.dumps(messages).encode()
+    tracemalloc.start()
+    try:
+        assert prover.problem(line, *arrays, dialect="messages") is None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 15 * len(line)  # as lists, all its ids alone take more
+    assert prover.count.not_encoded_again == {LONG_CONVERSATION: 1}
+    arrays[0][-2] = arrays[0][-3]
+    assert "do not decode" in prover.problem(line, *arrays, dialect="messages")
+
+
+def test_messages_of_the_same_bytes_in_other_tokens_are_found():
+    messages = [{"role": "user", "content": "the the"}, {"role": "assistant", "content": "the"}]
+    prover = Prover(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
+    ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
+    tokens = LEARNED.model.tokens
+    spelled = [tokens[n] if n < len(tokens) else b"?" for n in ids]
+    at = next(place for place, token in enumerate(spelled) if len(token) > 1)
+    other = [*ids[:at], *spelled[at], *ids[at + 1 :]]
+    flags = [*mask[:at], *[mask[at]] * len(spelled[at]), *mask[at + 1 :]]
+    arrays = np.array(other, np.uint16), np.array(flags, np.uint8)
+    line = json.dumps(messages).encode()
+    assert "other ids or another mask" in prover.problem(line, *arrays, dialect="messages")
+
+
+def with_every_token(*merges):
+    """Give a tokenizer of chosen merges that has all special tokens, and one of images."""
+    names = [*SPECIAL_TOKENS, "<image>"]
+    return Tokenizer(
+        Model(
+            pattern=r"\p{L}+|\s+",
+            unicode_version=LEARNED.model.unicode_version,
+            merges=merges,
+            special_tokens={name: 256 + len(merges) + n for n, name in enumerate(names)},
+        )
+    )
+
+
+def prove_composed(
+    document,
+    ids,
+    mask,
+    *,
+    tokenizer=LEARNED,
+    images=None,
+    kind="chat",
+    longest=LONGEST_CONVERSATION,
+    **rules,
+):
+    """Return the problem of a document with what was written of it, and the prover's count."""
+    own = settings(tokenizer, prepend=(), append=(), **rules)
+    prover = Prover(kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest)
+    arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
+    name = "messages" if kind == "chat" else "text"
+    return prover.problem(json.dumps(document).encode(), *arrays, dialect=name), prover.count
+
+
+def test_a_mask_on_the_same_bytes_elsewhere_is_found():
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]
+    ids, mask = LEARNED.render_conversation({"messages": messages})
+    assert prove_composed(messages, ids, mask)[0] is None
+    places = [place for place, number in enumerate(ids) if number == ids[2]]
+    assert [mask[place] for place in places] == [0, 1]
+    for place in places:
+        mask[place] = 1 - mask[place]
+    assert "another mask" in prove_composed(messages, ids, mask)[0]
+
+
+def test_as_many_other_tokens_of_the_same_bytes_are_found():
+    tokenizer = with_every_token((97, 98), (98, 99))
+    messages = [{"role": "user", "content": "abc"}]
+    ids, mask = tokenizer.render_conversation({"messages": messages})
+    assert ids[2:4] == [256, 99]
+    assert prove_composed(messages, ids, mask, tokenizer=tokenizer)[0] is None
+    other = [*ids[:2], 97, 257, *ids[4:]]
+    assert "other ids" in prove_composed(messages, other, mask, tokenizer=tokenizer)[0]
+
+
+def test_images_elsewhere_are_found():
+    tokenizer = with_every_token()
+    document = {"text": "<image>a<image>", "image_token_counts": [2, 1]}
+    ids, images = tokenizer.render_vision_pretraining(document["text"], None, [2, 1])
+    mask = [0, 0, 0, 1, 0]
+
+    def told(places):
+        problem, _ = prove_composed(
+            document, ids, mask, tokenizer=tokenizer, images=places,
+            kind="vision", image_token="<image>",
+        )  # fmt: skip
+        return problem
+
+    assert images == [(1, 3), (4, 5)]
+    assert told(images) is None
+    for other in ([(1, 3)], [(1, 2), (4, 5)], [(1, 3), (4, 6)], None):
+        assert told(other).startswith("its images are at ")
+
+
+def test_a_long_conversation_is_decoded_but_not_encoded_again():
+    for said, reasons in (("12345", {}), ("123456", {LONG_CONVERSATION: 1})):
+        messages = [{"role": "user", "content": said}]
+        ids, mask = LEARNED.render_conversation({"messages": messages})
+        problem, count = prove_composed(messages, ids, mask, longest=5)
+        assert problem is None
+        assert (count.not_encoded_again, count.encoded_again) == (reasons, not reasons)
+        assert "do not decode" in prove_composed(messages, ids[:-1], mask[:-1], longest=5)[0]
+        # Only what is as long as the limit may have been cut there.
+        for limit in (len(ids) - 1, len(ids), len(ids) + 1):
+            rules = {"max_tokens": limit, "too_long": "cut", "longest": 5}
+            problem, _ = prove_composed(messages, ids[:-1], mask[:-1], **rules)
+            assert (problem is None) == (limit == len(ids) - 1)
+
+
+@given(st.lists(st.lists(st.integers(0, 200_000), max_size=30), max_size=6), st.text(max_size=3))
+def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
+    sample, again = Sample(seed), Sample(seed)
+    for sizes in batches:
+        array = np.array(sizes, dtype=np.int64)
+        chosen = list(sample.choose(array))
+        assert chosen == list(again.choose(array))
+        assert len(set(chosen)) == len(chosen)
+        assert all(0 <= number < len(sizes) for number in chosen)
+    sizes = [size for own in batches for size in own]
+    assert sample.documents >= min(3, len(sizes))
+    looked = sum(min(size, WINDOW_BYTES) for size in sizes)
+    assert sample.bytes <= looked
+    if sizes and sample.documents < len(batches[-1]):  # there were more to choose
+        assert sample.bytes * 1000 >= 3 * sum(sizes)
+
+
+@pytest.fixture
+def web(tmp_path):
+    """Give a slice of a small corpus."""
+    write_corpus(tmp_path / "in")
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    return next(each for each in plan.slices(split="train") if each.source == "web")
+
+
+def test_a_record_says_how_much_was_looked_at(web, tmp_path):
+    record = tokenize_slice(web, settings(), tokenizer=LEARNED, out=Folder(str(tmp_path / "out")))
+    proof = record["proof"]
+    assert proof["documents"] == proof["encoded_again"] == 3
+    assert proof["not_encoded_again"] == {}
+    assert 0 < proof["bytes"] < record["text_bytes"] == record["shards"][0]["bytes"]
+
+
+def test_documents_after_one_that_is_left_out_are_compared_with_their_own(tmp_path, monkeypatch):
+    rows = [{"text": text, "id": name} for name, text in zip("abcd", texts(4, seed=8), strict=True)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lengths = [len(LEARNED.encode(row["text"])) + 2 for row in rows]
+    monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", max(lengths) - 1)
+    own = parse_recipe(
+        f"""
+        source = [{{ name = "a", kind = "text", paths = ["{tmp_path}/a.jsonl"], id_column = "id" }}]
+        output = {{ path = "{tmp_path}/out" }}
+        """
+    )
+    [each] = make_plan(own).slices()
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(each, settings(), tokenizer=LEARNED, out=out)
+    assert lengths.index(max(lengths)) < 3
+    assert record["proof"]["encoded_again"] == record["documents"]["out"] == 3
+    data = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.ids"), np.uint8)
+    names = DocumentIds(data, name="a.ids", documents=3)
+    left = [row["id"] for row, length in zip(rows, lengths, strict=True) if length < max(lengths)]
+    assert [names[number] for number in range(3)] == left
+
+
+def test_wrong_ids_end_a_slice_and_nothing_is_published(web, tmp_path, monkeypatch):
+    out = Folder(str(tmp_path / "out"))
+    right = Tokenizer.encode_documents
+
+    def wrong(self, documents, **options):
+        ids, offsets = right(self, documents, **options)
+        return np.where(ids < 256, ids ^ 1, ids).astype(ids.dtype), offsets
+
+    monkeypatch.setattr(Tokenizer, "encode_documents", wrong)
+    with pytest.raises(ProofError, match=r"parquet, row \d+: bytes 0 to \d+ are not what"):
+        tokenize_slice(web, settings(), tokenizer=LEARNED, out=out)
+    assert out.list() == out.list_temporaries() == []

@@ -1,0 +1,251 @@
+"""Shards: documents in order and whole, framed as asked, under the limit; records that add up."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import TransientIOError
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.shards import render, tokenize_slice
+from nanotok_ray.shards.writer import Rendered, ShardWriter, mapped_rows
+from nanotok_ray.sources import Piece, make_plan
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import conversations, recipe, shard_settings, texts, write_corpus
+
+PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
+
+
+class MemorySink:
+    """Keeps what it is given."""
+
+    def __init__(self):
+        self.ids, self.lengths, self.mask, self.names, self.images = [], [], [], [], []
+
+    def write(self, ids, lengths, mask, images, document_ids):
+        first = len(self.lengths)
+        self.images += [(first + number, *span) for number, *span in images.tolist()]
+        self.names += map(int, document_ids)
+        self.ids += ids.tolist()
+        self.lengths += lengths.tolist()
+        self.mask += mask.tolist()
+
+    def close(self):
+        return []
+
+    def discard(self):
+        self.ids = None
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=5), st.integers(1, 30))
+def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
+    sinks = []
+
+    def open_sinks(number):
+        assert number == len(sinks)
+        sinks.append(MemorySink())
+        return [sinks[-1]]
+
+    writer = ShardWriter(open_sinks, pieces=(PIECE,), max_shard_tokens=limit)
+    next_id = next_row = 0
+    for lengths in batches:
+        total = sum(lengths)
+        writer.write(
+            Rendered(
+                ids=np.arange(next_id, next_id + total, dtype=np.uint16),
+                lengths=np.array(lengths, dtype=np.int64),
+                mask=np.arange(next_id, next_id + total).astype(np.uint8) % 2,
+                images=np.array(
+                    [
+                        (number, place, place + 1)
+                        for number, length in enumerate(lengths)
+                        for place in range(1, length, 3)
+                    ],
+                    dtype=np.int64,
+                ).reshape(-1, 3),
+                sizes=np.array(lengths, dtype=np.int64) * 3,
+                piece=0,
+                group=None,
+                kept=np.arange(len(lengths)),
+                rows=np.arange(next_row, next_row + len(lengths)),
+                document_ids=Documents.from_strings(
+                    [str(row) for row in range(next_row, next_row + len(lengths))]
+                ),
+            )
+        )
+        next_id += total
+        next_row += len(lengths)
+    writer.finish()
+    assert [n for sink in sinks for n in sink.lengths] == [n for own in batches for n in own]
+    assert [n for sink in sinks for n in sink.ids] == [*range(next_id)]
+    assert [n for sink in sinks for n in sink.mask] == [n % 2 for n in range(next_id)]
+    assert [name for sink in sinks for name in sink.names] == [*range(next_row)]
+    assert [image for sink in sinks for image in sink.images] == [
+        (number, place, place + 1)
+        for sink in sinks
+        for number, length in enumerate(sink.lengths)
+        for place in range(1, length, 3)
+    ]
+    rows = [mapped_rows(entry) for shard in writer.shards for entry in shard["source_map"]]
+    assert np.concatenate([*rows, np.zeros(0)]).tolist() == [*range(next_row)]
+    assert [shard["bytes"] for shard in writer.shards] == [3 * len(sink.ids) for sink in sinks]
+    for number, sink in enumerate(sinks):
+        assert sum(sink.lengths) <= limit or len(sink.lengths) == 1
+        if number + 1 < len(sinks):
+            # No shard ends early: the next document would not have fitted.
+            assert sum(sink.lengths) + sinks[number + 1].lengths[0] > limit
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Give the slices of a small corpus, a tokenizer, and settings."""
+    write_corpus(tmp_path / "in")
+    tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
+    settings = shard_settings(tokenizer)
+    plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
+    return {each.source: each for each in plan.slices(split="train")}, tokenizer, settings
+
+
+def test_a_record_adds_up_and_names_its_files(job, tmp_path):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    documents = [*texts(40, seed=0), *texts(40, seed=1)]
+    ids = [[tokenizer.get_bos_token_id(), *tokenizer.encode(text)] for text in documents]
+    assert record["documents"] == {"in": 80, "out": 80, "quarantined": 0}
+    assert record["tokens"] == sum(map(len, ids))
+    assert record["text_bytes"] == sum(len(text.encode()) for text in documents)
+    assert record["special_text"] == sum(text.count("<|bos|>") for text in documents) > 0
+    [shard] = record["shards"]
+    stored = np.frombuffer(out.read_bytes(f"{shard['name']}.bin"), dtype="<u2")
+    assert stored.tolist() == [n for own in ids for n in own]
+    for file in record["files"]:
+        assert out.size(file["name"]) == file["size"]
+        assert out.sha256(file["name"]) == file["sha256"]
+    assert sorted(out.list()) == sorted(file["name"] for file in record["files"])
+
+
+def test_special_tokens_spelled_out_in_texts_stay_text(job, tmp_path):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    stored = np.frombuffer(out.read_bytes(f"{record['shards'][0]['name']}.bin"), dtype="<u2")
+    assert (stored == tokenizer.get_bos_token_id()).sum() == 80
+    assert (stored > tokenizer.get_bos_token_id()).sum() == 0
+
+
+def test_a_document_of_too_many_tokens_for_an_index_is_quarantined(job, tmp_path, monkeypatch):
+    slices, tokenizer, settings = job
+    lengths = [len(tokenizer.encode(text)) + 1 for text in [*texts(40, seed=0), *texts(40, seed=1)]]
+    most = sorted(lengths)[-3]
+    monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", most)
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    assert record["documents"] == {"in": 80, "out": 78, "quarantined": 2}
+    assert record["quarantined"] == {"too many tokens": 2}
+    [name] = [file["name"] for file in record["files"] if file["name"].endswith(".jsonl")]
+    entries = [json.loads(line) for line in out.read_bytes(name).splitlines()]
+    rows = [row for row, length in enumerate(lengths) if length > most]
+    assert [entry["row"] % 40 for entry in entries] == [row % 40 for row in rows]
+    assert entries[0]["reason"] == (
+        f"too many tokens: {lengths[rows[0]]}, an index holds at most {most}"
+    )
+
+
+def test_masks_count_what_is_trained(job, tmp_path):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["chats"], settings, tokenizer=tokenizer, out=out)
+    made = [*conversations(15, seed=0), *conversations(15, seed=1)]
+    masks = [
+        tokenizer.render_conversation({"messages": messages}, max_tokens=None)[1]
+        for messages in made
+    ]
+    stored = out.read_bytes(f"{record['shards'][0]['name']}.mask")
+    assert list(stored) == [flag for mask in masks for flag in mask]
+    assert record["trainable_tokens"] == sum(map(sum, masks))
+    assert record["without_trainable_token"] == 0
+
+
+def composed(tmp_path, files, *, kind="chat", **rules):
+    """Give the record of one slice of files of lines, and the tokenizer."""
+    for name, rows in files.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = parse_recipe(
+        f"""
+        source = [{{ name = "a", kind = "{kind}", paths = ["{tmp_path}/*.jsonl"], count = true }}]
+        output = {{ path = "{tmp_path}/out" }}
+        """
+    )
+    [each] = make_plan(own).slices()
+    tokenizer = Tokenizer.train_from_iterator([], vocab_size=265).extended(["<image>"])
+    settings = shard_settings(tokenizer, prepend=(), **rules)
+    out = Folder(str(tmp_path / "out"))
+    return tokenize_slice(each, settings, tokenizer=tokenizer, out=out)
+
+
+def test_an_account_is_of_what_is_kept(tmp_path):
+    rows = [
+        [{"role": "user", "content": "<|bos|>"}, {"role": "assistant", "content": said}]
+        for said in ("yes", "<|bos|>" * 9, "no")
+    ]
+    record = composed(tmp_path, {"a.jsonl": rows}, max_tokens=50, too_long="drop")
+    assert record["documents"] == {"in": 3, "out": 2, "quarantined": 1}
+    assert record["text_bytes"] == 2 * len("<|bos|>") + len("yes") + len("no")
+    assert record["special_text"] == 2
+    assert record["trainable_tokens"] == len("yes") + len("no") + 2
+    assert record["special_tokens"] == dict.fromkeys(
+        ["<|bos|>", "<|user_start|>", "<|user_end|>", "<|assistant_start|>", "<|assistant_end|>"], 2
+    )
+
+
+def test_roles_and_images_of_all_files_and_dialects_of_a_slice_are_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(render, "COUNTED_AT_ONCE", 3)
+    files = {
+        "a.jsonl": [{"text": "<image>abc", "image_token_counts": [4]}],
+        "b.jsonl": [{"prompt": "<image><image>", "response": "d"}],
+    }
+    record = composed(tmp_path, files, kind="vision", image_token="<image>")
+    assert record["images"] == 3
+    assert record["roles"] == {"bos": 2, "user": 3, "assistant": 2, "image": 6}
+    assert record["special_tokens"] == {"<|bos|>": 2, "<image>": 6, "<|assistant_end|>": 1}
+
+
+def test_special_tokens_on_both_sides_of_texts_are_counted(job, tmp_path):
+    slices, tokenizer, settings = job
+    both = replace(settings, append=("<|user_end|>", "<|bos|>"))
+    out = Folder(str(tmp_path / "out"))
+    record = tokenize_slice(slices["web"], both, tokenizer=tokenizer, out=out)
+    assert record["special_tokens"] == {"<|bos|>": 160, "<|user_end|>": 80}
+
+
+def test_an_error_on_the_way_leaves_no_file_behind(job, tmp_path, monkeypatch):
+    slices, tokenizer, settings = job
+    out = Folder(str(tmp_path / "out"))
+    calls, original = [], render.Renderer.render
+
+    def fail_later(self, piece, batch):
+        calls.append(piece)
+        if len(calls) == 3:
+            raise TransientIOError("the line went dead")
+        return original(self, piece, batch)
+
+    monkeypatch.setattr(render.Renderer, "render", fail_later)
+    with pytest.raises(TransientIOError):
+        tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    assert out.list() == []
+    assert out.list_temporaries() == []
+
+
+def test_the_same_slice_gives_the_same_bytes_again(job, tmp_path):
+    slices, tokenizer, settings = job
+    records = []
+    for name in ("one", "two"):
+        out = Folder(str(tmp_path / name))
+        records.append(tokenize_slice(slices["chats"], settings, tokenizer=tokenizer, out=out))
+    assert records[0] == records[1]

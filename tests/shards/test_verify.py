@@ -1,0 +1,161 @@
+"""Verification finds what was changed, cut, lost or mixed up, and names it."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+
+
+@pytest.fixture
+def out(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def problems(out, **options):
+    return verify_output(Folder(str(out)), **options).problems
+
+
+def first(out, pattern):
+    return min(out.glob(pattern))
+
+
+def test_a_sound_output_has_no_problem_and_a_sample_of_it_is_compared(out):
+    result = verify_output(Folder(str(out)))
+    assert result.passed
+    assert result.documents == 150
+    assert result.sampled > 20
+
+
+@pytest.mark.parametrize("suffix", ["bin", "idx", "mask"])
+def test_a_flipped_byte_is_found(out, suffix):
+    path = first(out, f"*/train/*.{suffix}")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    found = problems(out)
+    assert len(found) == 1
+    assert path.name in found[0]
+    assert "sha256" in found[0]
+
+
+@pytest.mark.parametrize("suffix", ["bin", "idx", "mask"])
+def test_a_truncated_shard_is_found(out, suffix):
+    path = first(out, f"*/train/*.{suffix}")
+    path.write_bytes(path.read_bytes()[:-2])
+    found = problems(out)
+    assert len(found) == 1
+    assert path.name in found[0]
+    assert "bytes" in found[0]
+
+
+def test_a_missing_shard_is_found(out):
+    path = first(out, "web/train/*.bin")
+    path.unlink()
+    assert any(path.name in problem and "missing" in problem for problem in problems(out))
+
+
+def test_a_missing_record_is_found(out):
+    path = first(out, "records/tokenize/web/train/*.json")
+    path.unlink()
+    assert any(path.name in problem and "missing" in problem for problem in problems(out))
+
+
+def test_a_record_of_another_recipe_is_found(out, tmp_path):
+    other = tmp_path / "other"
+    prepare(recipe(tmp_path / "in", other, 'source.web.append=["<|user_end|>"]'))
+    path = first(out, "records/tokenize/web/train/*.json")
+    stem = path.name.rpartition("-")[0]
+    shutil.copy(next(other.glob(f"records/tokenize/web/train/{stem}-*.json")), path)
+    found = problems(out)
+    assert len(found) == 1
+    assert "another recipe" in found[0]
+
+
+def test_a_record_that_was_edited_is_found(out):
+    path = first(out, "records/tokenize/web/train/*.json")
+    values = json.loads(path.read_text())
+    values["special_text"] += 1
+    path.write_text(json.dumps(values))
+    assert any("manifest.json" in problem for problem in problems(out))
+
+
+def test_a_plan_a_tokenizer_or_an_index_from_elsewhere_is_found(out, tmp_path):
+    other = tmp_path / "other"
+    prepare(recipe(tmp_path / "in", other, "tokenizer.vocab_size=300", "limits.slice_bytes=9000"))
+    for name in ("plan.json", "tokenizer/tokenizer.txt", "shards.idx"):
+        kept = (out / name).read_bytes()
+        shutil.copy(other / name, out / name)
+        assert problems(out), name
+        (out / name).write_bytes(kept)
+    assert not problems(out)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.pkl", "tokenizer_config.json", "token_bytes.pt"])
+def test_a_tokenizer_file_for_others_that_was_changed_is_found(out, name):
+    path = out / "tokenizer" / name
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    found = problems(out)
+    assert len(found) == 1
+    assert name in found[0]
+
+
+@pytest.mark.parametrize("field", ["key", "shards", "documents", "files"])
+def test_a_record_that_lacks_a_field_is_found(out, field):
+    path = first(out, "records/tokenize/web/train/*.json")
+    values = json.loads(path.read_text())
+    del values[field]
+    path.write_text(json.dumps(values))
+    assert any(path.name in problem for problem in problems(out))
+
+
+def test_an_output_without_manifest_is_unfinished(out):
+    (out / "manifest.json").unlink()
+    with pytest.raises(IncompleteOutputError, match="not finished"):
+        problems(out)
+
+
+def test_an_output_whose_plan_is_not_readable_says_so(out):
+    (out / "plan.json").write_bytes(b"{")
+    with pytest.raises(CorruptOutputError, match=r"plan\.json"):
+        problems(out)
+
+
+def test_a_source_that_changed_afterwards_is_found_by_the_sample(out, tmp_path):
+    for number in range(3):
+        write_parquet(tmp_path / f"in/text/shard_{number:05d}.parquet", texts(40, seed=50 + number))
+    assert any("changed since the plan was made" in problem for problem in problems(out))
+    assert not problems(out, sample=False)
+
+
+def test_a_missing_source_is_a_problem_unless_no_sample_is_asked_for(out, tmp_path):
+    shutil.rmtree(tmp_path / "in")
+    assert any("cannot be read again" in problem for problem in problems(out))
+    assert not problems(out, sample=False)
+
+
+def test_ids_beyond_the_vocabulary_and_mask_bytes_beyond_one_are_found(out):
+    # The files and their record agree, as after a bug in the writer: the values alone are wrong.
+    path = first(out, "records/tokenize/chats/train/*.json")
+    values = json.loads(path.read_text())
+    for file in values["files"]:
+        target = out / file["name"]
+        if target.suffix == ".bin":
+            ids = np.fromfile(target, dtype="<u2")
+            ids[0] = 350
+            target.write_bytes(ids.tobytes())
+        elif target.suffix == ".mask":
+            target.write_bytes(b"\x02" + target.read_bytes()[1:])
+        file["sha256"] = Folder(str(out)).sha256(file["name"])
+    path.write_text(json.dumps(values))
+    found = problems(out)
+    assert any("holds 350" in problem for problem in found)
+    assert any("holds 2" in problem for problem in found)

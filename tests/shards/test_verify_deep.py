@@ -1,0 +1,208 @@
+"""With --deep every document is compared with its source, which is read again."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.loader import open_shards
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from tests.support.finished_output import rewrite
+from tests.support.small_corpus import conversations, recipe, texts, write_corpus, write_parquet
+
+TOLERANT = ("limits.max_quarantined_share=1.0", "limits.max_tails=9")
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def made(corpus, out, *overrides):
+    prepare(recipe(corpus, out, *TOLERANT, *overrides))
+    return out
+
+
+def deep(out):
+    return verify_output(Folder(str(out)), deep=True)
+
+
+def test_every_document_of_a_sound_output_is_compared(corpus, tmp_path):
+    result = deep(made(corpus, tmp_path / "out"))
+    assert not result.problems
+    assert result.sampled == result.documents == 150
+    assert result.source_bytes > 0
+
+
+def test_share_splits_frames_cuts_and_bad_rows_come_out_the_same_again(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00001.parquet", ["a", None, "", "b" * 400, None, "c"])
+    with (corpus / "chats/1.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{broken\n\n["not", "messages"]\n')
+    result = deep(
+        made(
+            corpus,
+            tmp_path / "out",
+            'source.web.split="share:0.3"',
+            'source.web.append=["<|user_end|>", "<|user_start|>"]',
+            "limits.max_shard_tokens=500",
+            "limits.max_tokens=20",
+        )
+    )
+    assert not result.problems
+    assert result.documents == result.sampled == 40 + 4 + 40 + 30
+    assert result.shards > result.slices
+
+
+def test_one_id_among_all_is_found_and_its_document_named(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        ids[len(ids) // 2] = 0
+        return ids.tobytes()
+
+    path = rewrite(out, "web/train/*-00001-000-*.bin", change)
+    [problem] = deep(out).problems
+    assert path.stem in problem
+    assert "is not row" in problem
+    assert "shard_0000" in problem
+
+
+def test_a_frame_in_another_place_is_found(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        ids[:2] = ids[1::-1]
+        return ids.tobytes()
+
+    rewrite(out, "web/train/shard_00000-*.bin", change)
+    [problem] = deep(out).problems
+    assert "document 0 is not row 0" in problem
+
+
+def test_a_mask_byte_is_found(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    path = rewrite(out, "chats/train/0*.mask", lambda data: data[::-1])
+    problems = deep(out).problems
+    assert len(problems) > 3
+    assert all(path.stem in problem and "0.jsonl" in problem for problem in problems[:3])
+
+
+def test_a_source_that_changed_and_kept_its_size_is_named(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    path = corpus / "chats/1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[-1] = lines[-1].replace(b"content", b"tnetnoc")
+    lines[1] = lines[1].replace(b"role", b"ROLE")
+    path.write_bytes(b"".join(lines))
+    problems = deep(out).problems
+    assert "1.jsonl" in problems[0]
+    assert "has changed since it was read" in problems[0]
+    assert any("is not row 1 of 1.jsonl" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("number", [14, 16])
+def test_a_source_of_another_size_is_named(corpus, tmp_path, number):
+    out = made(corpus, tmp_path / "out")
+    lines = [json.dumps(each, ensure_ascii=False) for each in conversations(16, seed=1)]
+    (corpus / "chats/1.jsonl").write_text("\n".join(lines[:number]) + "\n", encoding="utf-8")
+    problems = deep(out).problems
+    assert any("1.jsonl" in problem and "changed since" in problem for problem in problems)
+
+
+def test_a_copy_of_the_sources_with_other_times_is_as_good(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    for path in corpus.rglob("*.*"):
+        os.utime(path, ns=(1, 1))
+    assert deep(out).passed
+    assert verify_output(Folder(str(out))).passed
+
+
+def test_a_source_that_is_gone_is_named(corpus, tmp_path):
+    out = made(corpus, tmp_path / "out")
+    (corpus / "text/shard_00002.parquet").unlink()
+    problems = deep(out).problems
+    assert problems
+    assert all("shard_00002.parquet" in problem for problem in problems)
+    shutil.rmtree(corpus)
+    assert len(deep(out).problems) == deep(out).slices
+
+
+def test_a_quarantine_entry_that_was_reworded_is_found(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00000.parquet", ["a", None])
+    out = made(corpus, tmp_path / "out")
+    path = rewrite(out, "quarantine/web/train/*", lambda data: data.replace(b'"row":1', b'"row":0'))
+    [problem] = deep(out).problems
+    assert path.name in problem
+
+
+@pytest.fixture
+def named(corpus, tmp_path):
+    """Give an output of sources with ids: parquet split by share, and jsonl; some rows bad."""
+    for number in range(3):
+        rows = [None, *texts(30, seed=number), "x" * 3000]
+        names = [None if row % 7 == 3 else f"{number}/é{row}" for row in range(len(rows))]
+        table = pa.table({"text": pa.array(rows, pa.string()), "url": names})
+        pq.write_table(table, corpus / f"text/shard_{number:05d}.parquet", row_group_size=8)
+    made_ = conversations(20, seed=2)
+    lines = [json.dumps({"messages": each, "n": row}) for row, each in enumerate(made_)]
+    (corpus / "chats/1.jsonl").write_text("\n".join([*lines, '{"n": "bad"}', "{broken"]))
+    return made(
+        corpus,
+        tmp_path / "out",
+        'source.web.split="share:0.3"',
+        'source.web.id_column="url"',
+        'source.chats.id_column="n"',
+        "limits.max_document_bytes=2500",
+        "limits.max_shard_tokens=400",
+    )
+
+
+def test_the_ids_of_documents_are_those_of_their_rows(named):
+    result = deep(named)
+    assert not result.problems
+    assert result.documents == result.sampled == 90 + 35
+    assert verify_output(Folder(str(named))).passed
+    shards = [open_shards(str(named), split, "web") for split in ("train", "val")]
+    found = [own.document_id(number) for own in shards for number in range(len(own))]
+    names = {f"{number}/é{row}" for number in range(3) for row in range(1, 31) if row % 7 != 3}
+    assert len(found) == 90
+    assert found.count(None) == 3 * 4
+    assert set(found) == names | {None}
+    chats = open_shards(str(named), "train", "chats")
+    found = [chats.document_id(number) for number in range(len(chats))]
+    assert found == [None] * 15 + [str(number) for number in range(20)]
+    (entry,) = [
+        json.loads(line)
+        for path in named.glob("quarantine/chats/train/*")
+        for line in path.read_text().splitlines()
+        if '"bad"' in line
+    ]
+    assert entry["id"] == "bad"
+
+
+@pytest.mark.parametrize("source", ["web", "chats"])
+def test_an_id_that_is_not_that_of_its_row_is_found(named, source):
+    path = rewrite(named, f"{source}/train/*1-*-000-*.ids", lambda data: data[:-1] + b"~")
+    assert verify_output(Folder(str(named))).passed
+    [problem] = deep(named).problems
+    assert path.name in problem
+    assert "is not that of row" in problem
+
+
+def test_a_changed_and_a_missing_file_of_ids_are_found(named):
+    first, second, *_ = sorted(named.glob("web/train/*.ids"))
+    first.write_bytes(first.read_bytes()[:-1] + b"~")
+    second.unlink()
+    found = verify_output(Folder(str(named))).problems
+    assert len(found) == 2
+    assert any(first.name in problem and "sha256" in problem for problem in found)
+    assert any(second.name in problem and "missing" in problem for problem in found)

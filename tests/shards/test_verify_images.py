@@ -1,0 +1,269 @@
+"""Shards of vision documents: read as they were written, and what contradicts itself is found."""
+
+import copy
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.formats.document_images import DocumentImages, images_parts
+from nanotok_ray.formats.schema import check_record_shape
+from nanotok_ray.loader import open_shards
+from nanotok_ray.shards.verify.files import image_problems
+from nanotok_ray.shards.verify.record import record_problems
+from nanotok_ray.shards.verify.shard import check_files
+from tests.support.finished_output import read_all, with_index
+from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
+
+
+@pytest.fixture
+def made(tmp_path):
+    return VisionShards(tmp_path, documents_with_images(20))
+
+
+def problems(made):
+    """Give what checking record and files gives; the first finds nothing where the second does."""
+    check_record_shape(made.record, name="record", of_shards=True)
+    of_record = list(record_problems(made.record, item_bytes=2, each=made.slice))
+    return of_record or list(
+        check_files(
+            made.out,
+            made.record,
+            item_bytes=2,
+            num_ids=made.tokenizer.model.num_ids,
+            special_tokens=made.tokenizer.special_tokens,
+            image_token=IMAGE,
+        )
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 40, 100, 10**6])
+def test_images_come_back_with_their_documents_however_shards_are_cut(tmp_path, limit):
+    made = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=limit)
+    assert problems(made) == []
+    shards = open_shards(str(made.publish()))
+    assert len(made.record["shards"]) == {1: 20, 10**6: 1}.get(limit, len(shards.rows))
+    number_of_image = made.tokenizer.encode_special(IMAGE)
+    for number, own in enumerate(made.composed):
+        images = shards.images(number)
+        assert images.dtype == np.int32
+        assert images.tolist() == [[*span, place] for place, span in enumerate(own.images)]
+        assert shards.mask(number).tolist() == own.mask
+        for start, end, _ in images.tolist():
+            assert (shards[number][start:end] == number_of_image).all()
+
+
+def test_a_sound_record_says_what_its_images_are(made):
+    assert made.record["images"] == sum(len(own.images) for own in made.composed) > 20
+    assert made.record["roles"]["image"] == made.record["special_tokens"][IMAGE]
+    made.publish()
+    read_all(made.out.url)
+    shards = open_shards(made.out.url)
+    assert sum(len(shards.images(number)) for number in range(20)) == made.record["images"]
+
+
+def first_image_token(made, data):
+    ids = np.frombuffer(data, dtype="<u2").copy()
+    return ids, int(np.flatnonzero(ids == made.tokenizer.encode_special(IMAGE))[0])
+
+
+def test_an_image_token_outside_of_an_image_is_found(made):
+    def change(data):
+        ids, at = first_image_token(made, data)
+        ids[[at, at - 1]] = ids[[at - 1, at]]
+        return ids.tobytes()
+
+    made.change(".bin", change)
+    [problem] = problems(made)
+    assert "image tokens do not agree" in problem
+    token = made.composed[1].images[0][0] - 1
+    assert problem.endswith(f"first at token {token} of document 1")
+
+
+def test_a_special_token_for_another_is_found_by_their_numbers(made):
+    def change(data):
+        ids, at = first_image_token(made, data)
+        ids[at] = made.tokenizer.encode_special("<|python_start|>")
+        return ids.tobytes()
+
+    made.change(".bin", change)
+    [problem] = problems(made)
+    assert "image tokens do not agree" in problem
+    assert "of document 1" in problem
+
+
+def test_a_special_token_for_another_that_is_no_image_is_found_by_their_numbers(made):
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        ids[-1] = made.tokenizer.encode_special("<|user_end|>")
+        return ids.tobytes()
+
+    made.change(".bin", change)
+    assert ["'<|assistant_end|>' 19 times, it says 20" in each for each in problems(made)] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("token", ["<|bos|>", "<|assistant_end|>"])
+def test_special_tokens_are_counted(made, token):
+    made.record["special_tokens"][token] += 1
+    [problem] = problems(made)
+    assert repr(token) in problem
+    assert "20 times, it says 21" in problem
+
+
+def test_a_special_token_that_no_record_names_is_found(made):
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        ids[-2] = made.tokenizer.encode_special("<|python_end|>")
+        return ids.tobytes()
+
+    made.change(".bin", change)
+    [problem] = problems(made)
+    assert "'<|python_end|>' 1 times, it says 0" in problem
+
+
+def test_a_mask_byte_is_found_by_the_sum(made):
+    made.change(".mask", lambda data: data[:-1] + bytes([1 - data[-1]]))
+    [problem] = problems(made)
+    assert "its masks train on" in problem
+
+
+def images_start(made):
+    return 24 + 8 * (made.record["shards"][0]["documents"] + 1)
+
+
+def shifted(made, shift, *, field, image=0):
+    """Give a change that adds to a field of an image."""
+
+    def change(data):
+        at = images_start(made) + 12 * image + 4 * field
+        value = struct.unpack_from("<i", data, at)[0] + shift
+        return data[:at] + struct.pack("<i", value) + data[at + 4 :]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("shift", "field", "why"),
+    [
+        (-1, 0, "its images have"),
+        (1, 1, "its images have"),
+        (1, 2, "has another number"),
+        (-5000, 0, "begins too early"),
+        (5000, 1, "ends after its document"),
+    ],
+)
+def test_an_image_that_was_moved_is_found(made, shift, field, why):
+    made.change(".images", shifted(made, shift, field=field))
+    found = problems(made)
+    assert any(why in problem or "do not agree" in problem for problem in found)
+    made.publish()
+    if "its images" not in why:
+        with pytest.raises(CorruptOutputError, match=r"\.images"):
+            read_all(made.out.url)
+
+
+def test_two_images_that_touch_and_share_their_tokens_otherwise_are_left_to_masks(made):
+    # Document 2 has images of 3 and 4 tokens back to back: the tokens alone do not tell.
+    made.change(".images", shifted(made, 1, field=1, image=1))
+    made.change(".images", shifted(made, 1, field=0, image=2))
+    assert problems(made) == []
+
+
+def test_images_of_another_number_or_size_are_found(made):
+    def without_last(data):
+        at = images_start(made) - 8
+        count = struct.unpack_from("<q", data, at)[0]
+        return data[:at] + struct.pack("<q", count - 1) + data[at + 8 : -12]
+
+    made.change(".images", without_last)
+    [problem] = problems(made)
+    assert "its shards have room for" in problem
+    made.record["images"] -= 1
+    found = problems(made)
+    assert any("image tokens do not agree" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda record: record.update(images=record["images"] + 1), "have room for"),
+        (lambda record: record["roles"].update(user=record["roles"]["user"] + 1), "in all roles"),
+        (lambda record: record.update(roles={}), "0 tokens in all roles"),
+        (lambda record: record.update(trainable_tokens=10**9), "trained tokens of"),
+        (lambda record: record["special_tokens"].update({IMAGE: 10**9}), "special tokens of"),
+        (lambda record: record.update(truncated=1), "1 documents cut"),
+        (lambda record: record["files"].pop(2), r"does not name .*\.images"),
+        (lambda record: record["files"][2].update(size=25), "25 bytes by its record"),
+        (
+            lambda record: record["files"][2].update(size=record["files"][2]["size"] + 1),
+            "for each image",
+        ),
+    ],
+)
+def test_a_record_whose_sums_do_not_agree_is_refused(made, change, why):
+    change(made.record)
+    found = list(record_problems(made.record, item_bytes=2, each=made.slice))
+    assert found
+    assert any(re.search(why, problem) for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("images", -1),
+        ("roles", {"system": 1}),
+        ("roles", {"user": -1}),
+        ("roles", []),
+        ("special_tokens", {"<|bos|>": 1.5}),
+        ("over_max_tokens", None),
+    ],
+)
+def test_a_record_of_other_types_is_refused(made, field, value):
+    record = copy.deepcopy(made.record) | {field: value}
+    with pytest.raises(CorruptOutputError, match=field):
+        check_record_shape(record, name="record", of_shards=True)
+
+
+@pytest.mark.parametrize("value", [1, 23, 24 + 8 * 21 + 1, 1 << 60])
+def test_a_row_with_images_of_an_impossible_size_is_refused(made, value):
+    out = made.publish()
+    with_index(out, lambda rows, _: rows["images_bytes"].fill(value))
+    with pytest.raises(CorruptOutputError, match="row 0 has"):
+        open_shards(str(out))
+
+
+def test_a_truncated_file_of_images_is_found_and_refused(made):
+    made.publish()
+    name = made.record["files"][2]["name"]
+    assert name.endswith(".images")
+    path = Path(made.out.url) / name
+    path.write_bytes(path.read_bytes()[:60])
+    [problem] = problems(made)
+    assert "has 60 bytes, its record says" in problem
+    with pytest.raises(CorruptOutputError, match="has 60 bytes"):
+        open_shards(made.out.url).images(0)
+
+
+@pytest.mark.parametrize(
+    ("edges", "told"),
+    [
+        ([1, 3, 5, 7], None),
+        ([1, 3], "token 0 of document 1"),
+        ([1, 3, 5, 8], "token 2 of document 1"),
+        ([1, 3, 5, 7, 8, 9], "token 3 of document 1"),
+        ([2, 3, 5, 7], "token 1 of document 0"),
+        ([], "token 1 of document 0"),
+    ],
+)
+def test_the_first_image_token_that_does_not_agree_is_named(edges, told):
+    own = np.array([[0, 1, 3], [1, 0, 1], [1, 1, 2]])
+    data = np.frombuffer(b"".join(images_parts([(2, own)])), np.uint8)
+    images = DocumentImages(data, name="a.images", documents=2)
+    found = list(image_problems(images, np.array([0, 5, 9]), np.array(edges, np.int64), name="a"))
+    assert [each.partition(", first at ")[2] for each in found] == ([told] if told else [])

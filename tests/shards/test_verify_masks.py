@@ -1,0 +1,389 @@
+"""With --masks what conversations train on is compared with the plain reading of their source."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.api import prepare
+from nanotok_ray.cli.main import main
+from nanotok_ray.documents.batch import Documents
+from nanotok_ray.errors import VerificationError
+from nanotok_ray.formats.document_images import images_of
+from nanotok_ray.formats.manifest import from_json
+from nanotok_ray.shards.output import settings_from
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.shards.verify.masks import (
+    OTHER_IMAGES,
+    OTHER_MASK,
+    OTHER_TEXT,
+    PlainReading,
+    compare_masks,
+)
+from nanotok_ray.shards.verify.reading import Run
+from nanotok_ray.sources import plan_from_json
+from nanotok_ray.sources.quarantine import SKIPPED
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.finished_output import rewrite
+from tests.support.small_corpus import conversations, recipe, write_corpus
+from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+@pytest.fixture
+def out(corpus, tmp_path):
+    prepare(recipe(corpus, tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def masks(out):
+    return verify_output(Folder(str(out)), masks=True)
+
+
+def test_every_conversation_and_no_text_is_compared(out, corpus):
+    result = masks(out)
+    assert not result.problems
+    assert result.sampled == 30
+    assert result.source_bytes == sum(
+        len(line) for path in corpus.glob("chats/*") for line in path.read_bytes().splitlines()
+    )
+    for path in corpus.glob("text/*"):
+        path.unlink()
+    assert masks(out).passed
+
+
+def test_one_mask_byte_is_found_and_its_conversation_named(out):
+    # A byte of each kind, so that their sum is what the record says.
+    def change(data):
+        flags = bytearray(data)
+        for flag in (0, 1):
+            flags[data.index(flag, len(data) // 2)] = 1 - flag
+        return bytes(flags)
+
+    path = rewrite(out, "chats/train/0*.mask", change)
+    problems = masks(out).problems
+    assert 1 <= len(problems) <= 2
+    assert path.stem in problems[0]
+    assert "of 0.jsonl: its mask is another" in problems[0]
+
+
+def swapped(out, one, other):
+    """Give a change that swaps the first ids of two special tokens."""
+    special = Tokenizer.load(out / "tokenizer").encode_special
+
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        places = [int(np.flatnonzero(ids == special(name))[0]) for name in (one, other)]
+        ids[places] = ids[places[::-1]]
+        return ids.tobytes()
+
+    return change
+
+
+def test_one_swapped_role_is_found(out):
+    change = swapped(out, "<|user_start|>", "<|assistant_start|>")
+    path = rewrite(out, "chats/train/1*.bin", change)
+    [problem] = masks(out).problems
+    assert path.stem in problem
+    assert f"document 0 is not row 0 of 1.jsonl: {OTHER_TEXT}" in problem
+
+
+def test_a_special_token_that_changed_places_with_its_own_name_is_found(corpus, tmp_path):
+    # Both decode to the same, under the same mask: only what is a special token differs.
+    lines = [json.dumps([{"role": "user", "content": "<|bos|>"}, conversations(1, seed=0)[0][1]])]
+    (corpus / "chats/0.jsonl").write_text(lines[0] + "\n", encoding="utf-8")
+    prepare(recipe(corpus, tmp_path / "out"))
+    assert masks(tmp_path / "out").passed
+
+    def change(data):
+        ids = np.frombuffer(data, dtype="<u2").copy()
+        bos = int(ids[0])
+        end = int(np.flatnonzero(ids == Tokenizer.load(out).encode_special("<|user_end|>"))[0])
+        ids[:end] = [*ids[2:end], ids[1], bos]
+        return ids.tobytes()
+
+    out = tmp_path / "out/tokenizer"
+    rewrite(tmp_path / "out", "chats/train/0*.bin", change)
+    [problem] = masks(tmp_path / "out").problems
+    assert OTHER_MASK in problem
+
+
+def test_a_source_that_changed_is_named(out, corpus):
+    path = corpus / "chats/1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[0] = lines[0].replace(b"content", b"tnetnoc")
+    path.write_bytes(b"".join(lines))
+    problems = masks(out).problems
+    assert "1.jsonl" in problems[0]
+    assert "has changed since it was read" in problems[0]
+    assert any("row 0 of 1.jsonl: the plain reading refuses it" in each for each in problems)
+
+
+def test_a_source_that_is_gone_or_shorter_is_named(out, corpus):
+    path = corpus / "chats/1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"\n" * sum(map(len, lines[1:])) + lines[0])
+    assert any("are no longer in the source" in each for each in masks(out).problems)
+    path.unlink()
+    problems = masks(out).problems
+    assert problems
+    assert all("cannot be read again" in each and "1.jsonl" in each for each in problems)
+
+
+def test_bad_lines_are_passed_over_and_lone_surrogates_are_replaced(corpus, tmp_path):
+    half = ["\ud83d", "\ude42 tail"]
+    parts = [{"type": "text", "text": text} for text in half]
+    odd = [{"role": "user", "content": "a\ud800b"}, {"role": "assistant", "content": parts}]
+    with (corpus / "chats/0.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{broken\n\n" + json.dumps(odd) + "\n")
+    prepare(recipe(corpus, tmp_path / "out", "limits.max_quarantined_share=1.0"))
+    result = masks(tmp_path / "out")
+    assert not result.problems
+    assert result.sampled == 31
+
+
+def slices(out):
+    """Give what `compare_masks` takes, of each slice of conversations."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    settings = settings_from(manifest)["chats"]
+    plan = plan_from_json((out / "plan.json").read_bytes())
+    for each in plan.slices():
+        if each.kind == "chat":
+            name = f"records/tokenize/chats/train/{each.name_for(settings.key(each))}.json"
+            data = (out / name).read_bytes()
+            yield each, from_json(data, name=name, expected_format="nanotok-record 1"), settings
+
+
+def test_a_conversation_that_was_cut_is_a_prefix_of_both_texts(corpus, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    prepare(recipe(corpus, whole, "limits.slice_bytes=1000000"))
+    rules = ("limits.max_tokens=40", "limits.too_long=cut")
+    prepare(recipe(corpus, cut, "limits.slice_bytes=1000000", *rules))
+
+    def compared(out, **changed):
+        tokenizer = Tokenizer.load(out / "tokenizer")
+        return [
+            compare_masks(
+                Folder(str(out)),
+                each,
+                values,
+                tokenizer=tokenizer,
+                settings=replace(settings, **changed),
+            )
+            for each, values, settings in slices(out)
+        ]
+
+    assert all(not each.problems for each in compared(cut, too_long="cut"))
+    assert all(each.problems for each in compared(cut, too_long="keep", max_tokens=None))
+    assert all(not each.problems for each in compared(whole, too_long="cut", max_tokens=41))
+
+    rewrite(cut, "chats/train/0*.mask", lambda data: data[:1] + bytes([1 - data[1]]) + data[2:])
+    [changed] = compared(cut, too_long="cut")
+    assert [OTHER_MASK in problem for problem in changed.problems] == [True]
+
+
+def test_the_command_tells_how_many_were_compared(out, capsys):
+    assert main(["verify", str(out), "--masks"]) == 0
+    captured = capsys.readouterr()
+    values = json.loads(captured.out)
+    assert (values["status"], values["masks"], values["sampled"]) == ("verified", True, 30)
+    assert "30 conversations and vision documents equal their source" in captured.err
+
+
+def test_the_command_exits_4_where_one_is_found(out, capsys):
+    rewrite(out, "chats/train/1*.bin", swapped(out, "<|user_start|>", "<|user_end|>"))
+    assert main(["verify", str(out)]) in {0, 4}  # the sample may miss it
+    assert main(["verify", str(out), "--masks"]) == 4
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("other", ["--deep", "--no-sample"])
+def test_masks_and_other_levels_exclude_each_other(out, capsys, other):
+    with pytest.raises(SystemExit):
+        main(["verify", str(out), "--masks", other])
+    capsys.readouterr()
+
+
+def test_deep_and_masks_together_are_refused(out):
+    with pytest.raises(VerificationError, match="one at a time"):
+        verify_output(Folder(str(out)), deep=True, masks=True)
+
+
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory):
+    return VisionShards(tmp_path_factory.mktemp("vision"), documents_with_images(20))
+
+
+def vision_problems(vision, *, first=0, **changed):
+    """Give (document, why) of a run of vision documents, of which something was changed."""
+    rendered = vision.rendered
+    start = int(rendered.lengths[:first].sum())
+    run = Run(
+        name="a",
+        first=first,
+        rows=rendered.rows[first:],
+        lengths=rendered.lengths[first:],
+        ids=rendered.ids[start:],
+        mask=rendered.mask[start:],
+        images=images_of(rendered.images, slice(first, 20)),
+        document_ids=None,
+    )
+    plain = PlainReading.of(vision.tokenizer, vision.settings)
+    dialect = vision.settings.dialect("vision", "messages")
+    documents = Documents.from_bytes(vision.documents[first:])
+    return list(plain.problems(replace(run, **changed), documents, dialect))
+
+
+def test_an_output_with_vision_documents_is_verified_by_masks(tmp_path):
+    made = VisionShards(tmp_path, documents_with_images(20), max_shard_tokens=200)
+    out = made.publish()
+    assert len(made.record["shards"]) > 3
+    result = masks(out)
+    assert not result.problems
+    assert result.sampled == result.documents == 20
+
+    def change(data):
+        flags = np.frombuffer(data, dtype=np.uint8).copy()
+        places = [int(np.flatnonzero(flags == flag)[-1]) for flag in (0, 1)]
+        flags[places] ^= 1
+        return flags.tobytes()
+
+    made.change(".mask", change)
+    made.publish()
+    problems = masks(out).problems
+    assert problems
+    assert all(f"of a.jsonl: {OTHER_MASK}" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("first", [0, 7])
+def test_vision_documents_equal_their_plain_reading(vision, first):
+    assert vision_problems(vision, first=first) == []
+
+
+@given(st.data())
+def test_any_other_id_or_mask_byte_is_found_and_its_document_named(vision, data):
+    rendered = vision.rendered
+    at = data.draw(st.integers(0, len(rendered.ids) - 1))
+    document = int(np.searchsorted(np.cumsum(rendered.lengths), at, side="right"))
+    mask = rendered.mask.copy()
+    mask[at] ^= 1
+    assert vision_problems(vision, mask=mask) == [(document, OTHER_MASK)]
+    ids = rendered.ids.copy()
+    others = set(range(vision.tokenizer.model.num_ids)) - {int(ids[at])}
+    ids[at] = data.draw(st.sampled_from(sorted(others)))
+    assert vision_problems(vision, ids=ids) == [(document, OTHER_TEXT)]
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+def test_a_document_that_lost_its_end_is_found(vision, cut):
+    rendered = vision.rendered
+    lengths = rendered.lengths.copy()
+    lengths[-1] -= cut
+    shorter = {"ids": rendered.ids[:-cut], "mask": rendered.mask[:-cut], "lengths": lengths}
+    assert vision_problems(vision, **shorter) == [(19, OTHER_TEXT)]
+
+
+def test_a_mask_over_an_image_is_found(vision):
+    rendered = vision.rendered
+    mask = rendered.mask.copy()
+    mask[np.flatnonzero(rendered.ids == vision.tokenizer.encode_special(IMAGE))[0]] = 1
+    assert vision_problems(vision, mask=mask) == [(1, OTHER_MASK)]
+
+
+def test_an_image_that_became_text_is_found(vision):
+    ids = vision.rendered.ids.copy()
+    ids[np.flatnonzero(ids == vision.tokenizer.encode_special(IMAGE))[-1]] = 65
+    assert vision_problems(vision, ids=ids) == [(19, OTHER_TEXT)]
+
+
+def test_an_id_between_special_tokens_is_found_and_no_error(vision):
+    model = vision.tokenizer.model
+    last = model.num_ids - 1
+    assert model.special_tokens[IMAGE] == last
+    sparse = Tokenizer(replace(model, special_tokens={**model.special_tokens, IMAGE: last + 3}))
+    ids = vision.rendered.ids.copy()
+    ids[ids == last] = last + 3
+    ids[int(vision.rendered.lengths[0]) - 1] = last + 1
+    rendered = vision.rendered
+    run = Run(
+        name="a",
+        first=0,
+        rows=rendered.rows,
+        lengths=rendered.lengths,
+        ids=ids,
+        mask=rendered.mask,
+        images=rendered.images,
+        document_ids=None,
+    )
+    plain = PlainReading.of(sparse, vision.settings)
+    dialect = vision.settings.dialect("vision", "messages")
+    documents = Documents.from_bytes(vision.documents)
+    assert list(plain.problems(run, documents, dialect)) == [(0, OTHER_TEXT)]
+
+
+def test_images_that_share_their_tokens_otherwise_are_found(vision):
+    images = vision.rendered.images.copy()
+    place = int(np.flatnonzero(images[:, 0] == 2)[0])
+    assert images[place, 2] == images[place + 1, 1]
+    images[place, 2] += 1
+    images[place + 1, 1] += 1
+    assert vision_problems(vision, images=images) == [(2, OTHER_IMAGES)]
+    assert vision_problems(vision, images=images[:-1])[-1] == (19, OTHER_IMAGES)
+
+
+@pytest.mark.parametrize(("rule", "cut_at"), [("keep", None), ("drop", None), ("cut", 5)])
+def test_only_a_job_that_cuts_may_have_cut_a_document(vision, rule, cut_at):
+    settings = replace(vision.settings, max_tokens=5, too_long=rule)
+    assert PlainReading.of(vision.tokenizer, settings).cut_at == cut_at
+
+
+def test_an_unknown_id_is_not_taken_for_a_byte_that_is_0(vision):
+    model = vision.tokenizer.model
+    last = model.num_ids - 1
+    sparse = Tokenizer(replace(model, special_tokens={**model.special_tokens, IMAGE: last + 3}))
+    messages = [{"role": "user", "content": "\0"}]
+    ids, mask, _ = sparse.render_vision_conversation({"messages": messages})
+    plain = PlainReading.of(sparse, vision.settings)
+
+    def problems(ids):
+        run = Run(
+            name="a",
+            first=0,
+            rows=np.array([0]),
+            lengths=np.array([len(ids)]),
+            ids=np.array(ids, np.uint16),
+            mask=np.array(mask, np.uint8),
+            images=np.zeros((0, 3), np.int64),
+            document_ids=None,
+        )
+        documents = Documents.from_bytes([json.dumps(messages).encode()])
+        return list(plain.problems(run, documents, vision.settings.dialect("vision", "messages")))
+
+    assert ids[2] == 0
+    assert problems(ids) == []
+    assert problems([*ids[:2], last + 1, *ids[3:]]) == [(0, OTHER_TEXT)]
+
+
+def test_a_slice_that_was_left_out_is_not_read(out, corpus):
+    for path in corpus.glob("chats/*"):
+        path.unlink()
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    for each, values, settings in slices(out):
+        for reasons, is_sound in (({SKIPPED: 9}, True), ({}, False)):
+            found = compare_masks(
+                Folder(str(out)),
+                each,
+                {**values, "quarantined": reasons},
+                tokenizer=tokenizer,
+                settings=settings,
+            )
+            assert (not found.problems) == is_sound

@@ -1,0 +1,112 @@
+"""Verification as tasks: results in the order of the plan, failures told, on Ray too."""
+
+import json
+
+import pytest
+
+from nanotok_ray.api import prepare, verify
+from nanotok_ray.cli.main import main
+from nanotok_ray.errors import TransientIOError
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.shards.verify import check_slice, work
+from nanotok_ray.storage import Folder
+from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
+from tests.support.small_corpus import contents, recipe, write_corpus
+
+
+@pytest.fixture
+def out(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"))
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def on_ray():
+    """Stand in for Ray: tasks end in the opposite order."""
+    with use_executor(InProcess(order=backwards)):
+        yield
+
+
+@pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
+def test_problems_come_in_the_order_of_the_plan_whatever_the_order_of_ends(out, on_ray, level):
+    for path in out.glob("*/*/*.bin"):
+        path.write_bytes(b"\0" + path.read_bytes()[1:])
+    here, there = (verify(Folder(str(out)), workers=workers, **level) for workers in (None, 2))
+    assert len(here.problems) > 5
+    assert here == there
+
+
+def test_progress_is_told_as_of_other_stages(out, on_ray):
+    for workers in (None, 2):
+        events = []
+        result = verify(Folder(str(out)), workers=workers, on_event=events.append)
+        assert result.passed
+        started, *advanced, ended = events
+        assert started == StageStarted(
+            stage="verify", todo=result.slices, kept=0, num_bytes=started.num_bytes
+        )
+        assert isinstance(ended, StageEnded)
+        assert ended.num_bytes == started.num_bytes > 0
+        assert [event.done for event in advanced if isinstance(event, Advanced)] == [
+            *range(1, result.slices + 1)
+        ]
+
+
+def test_masks_are_compared_by_tasks_too(out, on_ray):
+    here, there = (verify(Folder(str(out)), workers=workers, masks=True) for workers in (None, 2))
+    assert here == there
+    assert here.sampled == 30
+    assert here.source_bytes > 0
+
+
+def test_a_slice_that_could_not_be_checked_is_told_and_the_exit_code_says_so(out, capsys):
+    with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
+        assert main(["verify", str(out), "--workers", "2"]) == 5
+    captured = capsys.readouterr()
+    values = json.loads(captured.out)
+    assert values["status"] == "failed"
+    assert values["problems"] == []
+    assert "its worker died 3 times" in values["unchecked"][0]
+    assert "could not be checked" in captured.err
+
+
+def test_storage_that_fails_here_leaves_a_slice_unchecked(out, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise TransientIOError("the store is away")
+
+    monkeypatch.setattr(work, "check_files", fail)
+    assert main(["verify", str(out)]) == 5
+    values = json.loads(capsys.readouterr().out)
+    assert len(values["unchecked"]) == values["slices"]
+
+
+def test_a_record_that_changes_meanwhile_is_not_taken_for_sound(out):
+    def check_late(work):
+        with (out / work.record_name).open("a") as file:
+            file.write(" ")
+        return check_slice(work)
+
+    with use_executor(Replacing({check_slice: check_late})):
+        result = verify(Folder(str(out)), workers=2)
+    assert len(result.unchecked) == result.slices
+    assert not result.passed
+
+
+def test_deep_and_no_sample_exclude_each_other(out, capsys):
+    with pytest.raises(SystemExit):
+        main(["verify", str(out), "--deep", "--no-sample"])
+    capsys.readouterr()
+
+
+def test_an_interrupt_ends_it_with_its_exit_code_and_changes_nothing(out, monkeypatch, capsys):
+    before = contents(out)
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work, "check_files", interrupt)
+    assert main(["verify", str(out)]) == 130
+    assert contents(out) == before
+    capsys.readouterr()

@@ -1,0 +1,353 @@
+"""A source that is described wrongly is refused by what its first documents are, before a job runs.
+
+Each case is a recipe of one source over one file. What is read is bounded, and a source of which
+some documents can be used is never refused.
+"""
+
+import gzip
+import json
+import uuid
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.cli import main
+from nanotok_ray.errors import SourceError
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
+from nanotok_ray.sources import check_sample, make_plan, resolve
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.remote_input import RemoteInput
+from tests.support.executors import InProcess
+
+RECIPE = """
+[[source]]
+name = "web"
+kind = "{kind}"
+paths = ["{path}"]
+split = "train"
+count = true
+{more}
+
+[tokenizer]
+vocab_size = 300
+
+[output]
+path = "{out}"
+"""
+TEXTS = [{"text": f"hello world {n}", "id": n, "content": "x"} for n in range(40)]
+TURNS = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
+CHATS = [{"messages": TURNS, "id": n} for n in range(40)]
+SHARED = [{"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yes"}]}]
+
+
+def lines(values):
+    return "".join(json.dumps(value) + "\n" for value in values).encode()
+
+
+def array(values, **options):
+    return json.dumps(values, **options).encode()
+
+
+def array_of_lines(values):
+    return ("[\n" + ",\n".join(map(json.dumps, values)) + "\n]\n").encode()
+
+
+def pretty(values):
+    return "\n".join(json.dumps(value, indent=2) for value in values).encode()
+
+
+def parquet(values):
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(values), sink)
+    return sink.getvalue().to_pybytes()
+
+
+ARRAY = "web.jsonl is one JSON array, not JSON lines. Write each element on one line"
+PRETTY = "web.jsonl, line 1 begins a JSON value that continues on the next lines (pretty-printed"
+
+CASES = {
+    "another column": (
+        *("text", lines(TEXTS), 'column = "body"'),
+        "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'. Set column to",
+    ),
+    "a column of numbers": (
+        *("text", lines([{"text": 3, "body": "a"}]), ""),
+        "field 'text' is a number, not a string; the document has 'text', 'body'. Set column to",
+    ),
+    "a column of nulls after blank lines": (
+        *("text", b"\n \n" + lines([{"text": None, "body": "a"}]), ""),
+        "web.jsonl, line 3: field 'text' is null, not a string",
+    ),
+    "one array of texts": ("text", array(TEXTS), "", ARRAY),
+    "one array, an element a line": ("text", array_of_lines(TEXTS), "", ARRAY),
+    "one array, pretty": ("text", array(TEXTS, indent=2), "", ARRAY),
+    "one long array": ("text", array(TEXTS * 2000), "", ARRAY),
+    "pretty texts": ("text", pretty(TEXTS), "", PRETTY),
+    "chats read as text": (
+        *("text", lines(CHATS), ""),
+        "line 1 has no field 'text'; it has 'messages', 'id'. Set kind = \"chat\"",
+    ),
+    "arrays of messages read as text": (
+        *("text", lines([TURNS]), ""),
+        'line 1 is an array, not an object. Set kind = "chat"',
+    ),
+    "turns read as text": ("text", lines(SHARED), "", 'Set kind = "chat"'),
+    "plain lines read as JSON": (
+        *("text", b"some text\nand more\n", 'format = "jsonl"'),
+        'line 1: invalid JSON: Expecting value (char 0). Set format = "lines"',
+    ),
+    "UTF-16": (
+        *("text", lines(TEXTS).decode().encode("utf-16"), ""),
+        "line 1: invalid UTF-8: at byte 0. The file is UTF-16: convert it",
+    ),
+    "text read as chats": ("chat", lines(TEXTS), "", 'set kind = "text"'),
+    "text read as chats of a dialect": (
+        *("chat", lines(TEXTS), 'dialect = "messages"'),
+        'Set kind = "text"',
+    ),
+    "one array of chats": ("chat", array(CHATS), "", ARRAY),
+    "one array of chats, one a line": ("chat", array_of_lines(CHATS), "", ARRAY),
+    "one array of arrays of messages": ("chat", array([TURNS] * 9), "", ARRAY),
+    "pretty chats": ("chat", pretty(CHATS), "", PRETTY),
+    "another dialect": (
+        *("chat", lines(CHATS), 'dialect = "sharegpt"'),
+        "'conversations'. The document looks like 'messages': set dialect = \"messages\", or",
+    ),
+    "a compressed file": (
+        *("text", gzip.compress(lines(TEXTS)), 'column = "body"'),
+        "web.jsonl.gz, line 1 has no field 'body'",
+    ),
+    "parquet of chats read as text": ("text", parquet(CHATS), "", 'or kind = "chat"'),
+    "parquet of text read as chats": ("chat", parquet(TEXTS), "", 'set kind = "text"'),
+    "parquet of chats that nobody can use": (
+        *("chat", parquet([{"messages": TURNS[1:]}] * 30), ""),
+        "web.parquet, row 1, read as messages: Message 0 is from assistant",
+    ),
+    "a file that is no text": (
+        *("text", b"\xff\xfe\x00", 'format = "document"'),
+        "web.jsonl: invalid UTF-8: at byte 0",
+    ),
+}
+
+
+def write(tmp_path, kind, data, more, *, limits=""):
+    """Write a file and its recipe, and give the recipe's path."""
+    suffix = {b"PAR1": "parquet", b"\x1f\x8b\x08\x00": "jsonl.gz"}.get(data[:4], "jsonl")
+    path = tmp_path / f"in/web.{suffix}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    recipe = tmp_path / "recipe.toml"
+    text = RECIPE.format(kind=kind, path=path, more=more, out=tmp_path / "out")
+    recipe.write_text(f"{text}\n{limits}")
+    return str(recipe)
+
+
+def told(capsys, *arguments):
+    """Run a command; give its exit code and the JSON that it ends with."""
+    code = main(list(arguments))
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_source_that_is_described_wrongly_is_refused_with_what_is_there(tmp_path, capsys, case):
+    kind, data, more, expected = case
+    code, values = told(capsys, "plan", write(tmp_path, kind, data, more))
+    assert code == 2
+    assert expected in values["error"]
+    assert "\n" not in values["error"]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", [["prepare"], ["prepare", "--dry-run"], ["train"], ["doctor"]])
+def test_every_command_that_plans_refuses_it_before_ray_starts(tmp_path, capsys, command):
+    def start(**_):
+        raise AssertionError("Ray was started")
+
+    recipe = write(tmp_path, "text", lines(TEXTS), 'column = "body"')
+    with use_executor(InProcess(on_session=start)):
+        code = main([command[0], recipe, *command[1:]])
+    out, err = capsys.readouterr()
+    assert code != 0
+    assert "web.jsonl, line 1 has no field 'body'; it has 'text', 'id', 'content'" in out + err
+
+
+def test_what_is_wrong_with_every_source_is_said_at_once(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_bytes(lines(CHATS))
+    sources = "".join(
+        f'[[source]]\nname = "{name}"\nkind = "text"\npaths = ["{tmp_path}/{name}.jsonl"]\n'
+        for name in ("a", "b")
+    )
+    recipe = parse_recipe(
+        f'{sources}[tokenizer]\nvocab_size = 300\n[output]\npath = "{tmp_path}/o"'
+    )
+    with pytest.raises(ValueError, match=r"source 'a'.*\n.*source 'b': b\.jsonl, line 1"):
+        make_plan(recipe)
+
+
+def test_where_some_can_be_used_a_note_names_the_first_that_cannot(tmp_path, capsys):
+    data = lines(TEXTS[:3]) + b"\noops\n" + lines([{"body": "a"}]) + lines(TEXTS[3:])
+    code, values = told(capsys, "plan", write(tmp_path, "text", data, ""))
+    assert code == 0
+    (note,) = [each for each in values["notes"] if "cannot be used" in each]
+    assert note.startswith("source 'web': 2 of the first 20 documents of 1 file cannot be used; ")
+    assert note.endswith("web.jsonl, line 5: invalid JSON: Expecting value (char 0)")
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ("[limits]\nmax_quarantined_share = 1.0", 0),
+        ("[limits]\nmax_quarantined_share = 0.5", 2),
+        ("[limits]\nmax_quarantined_share = 1.0\nmax_quarantined = 9", 2),
+    ],
+)
+def test_a_recipe_that_allows_every_document_to_be_bad_gets_a_note(tmp_path, capsys, limits, code):
+    recipe = write(tmp_path, "text", lines(CHATS), "", limits=limits)
+    found, values = told(capsys, "plan", recipe)
+    assert found == code
+    said = values["error"] if code else " ".join(values["notes"])
+    assert "web.jsonl, line 1 has no field 'text'; it has 'messages', 'id'" in said
+
+
+def test_doctor_warns_of_a_source_of_which_some_documents_are_bad(tmp_path, capsys):
+    data = lines(TEXTS[:3]) + b"oops\n"
+    main(["doctor", write(tmp_path, "text", data, "")])
+    out, err = capsys.readouterr()
+    (line,) = [each for each in (out + err).splitlines() if each.startswith("warn  source web")]
+    assert "the first is web.jsonl, line 4: invalid JSON" in line
+
+
+def checked(path, **options):
+    source = SourceRecipe(name="web", paths=(str(path),), **({"kind": "text"} | options))
+    return check_sample(source, resolve(source).files, limits=LimitsRecipe())
+
+
+def test_one_array_of_messages_a_line_is_no_array_of_documents(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(lines([TURNS] * 30))
+    (tmp_path / "b.jsonl").write_bytes(lines([TURNS]))
+    (tmp_path / "c.jsonl").write_bytes(lines([[{"content": "no role"}], TURNS]))
+    (note,) = checked(tmp_path, kind="chat")
+    assert "1 of the first 23 documents of 3 files cannot be used" in note
+    assert "c.jsonl, line 1: message 0 has no 'role'" in note
+
+
+def test_a_first_document_that_is_pretty_printed_is_only_noted(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(pretty(TEXTS[:1]) + b"\n" + lines(TEXTS))
+    (note,) = checked(tmp_path)
+    assert "5 of the first 20 documents" in note
+
+
+def test_a_compressed_file_that_is_not_named_so_is_told_its_name(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(gzip.compress(lines(TEXTS)))
+    with pytest.raises(SourceError, match=r"The file is gzip: end its name in \.gz"):
+        checked(tmp_path)
+
+
+def test_files_without_documents_are_no_reason_to_refuse(tmp_path):
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    assert checked(tmp_path) == ("source 'web' is empty",)
+    (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
+    assert checked(tmp_path) == ()
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    assert checked(tmp_path / "a.parquet") == ()
+
+
+def test_a_line_longer_than_what_is_read_is_no_reason_to_refuse(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(lines([{"text": "x" * (1 << 20)}]))
+    assert checked(tmp_path) == ()
+    (tmp_path / "a.jsonl").write_bytes(lines([{"body": "x" * (1 << 17)}]))
+    with pytest.raises(ValueError, match="line 1 has no field 'text'"):
+        checked(tmp_path)
+
+
+def test_a_stream_that_is_cut_is_read_as_far_as_it_goes(tmp_path):
+    whole = gzip.compress(lines(TEXTS * 50), mtime=0)
+    (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    assert checked(tmp_path) == ()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl.gz"])
+def test_of_a_remote_source_the_starts_of_five_files_are_fetched(monkeypatch, name):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    texts = [{"text": f"{number} " + "x" * 1000} for number in range(4000)]
+    data = lines(texts) if name == "a.jsonl" else gzip.compress(lines(texts), 0)
+    for number in range(9):
+        folder.write_whole(f"{number}-{name}", data)
+    source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
+    files = resolve(source).files
+    fetched = {}
+    memory = "fsspec.implementations.memory.MemoryFileSystem"
+    monkeypatch.setattr(f"{memory}.cat_file", noting(fetched))
+    check_sample(source, files, limits=LimitsRecipe())
+    assert sorted(fetched) == [f"{number}-{name}" for number in (0, 2, 4, 6, 8)]
+    assert set(fetched.values()) == {1 << 16}
+
+
+def test_of_remote_parquet_the_first_pages_are_fetched(monkeypatch):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    texts = [f"{number} " + "x" * 5000 for number in range(4000)]
+    sink = pa.BufferOutputStream()
+    table = pa.table({"text": pa.array([None, *texts], pa.string())})
+    pq.write_table(table, sink, compression="none", use_dictionary=False)
+    folder.write_whole("a.parquet", sink.getvalue().to_pybytes())
+    source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
+    files = resolve(source).files
+    read = []
+    own = RemoteInput.readinto
+
+    def readinto(self, buffer):
+        read.append(own(self, buffer))
+        return read[-1]
+
+    monkeypatch.setattr(RemoteInput, "readinto", readinto)
+    (note,) = check_sample(source, files, limits=LimitsRecipe())
+    assert "1 of the first 20 documents of 1 file cannot be used; the first is a.parquet," in note
+    assert sum(read) < 6 << 20 < files[0].size
+
+
+def noting(fetched):
+    """Give a `cat_file` that notes how many bytes of each file are fetched."""
+
+    def cat_file(self, path, start=None, end=None, **_):
+        own = path.rpartition("/")[2]
+        fetched[own] = fetched.get(own, 0) + end - start
+        return self.store[path].getvalue()[start:end]
+
+    return cat_file
+
+
+def test_an_output_that_was_finished_is_not_refused_for_what_it_was_made_of(tmp_path):
+    (tmp_path / "web.jsonl").write_bytes(lines(CHATS))
+    text = RECIPE.format(kind="text", path=tmp_path / "web.jsonl", more="", out=tmp_path / "out")
+    allowing = parse_recipe(text, overrides=["limits.max_quarantined_share=1.0"])
+    before = make_plan(allowing)
+    recipe = parse_recipe(text)
+    with pytest.raises(ValueError, match="has no field 'text'"):
+        make_plan(recipe, previous=before)
+    plan = make_plan(recipe, previous=before, is_finished=True)
+    assert any("has no field 'text'" in note for note in plan.notes)
+    other = parse_recipe(text, overrides=["source.web.column=body"])
+    with pytest.raises(ValueError, match="has no field 'body'"):
+        make_plan(other, previous=before, is_finished=True)
+
+
+def test_files_that_are_not_compressed_as_named_are_refused_beyond_the_limit(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        (tmp_path / f"in/{number}.jsonl.gz").write_bytes(lines(TEXTS))
+    (tmp_path / "in/good.jsonl").write_bytes(lines(TEXTS))
+    text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
+    with pytest.raises(SourceError, match=r"2 files are not .*max_tails = 1 allows.*0\.jsonl\.gz"):
+        make_plan(parse_recipe(text, overrides=["limits.max_tails=1"]))
+    (note,) = make_plan(parse_recipe(text, overrides=["limits.max_tails=2"])).notes
+    assert "1.jsonl.gz is not gzip" in note
+
+
+def test_a_source_of_empty_files_is_noted(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.jsonl").write_bytes(b"")
+    text = RECIPE.format(kind="text", path=tmp_path / "in", more="", out=tmp_path / "out")
+    assert make_plan(parse_recipe(text)).notes == ("source 'web' is empty",)

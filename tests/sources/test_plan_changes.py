@@ -1,0 +1,203 @@
+"""Changed inputs: found by comparing plans, and they alone are counted and tokenized again."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.existing import frozen_plan
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.recipe import parse_recipe
+from nanotok_ray.sources import changes, make_plan, slice_changes
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+from tests.support.small_corpus import (
+    conversations,
+    recipe,
+    texts,
+    write_conversations,
+    write_corpus,
+    write_parquet,
+)
+
+
+@pytest.fixture
+def corpus(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    for number in range(3):
+        path = tmp_path / f"in/lines/{number}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f'{{"text": "line {n} of {number}"}}\n' for n in range(20)))
+    return tmp_path / "in"
+
+
+def with_lines(corpus, out, *overrides):
+    """Give the recipe of the small corpus whose text is JSON lines, which have no footers."""
+    return recipe(
+        corpus, out, f'source.web.paths=["{corpus}/lines"]', "source.web.split=train", *overrides
+    )
+
+
+def run(job, *, relearn=False):
+    """Run a job; give per stage how many slices it did and how many it kept."""
+    events = []
+    prepare(job, relearn=relearn, on_event=events.append)
+    started = [event for event in events if isinstance(event, StageStarted)]
+    return {event.stage: (event.todo, event.kept) for event in started}
+
+
+def touch(path):
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000_000))
+
+
+def grow(path):
+    """Change the size and not the time."""
+    status = path.stat()
+    path.write_text(path.read_text() + '{"text": "one more"}\n')
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(touch, "modification time"), (grow, "size 490 -> 511")],
+    ids=["same size, other time", "other size, same time"],
+)
+def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, change, why):
+    job = with_lines(corpus, tmp_path / "out")
+    first = run(job)
+    assert first["count"] == (3, 0)
+    change(corpus / "lines/1.jsonl")
+    foreseen = outlook(job, command="prepare", relearn=True)
+    assert foreseen.values["changes"]["sources"] == [
+        {"source": "web", "added": [], "removed": [], "changed": [{"file": "1.jsonl", "why": why}]}
+    ]
+    assert foreseen.values["changes"]["slices"] == {"same": 6, "new": 1, "gone": 1}
+    assert (foreseen.values["count"]["todo"], foreseen.values["count"]["done"]) == (1, 2)
+    assert f"changed     web: 1 changed (1.jsonl: {why})" in foreseen.text()
+    assert [each.files[0].path for each in foreseen.todo["count"]] == ["1.jsonl"]
+    assert foreseen.values["tokenize"]["todo"] == 7  # it is not known what will be learned
+    assert "if it comes out as it is, 1 of 7 slices are tokenized, else all" in foreseen.text()
+    assert run(job, relearn=True)["count"] == (1, 2)
+    assert outlook(job, command="prepare").values["changes"]["sources"] == []
+
+
+def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, tmp_path):
+    lines = [json.dumps({"text": text, "name": text[:3]}) for text in texts(20, seed=3)]
+    (corpus / "named").mkdir()
+    (corpus / "named/0.jsonl").write_text("\n".join(lines))
+    paths = f"source.web.paths={corpus}/named"
+    run(recipe(corpus, tmp_path / "out", paths))
+    for column, was in (("name", "none"), ("text", "name")):
+        job = recipe(corpus, tmp_path / "out", paths, f"source.web.id_column={column}")
+        told = f"changed     web: id_column is {column}, it was {was}"
+        foreseen = outlook(job, command="prepare")
+        assert told in foreseen.text()
+        assert foreseen.values["count"]["todo"] == 0
+        events = []
+        prepare(job, on_event=events.append)
+        assert " ".join(told.split()) in [e.text for e in events if isinstance(e, Note)]
+        assert foreseen.values["tokenize"]["todo"] == next(
+            e.todo for e in events if isinstance(e, StageStarted) and e.stage == "tokenize"
+        )
+        assert told not in outlook(job, command="prepare").text()
+
+
+def test_a_changed_parquet_file_is_noticed_by_its_footer(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    before = make_plan(job)
+    path = corpus / "text/shard_00001.parquet"
+    rows = texts(40, seed=1)
+    write_parquet(path, rows, row_group_size=9)
+    old = next(f for f in before.sources[0].files if f.path == path.name)
+    # The same size and time, as a copy that keeps times may leave them: the footer still tells.
+    after = make_plan(job)
+    (found,) = changes(before, _as_if(after, path.name, size=old.size, mtime_ns=old.mtime_ns))
+    assert found.changed == (path.name,)
+    assert found.reasons[path.name] == "footer"
+
+
+def _as_if(plan, name, **fields):
+    """Give a plan in which a file of the first source has other fields."""
+    first, *rest = plan.sources
+    files = tuple(replace(f, **fields) if f.path == name else f for f in first.files)
+    return replace(plan, sources=(replace(first, files=files), *rest))
+
+
+def test_a_new_file_counts_alone_and_another_vocabulary_size_counts_nothing(corpus, tmp_path):
+    job = with_lines(corpus, tmp_path / "out")
+    run(job)
+    (corpus / "lines/00.jsonl").write_text('{"text": "new"}\n')
+    assert outlook(job, command="prepare").values["changes"]["sources"][0]["added"] == ["00.jsonl"]
+    assert run(job, relearn=True)["count"] == (1, 3)
+    larger = with_lines(corpus, tmp_path / "out", "tokenizer.vocab_size=270")
+    assert outlook(larger, command="prepare").values["count"]["todo"] == 0
+    assert run(larger)["count"] == (0, 4)
+    assert Tokenizer.load(tmp_path / "out/tokenizer").get_vocab_size() == 270
+
+
+def test_a_removed_file_no_longer_counts(corpus, tmp_path):
+    job = with_lines(corpus, tmp_path / "out", "output.allow_removed=true")
+    run(job)
+    (corpus / "lines/0.jsonl").unlink()
+    foreseen = outlook(job, command="prepare").values
+    assert foreseen["changes"]["sources"][0]["removed"] == ["0.jsonl"]
+    assert foreseen["changes"]["slices"] == {"same": 6, "new": 0, "gone": 1}
+    assert run(job, relearn=True)["count"] == (0, 2)
+    alone = with_lines(corpus, tmp_path / "alone")
+    run(alone)
+    learned = [Tokenizer.load(tmp_path / f"{name}/tokenizer") for name in ("out", "alone")]
+    assert learned[0] == learned[1]
+
+
+def test_a_val_file_that_is_gone_gets_a_note_until_another_is_chosen(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    before = make_plan(job)
+    (corpus / "text/shard_00002.parquet").unlink()
+    (note,) = make_plan(job, previous=before).notes
+    assert "'web' has no val split any more: shard_00002.parquet is gone" in note
+    assert make_plan(job, previous=before, resplit=True).notes == ()
+
+
+def test_sources_that_come_and_go_are_told_with_all_their_files(corpus, tmp_path):
+    before = make_plan(recipe(corpus, tmp_path / "out"))
+    other = parse_recipe(
+        f"""
+        [[source]]
+        name = "other"
+        kind = "text"
+        paths = ["{corpus}/lines"]
+        [output]
+        path = "{tmp_path}/out"
+        """
+    )
+    after = make_plan(other)
+    found = {each.source: each.to_dict() for each in changes(before, after)}
+    assert list(found) == ["other", "web", "chats"]
+    assert found["other"]["added"] == ["0.jsonl", "1.jsonl", "2.jsonl"]
+    assert found["chats"]["removed"] == ["0.jsonl", "1.jsonl"]
+    assert slice_changes(before, after).same == 0
+
+
+def test_another_size_of_slices_is_told_apart_from_changed_files(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    prepare(job)
+    assert frozen_plan(Folder(str(tmp_path / "out"))).slice_bytes == 3000
+    other = outlook(recipe(corpus, tmp_path / "out", "limits.slice_bytes=9000"), command="prepare")
+    assert other.values["changes"]["sources"] == []
+    assert "limits.slice_bytes was 3,000, is 9,000" in other.text()
+    assert other.values["changes"]["slices"]["new"] > 0
+
+
+def test_a_changed_chat_file_is_tokenized_again_and_counts_nothing(corpus, tmp_path):
+    job = with_lines(corpus, tmp_path / "out")
+    run(job)
+    write_conversations(corpus / "chats/1.jsonl", conversations(4, seed=77))
+    stages = run(job)
+    assert "count" not in stages
+    changed = [each for each in make_plan(job).slices() if each.source == "chats"]
+    changed = [each for each in changed if each.files[0].path == "1.jsonl"]
+    assert stages["tokenize"][0] == len(changed) > 0

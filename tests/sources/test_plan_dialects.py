@@ -1,0 +1,239 @@
+"""The dialect of each file of conversations is seen when the plan is made, and stated in it."""
+
+import gzip
+import json
+import random
+import uuid
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.job.outlook import outlook
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources import changes, make_plan, overview, plan_from_json, plan_to_json, resolve
+from nanotok_ray.sources.plan import file_key
+from nanotok_ray.sources.slices import SliceReading
+from nanotok_ray.storage import Folder
+from tests.support.small_corpus import recipe, write_corpus
+
+MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+TURNS = {"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]}
+MATHS = {"question": "1 + 1?", "answer": "#### 2"}
+
+
+def write(path, *values, start=b"", end=b"\n"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(start + b"\n".join(json.dumps(each).encode() for each in values) + end)
+
+
+def resolved(path, **fields):
+    return resolve(SourceRecipe(name="talk", **{"kind": "chat", "paths": (str(path),)} | fields))
+
+
+def dialects(found) -> dict[str, str | None]:
+    return {file.path: file.dialect for file in found.files}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write_corpus(tmp_path / "in")
+    write(tmp_path / "in/chats/turns.jsonl", TURNS, TURNS)
+    return tmp_path / "in"
+
+
+def test_a_plan_states_the_dialect_of_each_file_and_how_many_have_it(corpus, tmp_path):
+    job = recipe(corpus, tmp_path / "out")
+    plan = make_plan(job)
+    web, chats = plan.sources
+    assert [file.dialect for file in web.files] == [None] * 3
+    assert dialects(chats) == {
+        "0.jsonl": "messages",
+        "1.jsonl": "messages",
+        "turns.jsonl": "sharegpt",
+    }
+    assert [each["dialects"] for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
+    told = outlook(job, command="prepare").text()
+    assert " jsonl of messages (2 files) and sharegpt (1 file) in " in told
+    assert " parquet in " in told
+    assert plan_from_json(plan_to_json(plan)) == replace(plan, notes=())
+    sources = json.loads(plan_to_json(plan))["sources"]
+    files = [file for source in sources for file in source["files"]]
+    assert [file.get("dialect") for file in files] == [None] * 3 + ["messages"] * 2 + ["sharegpt"]
+    assert ["dialect" in file for file in files] == [False] * 3 + [True] * 3
+
+
+def test_the_key_of_a_file_says_its_dialect_if_it_has_one(corpus, tmp_path):
+    web, chats = make_plan(recipe(corpus, tmp_path / "out")).sources
+    assert file_key(web.files[0])[-1] == web.files[0].footer_sha256
+    assert file_key(chats.files[-1])[-1] == "sharegpt"
+
+
+def test_another_dialect_of_a_file_is_a_change_of_its_slices(corpus, tmp_path):
+    before = make_plan(recipe(corpus, tmp_path / "out"))
+    after = make_plan(recipe(corpus, tmp_path / "out", "source.chats.dialect=messages"))
+    (changed,) = changes(before, after)
+    assert dict(changed.reasons) == {"turns.jsonl": "dialect sharegpt -> messages"}
+    assert {each.key for each in before.slices()} != {each.key for each in after.slices()}
+
+
+@pytest.mark.parametrize(
+    ("source", "dialect"),
+    [(0, "messages"), (1, "text"), (1, "nonsense"), (1, 3)],
+)
+def test_a_plan_with_a_dialect_that_no_file_can_have_is_refused(corpus, tmp_path, source, dialect):
+    values = json.loads(plan_to_json(make_plan(recipe(corpus, tmp_path / "out"))))
+    values["sources"][source]["files"][0]["dialect"] = dialect
+    with pytest.raises(CorruptOutputError, match=r"plan\.json.*has a dialect that its kind has"):
+        plan_from_json(json.dumps(values).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "told"),
+    [
+        ({"a": 1, "b": 2}, "chat", "an object with the keys 'a', 'b': no dialect of chat"),
+        (MATHS, "vision", "an object with the keys 'question', 'answer': no dialect of vision"),
+        ({}, "chat", r"an object with the keys \(none\)"),
+        (dict.fromkeys("abcdefg"), "chat", "an object with .* 'd', 'e' and 2 more: no dialect"),
+        (3, "chat", "a number"),
+        ("hi", "chat", "a string"),
+        (None, "chat", "null"),
+        (True, "chat", "a boolean"),
+    ],
+    ids=str,
+)
+def test_a_first_document_of_no_known_dialect_is_refused(tmp_path, value, kind, told):
+    write(tmp_path / "a.jsonl", value, {"messages": []})
+    with pytest.raises(SourceError, match=rf"a\.jsonl: its first document is {told}.*set dialect"):
+        resolved(tmp_path / "a.jsonl", kind=kind)
+    assert resolved(tmp_path / "a.jsonl", kind=kind, dialect="messages").notes == ()
+
+
+def test_the_dialect_of_the_recipe_is_that_of_all_files(tmp_path):
+    write(tmp_path / "a.jsonl", MESSAGES)
+    write(tmp_path / "b.jsonl", {"a": 1})
+    (tmp_path / "c.jsonl").write_bytes(b"")
+    found = resolved(tmp_path, dialect="customjson")
+    assert set(dialects(found).values()) == {"customjson"}
+
+
+def test_the_first_line_that_is_json_tells(tmp_path):
+    bom = b"\xef\xbb\xbf"
+    write(tmp_path / "a.jsonl", MATHS, start=bom)
+    write(tmp_path / "b.jsonl", MATHS, start=b"\r\n{broken\n\xff\n" + b"[" * 100_000 + b"\n")
+    write(tmp_path / "c.jsonl", MATHS, end=b"")
+    write(tmp_path / "d.jsonl", MATHS | {"more": "x" * 200_000})
+    write(tmp_path / "e.jsonl", MATHS | {"more": int("9" * 4000)})
+    found = resolved(tmp_path)
+    assert (set(dialects(found).values()), found.notes) == ({"gsm8k"}, ())
+
+
+def test_a_file_without_a_document_is_taken_for_messages_and_a_note_says_so(tmp_path):
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    (tmp_path / "blank.jsonl").write_bytes(b" \r\n\n\t")
+    found = resolved(tmp_path)
+    assert (set(dialects(found).values()), found.notes) == ({"messages"}, ())
+    (tmp_path / "broken.jsonl").write_bytes(b"{\n" * 99)
+    write(tmp_path / "long.jsonl", MATHS | {"more": "x" * (1 << 20)}, MATHS)
+    found = resolved(tmp_path)
+    assert set(dialects(found).values()) == {"messages"}
+    (note,) = found.notes
+    assert "at the start of broken.jsonl, long.jsonl is JSON" in note
+    assert "taken to be 'messages'; set dialect" in note
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zstd"])
+def test_the_start_of_a_compressed_file_is_decoded(tmp_path, compression):
+    rng = random.Random(1)
+    lines = [json.dumps(MATHS), *(json.dumps(rng.randbytes(2000).hex()) for _ in range(99))]
+    data = "\n".join(lines).encode()
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, compression) as stream:
+        stream.write(data)
+    stored = sink.getvalue().to_pybytes()
+    assert len(stored) > 1 << 16
+    suffix = {"gzip": "gz", "zstd": "zst"}[compression]
+    (tmp_path / f"whole.jsonl.{suffix}").write_bytes(stored)
+    (tmp_path / f"cut.jsonl.{suffix}").write_bytes(stored[: len(stored) // 2])
+    found = resolved(tmp_path)
+    assert (list(dialects(found).values()), found.notes) == (["gsm8k"] * 2, ())
+
+
+def test_a_file_that_is_not_compressed_as_it_is_called_is_told_once(tmp_path):
+    write(tmp_path / "a.jsonl.gz", MATHS)
+    found = resolved(tmp_path)
+    assert dialects(found) == {"a.jsonl.gz": "messages"}
+    (note,) = found.notes
+    assert "a.jsonl.gz is not gzip (it begins b'{\"qu')" in note
+
+
+def test_of_a_remote_file_the_start_is_fetched_once_and_nothing_more(monkeypatch):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    for name in ("a.jsonl", "b.jsonl.gz"):
+        data = b"[]\n" * 100_000
+        folder.write_whole(name, gzip.compress(data, 0) if name.endswith("gz") else data)
+    fetched = []
+    memory = "fsspec.implementations.memory.MemoryFileSystem.cat_file"
+
+    def cat_file(self, path, start=None, end=None, **_):
+        fetched.append((path.rpartition("/")[2], start, end))
+        return self.store[path].getvalue()[start:end]
+
+    monkeypatch.setattr(memory, cat_file)
+    assert set(dialects(resolved(folder.url)).values()) == {"messages"}
+    assert sorted(fetched) == [("a.jsonl", 0, 1 << 16), ("b.jsonl.gz", 0, 1 << 16)]
+    fetched.clear()
+    resolved(folder.url, dialect="messages")
+    assert sorted(fetched) == [("a.jsonl", 0, 4), ("b.jsonl.gz", 0, 4)]
+
+
+def test_a_column_that_is_not_what_a_dialect_needs_is_told_before_anything_runs(tmp_path):
+    pq.write_table(pa.table({"messages": ["[]"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"question": ["a"], "answer": ["b"]}), tmp_path / "b.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet: column 'messages' is of type string"):
+        resolved(tmp_path)
+    (tmp_path / "a.parquet").unlink()
+    assert dialects(resolved(tmp_path)) == {"b.parquet": "gsm8k"}
+    with pytest.raises(SourceError, match=r"b\.parquet: .*'sharegpt' need the columns 'conver"):
+        resolved(tmp_path, dialect="sharegpt")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz", "jsonl.zst"])
+@pytest.mark.parametrize("share", [False, True])
+def test_a_slice_gives_the_same_conversations_however_they_are_stored(tmp_path, suffix, share):
+    rows = [{"messages": [{"role": "user", "content": f"{n} é\n"}]} for n in range(40)]
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    lines = "".join(encoder.encode(row) + "\n" for row in rows)
+    path = tmp_path / f"in/chats/a.{suffix}"
+    write_corpus(tmp_path / "in")
+    for old in (tmp_path / "in/chats").iterdir():
+        old.unlink()
+    if suffix == "parquet":
+        table = pa.Table.from_pylist([{"source": "x"} | row for row in rows])
+        pq.write_table(table, path, row_group_size=7)
+    elif suffix == "jsonl":
+        path.write_text(lines)
+    else:
+        with pa.CompressedOutputStream(str(path), "gzip" if "gz" in suffix else "zstd") as stream:
+            stream.write(lines.encode())
+    split = "share:0.5" if share else "train"
+    plan = make_plan(
+        recipe(
+            tmp_path / "in",
+            tmp_path / "out",
+            f'source.chats.paths=["{path}"]',
+            f"source.chats.split={split}",
+        )
+    )
+    given = {"train": [], "val": []}
+    for each in plan.slices():
+        if each.source == "chats":
+            reading = SliceReading(each)
+            given[each.split] += [d for _, batch in reading for d in batch.documents]
+            assert not reading.reasons
+    expected = lines.encode().splitlines()
+    assert sorted(given["train"] + given["val"]) == sorted(expected)
+    assert bool(given["val"]) == share
+    assert given["train"] == [line for line in expected if line in set(given["train"])]

@@ -1,0 +1,145 @@
+"""Inputs are opened when the plan is made: what cannot be read is named then, all of it."""
+
+import gzip
+import importlib
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.job.events import Note
+from nanotok_ray.recipe import SourceRecipe
+from nanotok_ray.sources import make_plan, resolve
+from nanotok_ray.sources.stored import is_compressed
+from nanotok_ray.storage import Folder, read_start
+from tests.support.small_corpus import recipe, texts, write_corpus, write_parquet
+
+LOOK = importlib.import_module("nanotok_ray.sources.look")  # it has a function so called
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    write_corpus(tmp_path / "in")
+    return tmp_path / "in"
+
+
+def test_every_unreadable_file_is_named_up_to_five(corpus, tmp_path):
+    for number in range(7):
+        (corpus / f"text/bad{number}.parquet").write_bytes(b"PAR1 and no footer")
+    with pytest.raises(SourceError) as caught:
+        make_plan(recipe(corpus, tmp_path / "out"))
+    told = str(caught.value)
+    assert "source 'web': 7 of 10 files cannot be used" in told
+    assert all(f"bad{number}.parquet is not a readable parquet file" in told for number in range(5))
+    assert "bad5" not in told
+    assert told.endswith("and 2 more")
+
+
+def test_a_single_bad_file_is_told_in_one_line_with_what_it_lacks(corpus, tmp_path):
+    write_parquet(corpus / "text/shard_00001.parquet", texts(3, seed=1))
+    with pytest.raises(SourceError) as caught:
+        make_plan(recipe(corpus, tmp_path / "out", "source.web.column=body"))
+    assert "3 of 3 files" in str(caught.value)
+    (corpus / "text/bad.parquet").write_bytes(b"")
+    with pytest.raises(SourceError) as caught:
+        make_plan(recipe(corpus, tmp_path / "out"))
+    assert str(caught.value).startswith(f"{corpus}/text/bad.parquet is not a readable parquet file")
+
+
+def test_what_is_wrong_with_other_sources_is_told_too(corpus, tmp_path):
+    (corpus / "text/bad.parquet").write_bytes(b"")
+    job = recipe(corpus, tmp_path / "out", f'source.chats.paths=["{corpus}/none"]')
+    with pytest.raises(SourceError) as caught:
+        make_plan(job)
+    first, second = str(caught.value).splitlines()
+    assert "bad.parquet is not a readable parquet file" in first
+    assert f"{corpus}/none matches no file" in second
+
+
+def refusing(error):
+    """Give a `read_start` that fails for files called refused.jsonl, as permissions would."""
+
+    def read(url, length):
+        if url.endswith("refused.jsonl"):
+            raise error
+        return read_start(url, length)
+
+    return read
+
+
+def test_a_job_refuses_a_file_without_permission_before_it_starts(
+    corpus, tmp_path, monkeypatch, in_process
+):
+    (corpus / "chats/refused.jsonl").write_text("[]\n")
+    refused = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(LOOK, "read_start", refusing(refused))
+    with pytest.raises(SourceError, match=r"cannot read .*/refused\.jsonl: Permission denied"):
+        prepare(recipe(corpus, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out-work").exists()
+
+
+def test_a_store_that_fails_for_now_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
+    (corpus / "chats/refused.jsonl").write_text("[]\n")
+    failing = refusing(TransientIOError("cannot read refused.jsonl for now"))
+    monkeypatch.setattr(LOOK, "read_start", failing)
+    with pytest.raises(TransientIOError, match="for now"):
+        make_plan(recipe(corpus, tmp_path / "out"))
+
+
+def test_a_file_that_is_not_compressed_as_it_is_called_gives_a_note(corpus, tmp_path, in_process):
+    line = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]\n'
+    (corpus / "chats/right.jsonl.gz").write_bytes(gzip.compress(line))
+    (corpus / "chats/empty.jsonl.gz").write_bytes(b"")
+    assert make_plan(recipe(corpus, tmp_path / "out")).notes == ()
+    (corpus / "chats/wrong.jsonl.gz").write_bytes(line)
+    (corpus / "chats/wrong.jsonl.zst").write_bytes(gzip.compress(line))
+    job = recipe(corpus, tmp_path / "out", "limits.max_tails=2", "limits.max_quarantined_share=1.0")
+    (note,) = make_plan(job).notes
+    assert "wrong.jsonl.gz is not gzip (it begins b'[{\"r')" in note
+    assert "wrong.jsonl.zst is not zstd" in note
+    assert "right" not in note
+    assert "empty" not in note
+    # The note is right: the job sets such a file aside as a tail.
+    events = []
+    summary = prepare(job, on_event=events.append)
+    assert [event.text for event in events if isinstance(event, Note)] == [note]
+    assert sum(summary.values["quarantined"].values()) == 2
+
+
+def test_zstd_files_begin_with_a_frame_or_one_to_be_skipped():
+    data = pa.compress(b"text" * 100, codec="zstd", asbytes=True)
+    assert is_compressed(data[:4], "zstd")
+    assert is_compressed(bytes.fromhex("5a2a4d18"), "zstd")
+    assert not is_compressed(b"(", "zstd")
+    assert not is_compressed(b"\x1f", "gzip")
+
+
+def test_of_a_remote_file_only_the_first_bytes_are_fetched(monkeypatch):
+    folder = Folder(f"memory:///{uuid.uuid4().hex}")
+    folder.write_whole("a.jsonl", b'"text"\n' * 1000)
+    folder.write_whole("empty.jsonl", b"")
+    fetched = []
+
+    def cat_file(self, path, start=None, end=None, **_):
+        fetched.append((path.rpartition("/")[2], start, end))
+        return b'"tex'
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.cat_file", cat_file)
+    resolve(SourceRecipe(name="web", kind="text", paths=(folder.url,)))
+    assert fetched == [("a.jsonl", 0, 4)]
+
+
+def test_a_file_that_goes_away_while_the_plan_is_made_is_named(corpus, tmp_path, monkeypatch):
+    gone = corpus / "chats/1.jsonl"
+
+    def read(url, length):
+        if url == str(gone):
+            gone.unlink()
+        return read_start(url, length)
+
+    monkeypatch.setattr(LOOK, "read_start", read)
+    with pytest.raises(SourceError, match=r"cannot read .*/chats/1\.jsonl: No such file"):
+        make_plan(recipe(corpus, tmp_path / "out"))

@@ -1,0 +1,423 @@
+"""S3 by way of s3fs, against a server behind a proxy that fails as it is told."""
+
+import asyncio
+import gzip
+import hashlib
+import json
+import time
+import uuid
+
+import fsspec
+import pyarrow as pa
+import pytest
+from s3fs.core import S3File
+
+from nanotok_ray.api import prepare
+from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.export import parse_layout
+from nanotok_ray.sources import Piece, read_piece
+from nanotok_ray.storage import Folder, find_files, inputs, list_files, open_input
+from nanotok_ray.storage.connect import connect
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from tests.support.faulty_proxy import Fault
+from tests.support.machine_speed import scaled
+from tests.support.made_output import BOS, MadeSource, export_here, made_output
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
+
+pytestmark = [pytest.mark.timeout(60)]
+
+PART_BYTES = 5 << 20
+"""The least that S3 takes as a part of an upload."""
+
+READ_BYTES = 10_000
+
+CLIENT = {
+    "connect_timeout": scaled(1),
+    "read_timeout": scaled(1),
+    "retries": {"total_max_attempts": 1},
+}
+"""Every try is ours, so that tests can count them."""
+
+READ_FAULTS = [
+    *(Fault.RESET, Fault.SLOW_DOWN, Fault.TRUNCATE, Fault.INTERNAL_ERROR, Fault.THROTTLED)
+]
+
+
+class Hasty:
+    """asyncio without its sleeps: s3fs sleeps for 0.1 s after its only try too."""
+
+    def __getattr__(self, name):
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(_):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with pytest.MonkeyPatch.context() as patch, s3_behind_a_proxy() as proxy:
+        patch.setattr("s3fs.core.asyncio", Hasty())
+        yield proxy
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    """Give the proxy without faults, and storage that does not wait."""
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
+    server.clear()
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
+    server.clear()
+
+
+@pytest.fixture
+def folder(proxy) -> Folder:
+    return Folder(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Make uploads go in the smallest parts that S3 takes."""
+    settings = {
+        "config_kwargs": {**CLIENT, "read_timeout": scaled(10)},
+        "default_block_size": PART_BYTES,
+    }
+    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+
+
+@pytest.fixture
+def small_reads(folder, monkeypatch):
+    """Make reads go in small blocks, so that a file takes several requests; not for writing."""
+    settings = {"config_kwargs": CLIENT, "default_block_size": READ_BYTES}
+    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+    monkeypatch.setattr(inputs, "BUFFER_BYTES", READ_BYTES)
+
+
+def uploads(folder) -> list:
+    """Give the uploads to a folder that were begun and neither completed nor thrown away."""
+    file_system, path = connect(folder.url)
+    found = file_system.call_s3("list_multipart_uploads", Bucket=BUCKET).get("Uploads", [])
+    return [each for each in found if f"{BUCKET}/{each['Key']}".startswith(path)]
+
+
+def test_a_folder_on_s3_does_what_a_folder_does(folder):
+    with folder.create("a/b.bin") as file:
+        file.write(b"abc")
+    folder.write_whole("c", b"")
+    assert folder.list() == ["a/b.bin", "c"]
+    assert folder.sizes("a/") == {"a/b.bin": 3}
+    assert folder.read_bytes("a/b.bin") == b"abc"
+    assert folder.read_start("a/b.bin", 2) == b"ab"
+    assert folder.sha256("a/b.bin") == file.sha256 == hashlib.sha256(b"abc").hexdigest()
+    assert folder.exists("c")
+    assert not folder.exists("a")
+    folder.remove("c")
+    folder.remove("c")
+    assert folder.list() == ["a/b.bin"]
+    with pytest.raises(FileNotFoundError, match=f"{folder.url}/c"):
+        folder.read_bytes("c")
+    (found,) = list_files([f"{folder.url}/*/b.*"])
+    assert (found.path, found.size) == (folder.join("a/b.bin"), 3)
+    assert found.etag == hashlib.md5(b"abc").hexdigest()
+
+
+USES = {
+    "read": lambda folder: folder.read_bytes("a"),
+    "read the start": lambda folder: folder.read_start("a", 3),
+    "sha256": lambda folder: folder.sha256("a"),
+    "list": lambda folder: folder.list(),
+    "size": lambda folder: folder.size("a"),
+    "find": lambda folder: [  # without its time, which is another a second later
+        (file.path, file.size, file.etag) for file in find_files(folder.url).files
+    ],
+    "remove": lambda folder: folder.remove("a"),
+    "write": lambda folder: folder.write_whole("a", b"old"),
+    "write new": lambda folder: folder.write_new("new", b"mine"),
+}
+
+
+FAULTY_USES = [
+    *((use, fault) for use in USES for fault in (Fault.RESET, Fault.RESET_AFTER, Fault.SLOW_DOWN)),
+    *((use, Fault.TRUNCATE) for use in ("read", "read the start", "sha256", "list")),
+    *((use, Fault.INCOMPLETE_BODY) for use in ("write", "write new")),
+    *((use, Fault.INTERNAL_ERROR) for use in ("read", "write")),
+    *((use, Fault.THROTTLED) for use in ("read", "write")),
+    *((use, Fault.STALL) for use in ("read", "sha256", "write new")),
+]
+
+
+@pytest.mark.parametrize(("use", "fault"), FAULTY_USES)
+def test_every_use_lives_through_two_failures_of_any_kind(folder, proxy, use, fault):
+    folder.write_whole("a", b"old")
+    expected = USES[use](folder)
+    folder.write_whole("a", b"old")
+    folder.remove("new")
+    proxy.clear()
+    proxy.fail(fault, fault, method="GET" if fault is Fault.TRUNCATE else None)
+    assert USES[use](folder) == expected
+    assert proxy.faults == [fault, fault]
+    proxy.clear()
+    assert folder.exists("a") == (use != "remove")
+    assert folder.exists("new") == (use == "write new")
+
+
+@pytest.mark.parametrize("fault", [Fault.RESET, Fault.STALL, Fault.SLOW_DOWN])
+def test_a_failure_that_does_not_end_is_told_with_url_and_tries(folder, proxy, fault):
+    proxy.fail_always(fault)
+    started = time.monotonic()
+    with (
+        use_retry_policy(RetryPolicy(tries=3, first_wait=0.001)),
+        pytest.raises(TransientIOError, match=rf"cannot read {folder.url}/a .*tried 3 time"),
+    ):
+        folder.read_bytes("a")
+    # Below ours, aiohttp asks once more by itself after a reset.
+    assert len(proxy.faults) in ({3, 4, 5, 6} if fault is Fault.RESET else {3})
+    assert time.monotonic() - started < scaled(10)
+
+
+def test_no_try_begins_after_the_time_is_up(folder, proxy):
+    policy = RetryPolicy(tries=100, first_wait=0.001, longest_wait=0.002, give_up_after=0.6)
+    proxy.fail_always(Fault.STALL)
+    with use_retry_policy(policy), pytest.raises(TransientIOError, match=r"tried [12] time"):
+        folder.size("a")
+
+
+def test_what_is_forbidden_or_missing_is_told_at_once(folder, proxy):
+    folder.write_whole("a", b"1")
+    proxy.clear()
+    proxy.fail_always(Fault.FORBIDDEN)
+    for use in USES.values():
+        before = len(proxy.requests)
+        with pytest.raises((PermissionError, SourceError), match=folder.url):
+            use(folder)
+        assert len(proxy.requests) == before + 1
+    proxy.clear()
+    for path in ("s3://nobucket/a", f"{folder.url}/nothing"):
+        with pytest.raises(FileNotFoundError, match=path):
+            open_input(path)
+    with pytest.raises(FileNotFoundError, match="s3://nobucket/a"):
+        Folder("s3://nobucket").write_whole("a", b"1")
+
+
+def test_a_taken_name_is_refused_and_our_own_write_is_not(folder, proxy):
+    assert folder.write_new("lease", b"first")
+    assert not folder.write_new("lease", b"second")
+    assert not folder.write_new("lease", b"other")
+    proxy.fail(Fault.RESET_AFTER, method="PUT")
+    assert folder.write_new("mine", b"first")
+    proxy.fail(Fault.RESET_AFTER, method="PUT")
+    assert not folder.write_new("mine", b"second")
+    assert proxy.faults == [Fault.RESET_AFTER, Fault.RESET_AFTER]
+    assert folder.read_bytes("mine") == folder.read_bytes("lease") == b"first"
+
+
+def test_a_read_goes_on_where_it_failed(folder, proxy, small_reads):
+    data = bytes(range(256)) * 500
+    folder.write_whole("a", data)
+    proxy.clear()
+    proxy.fail_always(*READ_FAULTS, method="GET", period=2)
+    with open_input(folder.join("a")) as file:
+        assert file.read(1000) == data[:1000]
+        file.seek(100_000)
+        assert file.read(7) == data[100_000:100_007]
+        file.seek(0)
+        assert file.read() == data
+    assert set(proxy.faults) == set(READ_FAULTS)
+
+
+@pytest.mark.parametrize("fault", [None, Fault.TRUNCATE])
+def test_a_file_that_changes_while_it_is_read_is_an_error(folder, proxy, small_reads, fault):
+    folder.write_whole("a", b"1" * 100_000)
+    with open_input(folder.join("a")) as file:
+        assert file.read(5) == b"11111"
+        folder.write_whole("a", b"2" * 100_000)
+        if fault:
+            proxy.fail(fault, method="GET")
+        file.seek(50_000)
+        with pytest.raises(SourceError, match=f"{folder.url}/a changed while it was read"):
+            file.read()
+
+
+def documents(url, *, stop, form, compression=None):
+    piece = Piece(url=url, path="a", format=form, compression=compression, start=0, stop=stop)
+    reader = read_piece(piece, kind="text", column="text")
+    found = [(each, int(n)) for b in reader for each, n in zip(b.documents, b.numbers, strict=True)]
+    return found, reader.sha256, reader.num_bytes
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+LINES = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts(3000, seed=1))
+FILES = {
+    "a.jsonl": ({"form": "jsonl"}, LINES),
+    "a.jsonl.zst": ({"form": "jsonl", "compression": "zstd"}, zstd(LINES)),
+    "a.jsonl.gz": ({"form": "jsonl", "compression": "gzip"}, gzip.compress(LINES, mtime=0)),
+    "a.parquet": ({"form": "parquet"}, None),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_source_is_read_byte_for_byte_through_failures(
+    folder, proxy, tmp_path, small_reads, name
+):
+    options, data = FILES[name]
+    path = tmp_path / name
+    if data is None:
+        write_parquet(path, texts(3000, seed=2), row_group_size=500)
+        data = path.read_bytes()
+    path.write_bytes(data)
+    folder.write_whole(name, data)
+    stop = 6 if name == "a.parquet" else len(data)
+    proxy.clear()
+    proxy.fail(Fault.STALL, Fault.TRUNCATE, Fault.RESET, method="GET")
+    proxy.fail(*READ_FAULTS, method="GET", period=2)
+    proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="HEAD")
+    there = documents(folder.join(name), stop=stop, **options)
+    assert there == documents(str(path), stop=stop, **options)
+    assert len(proxy.faults) >= 5
+
+
+def test_a_long_file_is_uploaded_in_parts_and_its_client_tries_them_again(
+    folder, proxy, monkeypatch
+):
+    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": scaled(1)}}
+    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+    no_waits(monkeypatch)
+    data = bytes(range(256)) * (3 * PART_BYTES // 256) + b"end"
+    folder = Folder(folder.url)
+    proxy.fail(Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.STALL, path="uploads")
+    proxy.fail(Fault.RESET, Fault.SLOW_DOWN, Fault.INTERNAL_ERROR, path="partNumber", period=2)
+    write(folder, "a", data)
+    assert len(proxy.faults) == 6
+    proxy.clear()
+    assert folder.read_bytes("a") == data
+    assert folder.sha256("a") == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("path", ["uploads", "partNumber=1", "partNumber=2", "uploadId"])
+@pytest.mark.parametrize("fault", [Fault.RESET, Fault.SLOW_DOWN])
+def test_of_an_upload_that_fails_nothing_is_seen(folder, proxy, small_parts, path, fault):
+    folder = Folder(folder.url)
+    folder.write_whole("old", b"old")
+    proxy.fail_always(fault, path=path, method="POST" if path == "uploadId" else None)
+    for name in ("new", "old"):
+        with pytest.raises(TransientIOError, match=folder.join(name)):
+            write(folder, name, b"x" * (2 * PART_BYTES + 1))
+    proxy.clear()
+    assert folder.list() == ["old"]
+    assert folder.read_bytes("old") == b"old"
+    assert uploads(folder) == []
+
+
+def test_an_upload_whose_last_answer_is_lost_is_whole(folder, proxy, monkeypatch):
+    settings = {"default_block_size": PART_BYTES, "config_kwargs": {"read_timeout": scaled(10)}}
+    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+    no_waits(monkeypatch)
+    folder, data = Folder(folder.url), b"x" * (PART_BYTES + 1)
+    proxy.fail(Fault.RESET_AFTER, Fault.RESET_AFTER, method="POST", path="uploadId")
+    write(folder, "a", data)
+    assert len(proxy.faults) == 2
+    assert folder.read_bytes("a") == data
+    assert uploads(folder) == []
+
+
+def test_a_writer_that_stops_leaves_nothing(folder, proxy, small_parts):
+    folder = Folder(folder.url)
+    with pytest.raises(ZeroDivisionError):
+        write(folder, "a", b"x" * (2 * PART_BYTES), stop=ZeroDivisionError)
+    assert folder.list() == []
+    assert uploads(folder) == []
+
+
+def write(folder, name, data, *, stop=None):
+    """Write a file bit by bit, and raise before its end if told so."""
+    with folder.create(name) as file:
+        for start in range(0, len(data), 1 << 20):
+            file.write(data[start : start + (1 << 20)])
+        if stop:
+            raise stop
+
+
+def no_waits(monkeypatch):
+    """Keep S3's client from waiting between its tries."""
+    monkeypatch.setattr(
+        "botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.001
+    )
+
+
+def test_the_client_gets_our_limits_unless_the_user_set_others(folder, monkeypatch):
+    def config(url="s3://x/a"):
+        file_system, _ = connect(url)
+        return file_system.s3.meta.config
+
+    monkeypatch.delitem(fsspec.config.conf, "s3")
+    assert (config().connect_timeout, config().read_timeout) == (10, 20)
+    assert config().retries == {"mode": "standard", "total_max_attempts": 4}
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": 99}})
+    assert (config().connect_timeout, config().read_timeout) == (10, 99)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
+    assert config().retries["total_max_attempts"] == 7
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_whole_job_on_s3_gives_what_it_gives_on_a_disk(
+    proxy, folder, tmp_path, monkeypatch, in_process
+):
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": scaled(1)}})
+    no_waits(monkeypatch)
+    write_corpus(tmp_path / "in")
+    for path in (tmp_path / "in").rglob("*.*"):
+        folder.write_whole(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
+    faults = [Fault.RESET, Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.TRUNCATE]
+    proxy.clear()
+    proxy.fail_always(*faults, period=29)
+    proxy.fail(Fault.STALL, period=100)
+    large = "limits.slice_bytes=15000"
+    remote = prepare(recipe(f"{folder.url}/in", f"{folder.url}/out", large)).values
+    assert set(proxy.faults) == {*faults, Fault.STALL}
+    proxy.clear()
+    local = prepare(recipe(tmp_path / "in", tmp_path / "out", large)).values
+    same = local.keys() - {"output", "stages", "started", "seconds"}
+    assert {key: remote[key] for key in same} == {key: local[key] for key in same}
+    assert joined_shards(Folder(f"{folder.url}/out")) == joined_shards(
+        Folder(str(tmp_path / "out"))
+    )
+
+
+def test_of_a_count_file_small_blocks_are_fetched_however_large_those_of_the_store(
+    folder, proxy, monkeypatch
+):
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
+    folder.write_whole("a", bytes(4 * READ_BYTES))
+    fetched = []
+    fetch = S3File._fetch_range
+    monkeypatch.setattr(
+        S3File, "_fetch_range", lambda self, *ends: fetched.append(ends) or fetch(self, *ends)
+    )
+    with open_input(folder.join("a"), block_bytes=READ_BYTES // 4) as file:
+        assert file.read(10) == bytes(10)
+    assert sum(end - start for start, end in fetched) <= READ_BYTES
+    fetched.clear()
+    with open_input(folder.join("a")) as file:
+        file.read(10)
+    assert sum(end - start for start, end in fetched) == 4 * READ_BYTES
+
+
+@pytest.mark.parametrize("name", ["raw", "mds"])
+def test_an_export_on_s3_gives_what_it_gives_on_a_disk(folder, tmp_path, name):
+    text = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS, 7]], [[BOS, 8]]])
+    chat = MadeSource(name="chat", kind="chat", shards=[[[BOS, 1, 2, 3], [BOS, 4]]])
+    here, there = (Folder(f"{root}/export") for root in (tmp_path, folder.url))
+    export_here(made_output(tmp_path / "out", text, chat), parse_layout(name), here)
+    out = made_output(f"{folder.url}/out", text, chat)
+    export_here(out, parse_layout(name), there)
+    found = {own: there.read_bytes(own) for own in there.list()}
+    assert found == {own: here.read_bytes(own) for own in here.list()}

@@ -1,0 +1,137 @@
+"""Files whose names stand for their bytes, on S3: a late writer never replaces one."""
+
+import uuid
+from contextlib import suppress
+
+import fsspec
+import pytest
+
+from nanotok_ray.errors import TransientIOError
+from nanotok_ray.storage import Folder
+from nanotok_ray.storage.remote import is_taken
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
+from tests.support.faulty_proxy import Fault
+from tests.support.machine_speed import scaled
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+
+pytestmark = [pytest.mark.timeout(60)]
+
+PART_BYTES = 5 << 20
+SMALL, LARGE = b"abc", bytes(range(256)) * (2 * PART_BYTES // 256) + b"end"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with s3_behind_a_proxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(server, monkeypatch):
+    client = {
+        "connect_timeout": scaled(2),
+        "read_timeout": scaled(5),
+        "retries": {"total_max_attempts": 2},
+    }
+    settings = {"config_kwargs": client, "default_block_size": PART_BYTES}
+    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+    server.clear()
+    with use_retry_policy(RetryPolicy(first_wait=0.001)):
+        yield server
+    server.clear()
+
+
+@pytest.fixture
+def folder(proxy) -> Folder:
+    return Folder(f"s3://{BUCKET}/{uuid.uuid4().hex}")
+
+
+def write(folder, name, data):
+    with folder.create_once(name) as file:
+        for start in range(0, len(data), 1 << 20):
+            file.write(data[start : start + (1 << 20)])
+    return file
+
+
+def puts(proxy):
+    """Give the requests that could have published something."""
+    return [
+        (method, path)
+        for method, path, _ in proxy.requests
+        if (method == "PUT" and "partNumber" not in path)
+        or (method == "POST" and "uploadId" in path)
+    ]
+
+
+@pytest.mark.parametrize("data", [b"", SMALL, LARGE], ids=["empty", "small", "parts"])
+def test_a_free_name_is_taken_and_the_same_bytes_count_as_published(folder, proxy, data):
+    for _ in range(2):
+        assert write(folder, "a/b.bin", data).size == len(data)
+        assert folder.read_bytes("a/b.bin") == data
+    assert folder.list() == ["a/b.bin"]
+
+
+def test_the_store_refuses_the_second_writer_and_keeps_the_object_of_the_first(folder, proxy):
+    with folder.create_once("a") as late:
+        late.write(SMALL)
+        write(folder, "a", SMALL)
+        before = folder_details(folder)
+    assert folder_details(folder) == before
+    assert len(puts(proxy)) == 2
+
+
+def folder_details(folder):
+    """Give what S3 says of the object: another put would give it another time."""
+    file_system, path = fsspec.core.url_to_fs(folder.join("a"))
+    file_system.invalidate_cache()
+    return file_system.info(path)["LastModified"], file_system.info(path)["ETag"]
+
+
+@pytest.mark.parametrize("left", [b"xyz", b"longer than it"], ids=["same size", "other size"])
+def test_other_bytes_are_removed_and_the_next_attempt_finds_the_name_free(folder, proxy, left):
+    folder.write_whole("a", left)
+    with pytest.raises(TransientIOError, match=f"{folder.url}/a for now: other bytes"):
+        write(folder, "a", SMALL)
+    assert folder.list() == []
+    write(folder, "a", SMALL)
+    assert folder.read_bytes("a") == SMALL
+
+
+@pytest.mark.parametrize("fault", [Fault.RESET, Fault.RESET_AFTER, Fault.SLOW_DOWN])
+def test_a_put_whose_answer_is_lost_has_published(folder, proxy, fault):
+    proxy.fail(fault, method="PUT")
+    write(folder, "a", SMALL)
+    assert proxy.faults == [fault]
+    assert folder.read_bytes("a") == SMALL
+
+
+def test_an_error_in_the_block_publishes_nothing(folder, proxy):
+    with suppress(ZeroDivisionError), folder.create_once("a") as file:
+        file.write(SMALL)
+        raise ZeroDivisionError
+    assert folder.list() == []
+    assert puts(proxy) == []
+
+
+def test_create_goes_on_replacing(folder, proxy):
+    folder.write_whole("a", b"old")
+    with folder.create("a") as file:
+        file.write(SMALL)
+    assert folder.read_bytes("a") == SMALL
+
+
+@pytest.mark.parametrize("url", ["memory://{}", "{}"], ids=["memory", "disk"])
+def test_where_there_are_no_conditions_it_is_as_create(tmp_path, url):
+    folder = Folder(url.format(tmp_path))
+    for data in (b"old", SMALL):
+        write(folder, "a", data)
+    assert folder.read_bytes("a") == SMALL
+
+
+def test_an_answer_without_the_name_of_the_condition_says_taken_too():
+    cause = OSError(22, "At least one of the pre-conditions you specified did not hold")
+    cause.response = {"ResponseMetadata": {"HTTPStatusCode": 412}}
+    error = OSError(22, "pre-conditions")
+    error.__cause__ = cause
+    assert is_taken(error)
+    assert not is_taken(OSError(22, "pre-conditions"))

@@ -1,0 +1,241 @@
+"""What is tried again, how often, how long in between; what fsspec is told; missing packages."""
+
+import errno
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import fsspec
+import pytest
+from aiohttp import ClientTimeout
+from fsspec.implementations.memory import MemoryFileSystem
+
+from nanotok_ray.errors import SourceError, TransientIOError, how_to_install
+from nanotok_ray.storage import Folder, open_input
+from nanotok_ray.storage.connect import connect, extra_for, store_options
+from nanotok_ray.storage.retries import (
+    RetryPolicy,
+    attempt,
+    current_retry_policy,
+    is_transient,
+    use_retry_policy,
+)
+from tests.support.missing_packages import uninstall_stores
+
+
+@pytest.fixture
+def waits():
+    """Yield the list of waits, none of which takes time."""
+    made = []
+    with use_retry_policy(RetryPolicy(sleep=made.append)):
+        yield made
+
+
+class Failing:
+    """Fails with each of these errors in turn, then gives "done"."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+def test_an_operation_is_tried_again_after_longer_and_longer_waits(waits):
+    assert attempt("read", "s3://a/b", Failing(*[TimeoutError()] * 4)) == "done"
+    assert [0.25, 0.5, 1, 2] <= waits <= [0.5, 1, 2, 4]
+    assert all(low <= wait <= 2 * low for low, wait in zip([0.25, 0.5, 1, 2], waits, strict=True))
+
+
+def test_the_last_failure_is_told_with_the_url_and_the_number_of_tries(waits):
+    operation = Failing(*[ConnectionResetError(104, "reset")] * 5)
+    with pytest.raises(
+        TransientIOError,
+        match=r"cannot read s3://a/b for now, tried 5 time\(s\) in .* s "
+        r"\(ConnectionResetError: .*reset\); try again",
+    ) as caught:
+        attempt("read", "s3://a/b", operation)
+    assert operation.calls == 5
+    assert isinstance(caught.value.__cause__, ConnectionResetError)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), OSError(errno.ENOSPC, "full"), KeyError(1)])
+def test_what_lasts_is_not_tried_again(waits, error):
+    operation = Failing(error)
+    with pytest.raises(type(error)) as caught:
+        attempt("read", "s3://a/b", operation)
+    assert caught.value is error
+    assert operation.calls == 1
+    assert waits == []
+
+
+NoCredentialsError = type("NoCredentialsError", (Exception,), {})
+
+
+@pytest.mark.parametrize("kind", [FileNotFoundError, PermissionError, NoCredentialsError])
+def test_what_is_missing_or_forbidden_is_named(waits, kind):
+    expected = PermissionError if kind is NoCredentialsError else kind
+    with pytest.raises(expected, match="cannot read s3://a/b: the bucket") as caught:
+        attempt("read", "s3://a/b", Failing(kind("the bucket")))
+    assert caught.value.errno in {errno.ENOENT, errno.EACCES}
+
+
+def test_a_failure_that_was_tried_again_inside_is_not_tried_again_outside(waits):
+    operation = Failing(TransientIOError("tried already"))
+    with pytest.raises(TransientIOError, match="tried already"):
+        attempt("read", "s3://a/b", operation)
+    assert operation.calls == 1
+
+
+def test_no_try_begins_when_the_time_is_up():
+    now, waits = iter([0.0, 20.0, 40.0, 59.9]), []
+    policy = RetryPolicy(sleep=waits.append, monotonic=lambda: next(now))
+    operation = Failing(*[TimeoutError()] * 5)
+    message = r"tried 3 time\(s\) in 59.9 s"
+    with use_retry_policy(policy), pytest.raises(TransientIOError, match=message):
+        attempt("read", "s3://a/b", operation)
+
+
+def test_an_error_of_ours_lasts_whatever_it_came_from():
+    changed = SourceError("changed")
+    changed.__cause__ = TimeoutError()
+    assert not is_transient(changed)
+
+
+@pytest.mark.parametrize("code", ["IncompleteBody", "NoSuchUpload", "SlowDown", "BadDigest"])
+def test_error_codes_of_s3_that_pass_are_known(code):
+    cause = Exception(code)
+    cause.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    error = OSError(errno.EINVAL, "what s3fs makes of it")
+    error.__cause__ = cause
+    assert is_transient(error)
+    cause.response["Error"]["Code"] = "InvalidArgument"
+    assert not is_transient(error)
+
+
+class ShortFile:
+    """A file that gives less than it has, once."""
+
+    def __init__(self, file):
+        self.file, self.is_short = file, True
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, size):
+        data = self.file.read(size // 2 if self.is_short and size > 1 else 0)
+        self.is_short = False
+        return data
+
+
+def test_an_answer_that_ends_early_is_never_taken_for_the_end(waits, monkeypatch):
+    folder = Folder(f"memory://{uuid.uuid4().hex}")
+    folder.write_whole("a", bytes(range(200)))
+    opened = []
+    original = MemoryFileSystem._open
+
+    def open_short(file_system, path, mode="rb", **options):
+        file = original(file_system, path, mode, **options)
+        opened.append(path)
+        return file if len(opened) == 3 else ShortFile(file)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", open_short)
+    with open_input(folder.join("a")) as file:
+        assert file.read() == bytes(range(200))
+    assert len(opened) == 3
+    assert len(waits) == 2
+
+
+def test_a_whole_file_is_written_again_after_a_failure(waits, monkeypatch):
+    folder = Folder(f"memory://{uuid.uuid4().hex}")
+    failing = Failing(OSError(errno.EBUSY, "SlowDown"), TimeoutError())
+    original = MemoryFileSystem._open
+
+    def open_failing(file_system, path, mode="rb", **options):
+        if mode == "wb":
+            failing()
+        return original(file_system, path, mode, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", open_failing)
+    folder.write_whole("a", b"whole")
+    assert folder.read_bytes("a") == b"whole"
+    assert failing.calls == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"),
+    [
+        ("s3://b/a", "s3"),
+        ("s3a://b/a", "s3"),
+        ("gs://b/a", "gcs"),
+        ("gcs://b/a", "gcs"),
+        ("abfss://c@a/b", "azure"),
+        ("az://c/b", "azure"),
+        ("https://h/a", "http"),
+        ("hf://datasets/a/b", "hf"),
+        ("zip://a::s3://b/c.zip", "s3"),
+        ("sftp://h/a", None),
+        ("memory://a", None),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(monkeypatch, url, extra):
+    uninstall_stores(monkeypatch, "Install that first")
+    with pytest.raises(SourceError) as caught:
+        open_input(url)
+    hint = f"; {how_to_install(extra)}" if extra else ""
+    assert str(caught.value) == f"cannot open {url}: Install that first{hint}"
+    assert extra_for(url) == extra
+
+
+def test_every_kind_of_store_has_limits_that_the_user_can_change(monkeypatch):
+    limits = ClientTimeout(total=None, sock_connect=10, sock_read=20)
+    monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
+    assert store_options("s3://b/a") == {
+        "s3": {"config_kwargs": {"connect_timeout": 10, "read_timeout": 20}}
+    }
+    assert store_options("gs://b/a") == {"gs": {"requests_timeout": limits}}
+    assert store_options("https://h/a") == {"https": {"client_kwargs": {"timeout": limits}}}
+    monkeypatch.setitem(fsspec.config.conf, "gcs", {"requests_timeout": 5})
+    monkeypatch.setitem(fsspec.config.conf, "abfs", {"read_timeout": 5})
+    monkeypatch.setitem(fsspec.config.conf, "http", {"client_kwargs": {"timeout": 5}})
+    assert store_options("gs://b/a") == {"gs": {"requests_timeout": 5}}
+    assert store_options("az://b/a")["az"] == {"connection_timeout": 10, "read_timeout": 5}
+    assert store_options("http://h/a") == {"http": {"client_kwargs": {"timeout": 5}}}
+    assert store_options("/data/a") == store_options("memory://a") == {}
+
+
+def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
+    file_system, _ = connect("simplecache::http://localhost/a")
+    assert file_system.fs.client_kwargs["timeout"].sock_read == 20
+
+
+def test_waits_stay_within_their_bounds():
+    waits = [RetryPolicy().wait_after(failures) or 0.0 for failures in range(1, 6)]
+    assert sum(waits) <= 7.5
+    assert waits[-1] == 0
+
+
+def test_a_policy_is_that_of_all_threads_and_ends_with_its_block():
+    before = current_retry_policy()
+    operation = Failing(*[TimeoutError()] * 2)
+    with ThreadPoolExecutor(1) as threads, use_retry_policy(RetryPolicy(first_wait=0)) as outer:
+        assert threads.submit(current_retry_policy).result() is outer
+        with use_retry_policy(RetryPolicy(tries=2, first_wait=0)) as inner:
+            assert threads.submit(current_retry_policy).result() is inner
+            failed = threads.submit(attempt, "read", "s3://a/b", operation).exception()
+        assert "tried 2 time" in str(failed)
+        assert current_retry_policy() is outer
+        with pytest.raises(KeyError), use_retry_policy(inner):
+            raise KeyError
+        assert current_retry_policy() is outer
+    assert current_retry_policy() is before
+
+
+def test_extras_are_those_that_errors_name():
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    for url in ("s3://", "gs://", "az://", "http://", "hf://"):
+        assert f"\n{extra_for(url)} = [" in text

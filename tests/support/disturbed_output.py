@@ -1,0 +1,32 @@
+"""Is what a disturbed job left behind what an undisturbed one does? For tests, folders on disks."""
+
+import re
+from pathlib import Path
+
+from nanotok_ray.storage.tree import is_temporary
+from tests.support.small_corpus import contents
+
+TEMPORARY = re.compile(rb"-[0-9]+-[0-9a-f]{12}\.tmp")
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """Give the names that one of two folders lacks, or that hold other bytes.
+
+    What carries times and hosts is left out, and what killed writers and drivers left behind.
+    """
+    left, right = finished(one), finished(other)
+    return sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+
+
+def finished(folder: Path) -> dict[str, str]:
+    """Give the sha256 of every finished file, by its name."""
+    return {
+        name: digest
+        for name, digest in contents(folder, leave_out=("run", "probe")).items()
+        if not is_temporary(name)
+    }
+
+
+def named_temporaries(folder: Path) -> list[str]:
+    """Give the finished files that name a temporary one."""
+    return [name for name in finished(folder) if TEMPORARY.search((folder / name).read_bytes())]

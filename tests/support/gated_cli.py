@@ -1,0 +1,19 @@
+"""`nanotok prepare` on a local Ray of one CPU that stands still in the middle of counting.
+
+    python -m tests.support.gated_cli RECIPE AFTER
+
+Once AFTER slices have records, every further slice waits for ever before it is counted.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from nanotok_ray.cli import main
+from nanotok_ray.recipe import load_recipe
+from tests.support.gated_driver import stand_still
+
+if __name__ == "__main__":
+    path, after = sys.argv[1:]
+    stand_still(load_recipe(path), gate=Path(os.devnull, "never"), after=int(after))
+    sys.exit(main(["prepare", path, "--workers", "1"]))

@@ -1,0 +1,89 @@
+"""A head node of its own with token authentication, and the demo's corpus to run on it."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs import demo_corpus
+from tests.support.machine_speed import scaled
+
+BIN = Path(sys.executable).parent
+MODULES = (
+    *("bisect.py", "calendar.py", "decimal.py", "difflib.py", "doctest.py", "enum.py"),
+    *("fractions.py", "heapq.py", "locale.py", "pickle.py", "random.py", "statistics.py"),
+    *("textwrap.py", "typing.py"),
+)
+
+
+def free_port():
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head node that was started."""
+
+    dashboard: str
+    """URL of its job server; nothing answers there without a dashboard."""
+    address: str
+    """What a driver joins."""
+    environment: dict[str, str]
+    """Of a client, with the token."""
+
+
+@contextmanager
+def started_head(*flags, cpus=2):
+    """Start a head node of its own, with further flags of `ray start`."""
+    environment = {
+        **os.environ,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }
+    environment.pop("RAY_ADDRESS", None)
+    environment.pop("RAY_API_SERVER_ADDRESS", None)
+    dashboard, port, folder = free_port(), free_port(), f"/tmp/nanotok-{secrets.token_hex(4)}"
+    process = subprocess.Popen(
+        [
+            *(BIN / "ray", "start", "--head", "--block", "--num-cpus", str(cpus)),
+            *("--port", str(port), "--ray-client-server-port", str(free_port())),
+            *("--dashboard-host", "127.0.0.1", "--dashboard-port", str(dashboard)),
+            *("--dashboard-agent-listen-port", str(free_port())),
+            *("--temp-dir", folder),
+            *flags,
+        ],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield Head(f"http://127.0.0.1:{dashboard}", f"127.0.0.1:{port}", environment)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=scaled(30))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_demo(folder):
+    """Make the demo's corpus of a few modules of the standard library that have doctests."""
+    library = folder / "library"
+    library.mkdir()
+    for name in MODULES:
+        shutil.copy(Path(sysconfig.get_path("stdlib"), name), library)
+    demo_corpus.main([str(folder / "demo/corpus"), "--library", str(library)])
+    return folder / "demo"

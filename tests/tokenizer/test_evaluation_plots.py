@@ -1,0 +1,115 @@
+"""Pictures of tokenizers: they say the numbers, are the same each time, and ask for matplotlib."""
+
+import re
+import struct
+from xml.etree import ElementTree
+
+import pytest
+
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.report.figures import (
+    LONGEST_SHOWN,
+    Numbers,
+    check_plot,
+    plot_bytes,
+    ratio_figure,
+    vocabulary_figure,
+)
+from tests.support.missing_packages import uninstall
+
+NUMBERS = Numbers(head=["a <b>", "n"], rows=[["x & y", "1"]])
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def ratios():
+    return ratio_figure(
+        {"en & <b>": [4.25, 3.5], "$5 to $6": [None, 1.125], "_한국어": [0.5, 2.0]},
+        ["_mine", "its $x$"],
+        title="Bytes <per> token",
+        note="a note",
+        marks=[1.0, None, 3.0],
+        marks_name="code points",
+    )
+
+
+def saved(figure, suffix):
+    return plot_bytes(figure, name=f"x{suffix}", title="t <i>", numbers=NUMBERS)
+
+
+def words(svg):
+    root = ElementTree.fromstring(svg)
+    return ["".join(each.itertext()).replace("\u200b", "") for each in root.iter(f"{SVG}text")]
+
+
+def test_bars_are_as_long_as_the_numbers_and_are_labelled():
+    figure = ratios()
+    (axes,) = figure.axes
+    assert [[bar.get_width() for bar in bars] for bars in axes.containers] == [
+        [4.25, 0, 0.5],
+        [3.5, 1.125, 2.0],
+    ]
+    told = words(saved(figure, ".svg"))
+    for word in ("Bytes <per> token", "a note", "en & <b>", "$5 to $6", "_한국어", "_mine"):
+        assert word in told
+    assert {"4.25", "3.50", "no tokens", "1.12", "its $x$", "code points"} < {*told}
+    assert told.index("_mine") < told.index("its $x$") < told.index("code points")
+
+
+def test_lengths_and_use_are_drawn():
+    lengths = {1: 256, 2: 7, LONGEST_SHOWN: 2, LONGEST_SHOWN + 60: 3}
+    figure = vocabulary_figure(lengths, title="t", note="n", counts=[9, 4, 1], unused=5)
+    left, right = figure.axes
+    heights = [bar.get_height() for bar in left.containers[0]]
+    assert heights == [256, 7, *[0] * (LONGEST_SHOWN - 3), 5]
+    (line,) = right.lines
+    assert [line.get_xdata().tolist(), line.get_ydata().tolist()] == [[1, 2, 3], [9, 4, 1]]
+    assert {"3 used, 5 not", f"{LONGEST_SHOWN}+"} < {*words(saved(figure, ".svg"))}
+    assert len(vocabulary_figure(lengths, title="t").axes) == 1
+
+
+def test_long_curves_keep_their_ends():
+    counts = list(range(50_000, 0, -1))
+    (line,) = vocabulary_figure({1: 256}, title="t", counts=counts).axes[1].lines
+    found = line.get_ydata().tolist()
+    assert (found[:3], found[-1], len(found) <= 400) == ([50_000, 49_999, 49_998], 1, True)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
+def test_the_same_numbers_give_the_same_bytes(suffix):
+    data = saved(ratios(), suffix)
+    assert data == saved(ratios(), suffix)
+    assert not re.search(rb"\b20\d\d-\d\d-\d\d|Matplotlib v", data)
+
+
+def test_each_suffix_gives_its_format():
+    assert ElementTree.fromstring(saved(ratios(), ".svg")).tag == f"{SVG}svg"
+    png = saved(ratios(), ".png")
+    width, height = struct.unpack(">II", png[16:24])
+    assert (png[:8], width > 1000, height > 300) == (b"\x89PNG\r\n\x1a\n", True, True)
+    page = saved(ratios(), ".html").decode()
+    assert page.count("<svg") == page.count("</svg>") == 1
+    assert "<title>t &lt;i&gt;</title>" in page
+    assert "<th>a &lt;b&gt;</th>" in page
+    assert "<td>x &amp; y</td>" in page
+    assert "<script" not in page
+
+
+def test_nothing_to_draw_is_drawn():
+    for figure in (
+        ratio_figure({}, ["mine"], title="t"),
+        ratio_figure({"en": [None]}, ["mine"], title="t", marks=[None], marks_name="m"),
+        vocabulary_figure({1: 256}, title="t", counts=[], unused=256),
+    ):
+        assert saved(figure, ".svg").startswith(b"<?xml")
+
+
+def test_without_matplotlib_or_a_known_suffix_it_says_what_to_do(monkeypatch):
+    with pytest.raises(TokenizerError, match=r"x\.jpg: its name must end in \.svg, \.png, \.html"):
+        check_plot("x.jpg")
+    check_plot("x.svg")
+    uninstall(monkeypatch, "matplotlib")
+    with pytest.raises(TokenizerError, match=r"leave --plot out, or pip install '\.\[plots\]'"):
+        check_plot("x.svg")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(TokenizerError, match="needs matplotlib"):
+        vocabulary_figure({1: 256}, title="t")

@@ -1,0 +1,201 @@
+"""nanochat's tokenizer.pkl: read without running it; anything else in a pickle is refused."""
+
+import os
+import pickle
+import pickletools
+from contextlib import suppress
+
+import pytest
+import tiktoken
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray.counts.patterns import SPLIT_PATTERN
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer.foreign import from_pickle, pickled
+from nanotok_ray.tokenizer.nanochat_files import pickle_instance, to_pickle
+from tests.support.foreign_models import GPT2_ORDER, in_order
+
+MODEL = in_order(special_tokens={"<|bos|>": 400, "<|é|>": 410})
+ENCODING = tiktoken.Encoding(
+    "rustbpe",
+    pat_str=SPLIT_PATTERN,
+    mergeable_ranks=MODEL.ranks(),
+    special_tokens=dict(MODEL.special_tokens),
+)
+SINGLES = {bytes([byte]): rank for rank, byte in enumerate(GPT2_ORDER)}
+STATE = {"name": "x", "pat_str": "a", "mergeable_ranks": SINGLES, "special_tokens": {}}
+
+
+class Runs:
+    """Calls a function where it is unpickled."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __reduce__(self):
+        return self.call
+
+
+def test_pickle_itself_would_run_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pickle.loads(pickle.dumps(Runs((os.mkdir, ("ran",)))))
+    assert (tmp_path / "ran").is_dir()
+
+
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+@pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps])
+def test_an_encoding_is_read_as_it_was(protocol, dumps):
+    data = dumps(ENCODING, protocol=protocol)
+    assert from_pickle(data, name="f") == MODEL
+    assert from_pickle(pickletools.optimize(data), name="f") == MODEL
+
+
+def test_what_we_write_is_read_back(tmp_path):
+    assert from_pickle(to_pickle(MODEL), name="f") == MODEL
+    (tmp_path / "tokenizer.pkl").write_bytes(to_pickle(MODEL))
+    assert Tokenizer.load(tmp_path).model == MODEL
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        Runs((os.system, ("touch ran",))),
+        Runs((eval, ("open('ran', 'w')",))),
+        [ENCODING],
+        {"a": Runs((os.mkdir, ("ran",)))},
+        tiktoken.Encoding,
+        7,
+        None,
+        ("a", 1.5),
+    ],
+)
+def test_nothing_else_is_admitted_and_nothing_runs(thing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = pickle.dumps(thing)
+    with pytest.raises(TokenizerError, match=r"f, byte .*nothing in it is executed"):
+        from_pickle(data, name="f")
+    assert not list(tmp_path.iterdir())
+
+
+def instance(state):
+    return pickle_instance("tiktoken.core", "Encoding", state=state)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "f: pat_str is no str but a NoneType"),
+        (STATE | {"pat_str": b"a"}, "f: pat_str is no str but a bytes"),
+        (STATE | {"mergeable_ranks": "x"}, "f: mergeable_ranks is no dict but a str"),
+        (STATE | {"mergeable_ranks": {"a": 1}}, "must give ids by bytes, but holds str: int"),
+        (STATE | {"special_tokens": {"a": b"1"}}, "must give ids by str, but holds str: bytes"),
+        (STATE | {"mergeable_ranks": {b"a": 0}}, "f has 1 tokens of text"),
+        (STATE | {"special_tokens": {"a": -1}}, "special token 'a' has id -1, which is one of"),
+    ],
+)
+def test_a_state_that_is_no_tokenizer_is_refused(state, message):
+    with pytest.raises(TokenizerError) as caught:
+        from_pickle(instance(state), name="f")
+    assert message in str(caught.value)
+
+
+def test_a_pickle_that_only_names_an_encoding_says_how_to_take_it_over():
+    data = pickle.dumps(Runs((tiktoken.core.Encoding.__new__, (tiktoken.Encoding,), "gpt2")))
+    by_name = (
+        b"\x80\x04\x8c\rtiktoken.core\x94\x8c\x08Encoding\x94\x93\x94)\x81\x94\x8c\x04gpt2\x94b."
+    )
+    with pytest.raises(TokenizerError, match=r"from_tiktoken\(tiktoken\.get_encoding\('gpt2'\)\)"):
+        from_pickle(by_name, name="f")
+    with pytest.raises(TokenizerError, match="not admitted"):
+        from_pickle(data, name="f")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b".",
+        b"\x80\x04.",
+        b"\x80\x04}.",
+        b"\x80\x04u.",
+        b"\x80\x04(u.",
+        b"\x80\x04}}\x94s.",
+        b"\x80\x04}(K\x01K\x02u.",
+        b"\x80\x04}(\x8c\x01au.",
+        b"\x80\x04}\x8c\x01aK\x01s\x8c\x01aK\x02s.",
+        b"\x80\x04h\x07.",
+        b"\x80\x04\x93.",
+        b"\x80\x04)\x81.",
+        b"\x80\x04}b.",
+        b"\x80\x04r\xff\xff\xff\xff.",
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"\x80\x04X\xff\xff\xff\xff.",
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff.",
+        b"ctiktoken.core\nCoreBPE\n.",
+        b"ctiktoken.core\nEncod\\qing\n.",
+        b"ctiktoken.core\nEncod\xc3\xa9\n.",
+        b"ctiktoken.core",
+        b"S'\\q'\n.",
+        b"\x80\x04\xff.",
+        b"I" + b"9" * 10_000 + b"\n.",
+        b"(" * 100_000 + b".",
+    ],
+)
+def test_a_malformed_pickle_is_refused(data):
+    with pytest.raises(TokenizerError, match="f, byte"):
+        from_pickle(data, name="f")
+
+
+def test_a_class_named_by_dicts_that_hold_each_other_is_refused_in_time():
+    doubled = (b"}\x94\x8c\x01ah%cs\x8c\x01bh%cs" % (n, n) for n in range(60))
+    twice = b"}\x94" + b"".join(doubled)
+    deep = b"}" + b"\x8c\x01a}" * 100_000 + b"s" * 100_000
+    for module in (twice, deep):
+        with pytest.raises(TokenizerError, match="a class is named by a dict"):
+            from_pickle(b"\x80\x04" + module + b"\x8c\x01x\x93.", name="f")
+
+
+def test_a_pickle_of_too_many_steps_is_refused(monkeypatch):
+    monkeypatch.setattr(pickled, "MAX_STEPS", 100)
+    with pytest.raises(TokenizerError, match="more than 100 steps"):
+        from_pickle(to_pickle(MODEL), name="f")
+
+
+SMALL = instance(STATE)
+
+
+@given(st.data())
+def test_a_changed_pickle_is_refused_or_another_tokenizer(data):
+    changed = bytearray(SMALL)
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(SMALL) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(TokenizerError):
+        model = from_pickle(bytes(changed), name="f")
+        assert len(model.tokens) == len(SINGLES)
+
+
+def test_escapes_in_a_string_of_old_protocols_are_refused_without_a_warning():
+    with pytest.raises(TokenizerError, match=r"at byte 2, .* nothing in it is executed"):
+        from_pickle(b"\x80\x04S'\\C'\n.", name="f")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused(data):
+    with pytest.raises(TokenizerError):
+        from_pickle(b"\x80\x04" + data, name="f")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"}\x8c\x01aK\x01s\x8c\x01aK\x02s.", "a dict has the key 'a' twice"),
+        (b"}(\x8c\x01au.", "items are set on no dict, or a key has no value"),
+        (b"\x8c\rtiktoken.core\x8c\x08Encoding\x93}\x81.", "something else than its class alone"),
+    ],
+)
+def test_a_malformed_step_is_named(data, message):
+    with pytest.raises(TokenizerError, match=message):
+        from_pickle(b"\x80\x04" + data, name="f")

@@ -1,0 +1,220 @@
+"""A tokenizer's folder: what `save` refuses and removes, and files that contradict each other."""
+
+import hashlib
+import json
+import pickle
+from types import SimpleNamespace
+
+import pytest
+import tiktoken
+
+from nanotok_ray import SpanCounts, learn, open_tokenizer
+from nanotok_ray.cli import main
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.shards.verify import verify_output
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer, get_tokenizer
+from nanotok_ray.tokenizer import folder as agreement
+from tests.support.finished_output import finished_output
+
+NANOCHATS = ["token_bytes.pt", "tokenizer.pkl"]
+
+
+def learned(*texts, vocab_size=270, **options):
+    return Tokenizer.train_from_iterator(texts, vocab_size, threads=1, **options)
+
+
+@pytest.fixture
+def one():
+    return learned("hello hello help")
+
+
+@pytest.fixture
+def other():
+    return learned("world worlds word")
+
+
+def found(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def report_of(*texts):
+    counts = SpanCounts()
+    counts.update(texts)
+    return learn(counts, 270)
+
+
+def test_another_tokenizer_is_not_overwritten_unless_asked(one, other, tmp_path):
+    one.save(tmp_path)
+    before = found(tmp_path)
+    with pytest.raises(TokenizerError) as caught:
+        other.save(tmp_path)
+    for words in (str(tmp_path), "tokenizer.txt", f"{one.get_vocab_size()} ids", "overwrite=True"):
+        assert words in str(caught.value)
+    assert found(tmp_path) == before
+    other.save(tmp_path, overwrite=True)
+    assert Tokenizer.load(tmp_path) == other
+
+
+def test_the_same_tokenizer_may_be_saved_again_also_over_a_part_of_it(one, tmp_path):
+    one.save(tmp_path)
+    before = found(tmp_path)
+    one.save(tmp_path)
+    (tmp_path / "tokenizer.txt").unlink()
+    one.save(tmp_path)
+    assert found(tmp_path) == before
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(one, tmp_path):
+    (tmp_path / "tokenizer.json").write_bytes(b"{}")
+    with pytest.raises(TokenizerError, match=r"holds something else \(tokenizer\.json\)"):
+        one.save(tmp_path)
+    assert found(tmp_path).keys() == {"tokenizer.json"}
+
+
+def test_overwriting_leaves_no_report_and_no_span_table_of_the_other(other, tmp_path):
+    first = report_of("hello hello help")
+    first.save(tmp_path)
+    first.tokenizer.write_span_table(tmp_path, ["hello"])
+    first.tokenizer.save(tmp_path)
+    assert {"report.json", "span_table.bin"} <= found(tmp_path).keys()
+    with pytest.raises(TokenizerError, match="overwrite=True"):
+        report_of("world worlds word").save(tmp_path)
+    other.save(tmp_path, overwrite=True)
+    assert not {"report.json", "span_table.bin"} & found(tmp_path).keys()
+    report_of("hello hello help").save(tmp_path, overwrite=True)
+    assert json.loads((tmp_path / "report.json").read_text())["merges"]["left"][0] == 101
+
+
+@pytest.mark.parametrize("data", [b"no JSON", b"[]", b'{"format": "mine 1", "merges": 3}'])
+def test_a_report_of_somebody_else_stays(one, tmp_path, data):
+    (tmp_path / "report.json").write_bytes(data)
+    one.save(tmp_path)
+    assert (tmp_path / "report.json").read_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.txt", "t.pkl", "t.tiktoken"])
+def test_the_name_of_a_file_is_refused_unless_a_folder_has_it(one, tmp_path, name):
+    suffix = name.removeprefix("t")
+    for path in (tmp_path / name, f"memory://names/{tmp_path.name}/{name}"):
+        with pytest.raises(
+            TokenizerError, match=rf"name of a file.*name a folder.*tokenizer\{suffix} in"
+        ):
+            one.save(path)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / name).mkdir()
+    one.save(tmp_path / name)
+    assert Tokenizer.load(tmp_path / name) == one
+
+
+def test_learn_refuses_as_train_does(one, tmp_path, capsys):
+    counts = SpanCounts()
+    counts.update(["world worlds word"])
+    counts.save(tmp_path / "counts.arrow")
+    one.save(tmp_path / "own")
+    asked = ["learn", str(tmp_path / "counts.arrow"), "--vocab-size", "270", "--output"]
+    assert main([*asked, str(tmp_path / "own")]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Tokenizer.load(tmp_path / "own") == one
+    assert main([*asked, str(tmp_path / "own"), "--force"]) == 0
+    assert Tokenizer.load(tmp_path / "own") == learned("world worlds word")
+
+
+def nanochats_pickle(tokenizer, protocol=4):
+    """Give what nanochat's tok_train writes."""
+    own = tiktoken.Encoding(
+        "rustbpe",
+        pat_str=tokenizer.pattern,
+        mergeable_ranks=tokenizer.model.ranks(),
+        special_tokens=tokenizer.special_tokens,
+    )
+    return pickle.dumps(own, protocol=protocol)
+
+
+@pytest.fixture
+def nanochat(tmp_path, monkeypatch):
+    monkeypatch.setenv("NANOCHAT_BASE_DIR", str(tmp_path))
+    return tmp_path / "tokenizer"
+
+
+def test_a_folder_whose_files_contradict_each_other_is_refused(one, other, nanochat, capsys):
+    one.save(nanochat)
+    (nanochat / "tokenizer.pkl").write_bytes(nanochats_pickle(other))
+    for load in (get_tokenizer, lambda: open_tokenizer(nanochat), lambda: Tokenizer.load(nanochat)):
+        with pytest.raises(TokenizerError) as caught:
+            load()
+        for words in ("tokenizer.txt", "tokenizer.pkl", "their tokens", "If the pickle is"):
+            assert words in str(caught.value)
+    assert open_tokenizer(nanochat / "tokenizer.pkl") == other
+    (nanochat / "a.jsonl").write_text('{"text": "hello"}')
+    named = [f"a={nanochat}", f"b={nanochat}/tokenizer.pkl"]
+    assert main(["tokenizer", "compare", *named, "--corpus", f"{nanochat}/a.jsonl"]) == 2
+    assert "tokenizer.pkl" in capsys.readouterr().err
+    (nanochat / "tokenizer.txt").unlink()
+    (nanochat / "tokenizer.json").unlink()
+    assert get_tokenizer() == other
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("their pattern", {"pattern": r"\w+"}),
+        ("their special tokens", {"special_tokens": ("<|bos|>", "<|x|>")}),
+    ],
+)
+def test_files_that_differ_in_pattern_or_special_tokens_are_told(nanochat, what, change):
+    own = learned("ab ab", vocab_size=259, special_tokens=("<|bos|>", "<|eos|>"))
+    changed = {"special_tokens": ("<|bos|>", "<|eos|>")} | change
+    own.save(nanochat)
+    pickled = nanochats_pickle(learned("ab ab", vocab_size=259, **changed))
+    (nanochat / "tokenizer.pkl").write_bytes(pickled)
+    with pytest.raises(TokenizerError, match=f"differ in {what};"):
+        Tokenizer.load(nanochat)
+
+
+def test_a_pickle_that_cannot_be_read_is_told(one, nanochat):
+    one.save(nanochat)
+    (nanochat / "tokenizer.pkl").write_bytes(b"no pickle")
+    with pytest.raises(TokenizerError, match=r"tokenizer\.txt.*tokenizer\.pkl, byte 0"):
+        Tokenizer.load(nanochat)
+
+
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+def test_a_pickle_of_the_same_tokenizer_is_no_contradiction(one, nanochat, protocol):
+    large = learned("".join(map(chr, range(32, 4000))) * 2, vocab_size=3000)
+    for own in (one, large):
+        own.save(nanochat, overwrite=True)
+        (nanochat / "tokenizer.pkl").write_bytes(nanochats_pickle(own, protocol))
+        assert Tokenizer.load(nanochat) == own
+
+
+def test_an_ordinary_folder_needs_no_reading_of_its_pickle(one, nanochat, monkeypatch):
+    one.save(nanochat)
+    monkeypatch.setattr(agreement, "pickled_state", lambda *_, **__: 1 / 0)
+    assert Tokenizer.load(nanochat) == one
+
+
+def test_an_output_whose_pickle_was_changed_is_still_verified_by_name(tmp_path):
+    out = finished_output(tmp_path)
+    own = Tokenizer.load(f"{out}/tokenizer")
+    (out / "tokenizer/tokenizer.pkl").write_bytes(nanochats_pickle(own.truncated(280)))
+    problems = verify_output(Folder(str(out))).problems
+    assert any("tokenizer/tokenizer.pkl is not what" in problem for problem in problems)
+
+
+def test_to_nanochat_writes_what_nanochat_has_and_removes_what_we_left(
+    one, other, nanochat, tmp_path
+):
+    from nanotok_ray.cli import jobs  # noqa: PLC0415 - imports much
+
+    one.save(nanochat)
+    one.write_span_table(nanochat, ["hello"])
+    (nanochat / "notes.md").write_text("mine")
+    other.save(tmp_path / "out/tokenizer")
+    recipe = SimpleNamespace(output=SimpleNamespace(path=str(tmp_path / "out")))
+    jobs._copy_to_nanochat(SimpleNamespace(to_nanochat=True), recipe)
+    assert sorted(found(nanochat)) == ["notes.md", *NANOCHATS]
+    assert (nanochat / "tokenizer.pkl").read_bytes() == nanochats_pickle(other)
+    assert get_tokenizer() == other
+    (nanochat / "tokenizer.pkl").write_bytes(nanochats_pickle(one))  # nanochat's tok_train
+    assert get_tokenizer() == one

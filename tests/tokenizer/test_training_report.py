@@ -1,0 +1,242 @@
+"""The training report: its curve is what encoding gives, its columns are what learning did."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nanotok_ray import _core
+from nanotok_ray.counts.totals import SpanTotals
+from nanotok_ray.errors import TokenizerError
+from nanotok_ray.formats.manifest import to_json
+from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.tokenizer import Tokenizer, make_model
+from nanotok_ray.tokenizer import report as size_curve
+from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from nanotok_ray.tokenizer.report import (
+    Counted,
+    cut_report,
+    short_report,
+    token_text,
+    training_report,
+    why_stopped,
+)
+from nanotok_ray.tokenizer.train import count_spans
+from tests.support.small_corpus import texts
+
+SMALLEST = 256 + len(SPECIAL_TOKENS)
+
+
+def learn(documents, *, vocab_size, pattern="nanochat", **limits):
+    """Learn from documents; give the tokenizer and its report."""
+    model = make_model([], pattern=pattern, special_tokens=SPECIAL_TOKENS)
+    counter = count_spans(documents, pattern=model.pattern, threads=1)
+    _, data, offsets, span_counts = counter.sorted_run()
+    merges, counts, applied, stop_reason = _core.learn(
+        data, offsets, span_counts, num_merges=vocab_size - SMALLEST, **limits
+    )
+    model = make_model(merges.tolist(), pattern=pattern, special_tokens=SPECIAL_TOKENS)
+    counted = Counted(
+        documents=len(documents),
+        texts=len(documents),
+        text_bytes=sum(len(text.encode()) for text in documents),
+        spans=counter.total(),
+        distinct_spans=counter.num_distinct(),
+        span_bytes=SpanTotals.of(offsets, span_counts).span_bytes,
+        gaps=counter.num_gaps(),
+    )
+    report = training_report(
+        model,
+        vocab_size=vocab_size,
+        counts=counts,
+        applied=applied,
+        stop_reason=stop_reason,
+        counted=counted,
+        **limits,
+    )
+    return Tokenizer(model), report
+
+
+def check_curve(tokenizer, report, documents):
+    """See that each row says what the truncated tokenizer makes of the documents."""
+    num_bytes = sum(len(text.encode()) for text in documents)
+    for row in report["curve"]:
+        smaller = tokenizer.truncated(row["vocab_size"])
+        assert len(smaller.merges) == row["merges"]
+        ids, _ = smaller.encode_batch(documents)
+        assert row["tokens"] == len(ids)
+        expected = round(num_bytes / len(ids), 4) if len(ids) else None
+        assert row["bytes_per_token"] == expected
+
+
+def test_the_curve_is_what_truncated_tokenizers_make_of_the_counted_text(monkeypatch):
+    monkeypatch.setattr(size_curve, "FIRST_STEP", 5)
+    documents = texts(60, seed=3)
+    tokenizer, report = learn(documents, vocab_size=380)
+    assert [row["merges"] for row in report["curve"]] == [0, 5, 10, 20, 40, 80, 115]
+    assert report["span_bytes"] == sum(len(text.encode()) for text in documents)
+    check_curve(tokenizer, report, documents)
+
+
+@given(
+    st.lists(st.text("abc é\n", max_size=60), min_size=1, max_size=5),
+    st.integers(SMALLEST, SMALLEST + 40),
+)
+def test_the_curve_holds_for_texts_of_few_letters(documents, vocab_size):
+    tokenizer, report = learn(documents, vocab_size=vocab_size, pattern=r"[^\n]+|\n")
+    check_curve(tokenizer, report, documents)
+
+
+def test_rows_are_at_a_thousand_and_its_doubles_and_at_the_last():
+    merges = [(left, right) for left in range(30) for right in range(100)]
+    model = make_model(merges, pattern="nanochat", special_tokens=["<|bos|>"])
+    counted = Counted(
+        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=2**70, gaps=0
+    )
+    report = training_report(
+        model,
+        vocab_size=3257,
+        counts=[2**63] * 3000,
+        applied=[2**50] * 3000,
+        stop_reason=REACHED,
+        counted=counted,
+    )
+    rows = {row["merges"]: row for row in report["curve"]}
+    assert list(rows) == [0, 1000, 2000, 3000]
+    assert rows[2000]["tokens"] == 2**70 - 2000 * 2**50
+    assert rows[3000]["vocab_size"] == 3257
+    assert json.loads(to_json(report))["merges"]["count"][0] == 2**63
+
+
+def test_columns_say_each_merge_and_do_not_depend_on_the_order_of_the_texts():
+    documents = texts(30, seed=5)
+    tokenizer, report = learn(documents, vocab_size=330)
+    merges = report["merges"]
+    assert list(zip(merges["left"], merges["right"], strict=True)) == tokenizer.merges
+    assert [written_bytes(text) for text in merges["token"]] == [*tokenizer.model.tokens[256:]]
+    assert merges["count"] == sorted(merges["count"], reverse=True)
+    assert all(
+        0 < done <= count for count, done in zip(merges["count"], merges["applied"], strict=True)
+    )
+    again = learn(documents[::-1], vocab_size=330)[1]
+    assert to_json(again) == to_json(report)
+
+
+def test_overlapping_windows_count_and_are_not_all_merged():
+    _, report = learn(["aaaa"], vocab_size=SMALLEST + 1)
+    assert (report["merges"]["count"], report["merges"]["applied"]) == ([3], [2])
+    assert report["curve"][-1]["tokens"] == 2
+
+
+def written_bytes(text):
+    """Read a token of the report back."""
+
+    def one(match):
+        return b"\\" if match[0] == b"\\\\" else bytes.fromhex(match[0][2:].decode())
+
+    return re.sub(rb"\\\\|\\x[0-9a-f]{2}", one, text.encode())
+
+
+@given(st.binary(max_size=20) | st.sampled_from([b"\\xff", b"\xff", b"\\\\", "é\\".encode()]))
+def test_a_token_can_be_had_back_from_its_text(token):
+    assert written_bytes(token_text(token)) == token
+
+
+def test_the_report_of_a_smaller_tokenizer_is_cut_from_the_larger():
+    documents = texts(40, seed=6)
+    tokenizer, report = learn(documents, vocab_size=380)
+    for size in (SMALLEST, SMALLEST + 1, 333, 380):
+        alone, expected = learn(documents, vocab_size=size)
+        smaller = tokenizer.truncated(size)
+        assert smaller == alone
+        read_back = json.loads(to_json(report))
+        assert to_json(cut_report(read_back, smaller.model)) == to_json(expected)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "told"),
+    [
+        ({}, NO_PAIR_LEFT, "no pair left"),
+        ({"min_pair_count": 3}, BELOW_MIN_PAIR_COUNT, "below min_pair_count = 3"),
+        ({"max_token_bytes": 2}, NO_PAIR_LEFT, "no pair left of at most max_token_bytes = 2"),
+    ],
+)
+def test_why_learning_ended_is_told_with_the_value_that_ended_it(limits, reason, told):
+    _, report = learn(["abab ab abc"], vocab_size=1000, **limits)
+    assert report["stop_reason"] == reason
+    assert why_stopped(report) == told
+    assert report["vocab_size_asked"] == 1000 > report["vocab_size_reached"]
+
+
+def test_a_short_report_has_no_columns_and_says_where_it_ended():
+    _, report = learn(texts(10, seed=1), vocab_size=300)
+    short = short_report(report)
+    assert len(to_json(short)) < 2000
+    assert why_stopped(short) == REACHED
+    assert short["spans"] == report["spans"] > 0
+
+
+def test_two_ids_of_the_same_bytes_are_listed():
+    model = make_model(
+        [(97, 98), (98, 99), (256, 99), (97, 257)], pattern="nanochat", special_tokens=[]
+    )
+    counted = Counted(
+        documents=None, texts=None, text_bytes=None, spans=1, distinct_spans=1, span_bytes=9, gaps=0
+    )
+    report = training_report(
+        model,
+        vocab_size=260,
+        counts=[1] * 4,
+        applied=[1] * 4,
+        stop_reason=REACHED,
+        counted=counted,
+    )
+    assert report["duplicate_tokens"] == [[258, 259]]
+
+
+def test_numbers_that_do_not_fit_the_merges_are_refused():
+    model = make_model([(97, 98)], pattern="nanochat", special_tokens=[])
+    counted = Counted(
+        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
+    )
+    with pytest.raises(TokenizerError, match="applied has 2 numbers for 1 merges"):
+        training_report(
+            model,
+            vocab_size=257,
+            counts=[1],
+            applied=np.array([1, 1], dtype=np.uint64),
+            stop_reason=REACHED,
+            counted=counted,
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "named"),
+    [
+        ({}, {}, []),
+        ({"gaps": None}, {}, []),
+        ({"gaps": 2}, {}, ["gaps"]),
+        ({"min_count": 2}, {"max_token_bytes": 9}, ["min_count", "max_token_bytes"]),
+        ({"sources": {"a": {"multiplier": 2}, "b": {"multiplier": 5}}}, {}, ["weight"]),
+        ({"sources": {"a": {"multiplier": 1}, "b": {"multiplier": 1}}}, {}, []),
+    ],
+)
+def test_what_makes_other_merges_than_rustbpes_is_named(changes, limits, named):
+    counted = Counted(
+        documents=1, texts=1, text_bytes=1, spans=1, distinct_spans=1, span_bytes=9, gaps=0
+    )
+    model = make_model([], pattern="nanochat", special_tokens=())
+    report = training_report(
+        model,
+        vocab_size=256,
+        counts=[],
+        applied=[],
+        stop_reason=REACHED,
+        counted=replace(counted, **changes),
+        **limits,
+    )
+    assert report["differs_from_rustbpe"] == named
