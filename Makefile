@@ -19,7 +19,7 @@ MANIFEST := --manifest-path rust/Cargo.toml
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
 RUST_SOURCES := $(shell find rust \( -path rust/target -o -path rust/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
-RAY_TESTS := $(shell grep -l 'pytest\.mark\.ray\b' tests/test_*.py)
+RAY_TESTS := $(shell grep -rl 'pytest\.mark\.ray\b' tests --include='test_*.py')
 
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)

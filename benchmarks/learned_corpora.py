@@ -23,7 +23,7 @@ import rustbpe
 from nanotok_ray import _core
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.reference import spell
+from tests.support.reference import spell
 
 LETTERS = "aaabbcdeA éßñжא中数\u3000\u0301𝄞😀   \n\n\t\r12345!'-_"
 """What a corpus chooses its letters from; some are more likely."""

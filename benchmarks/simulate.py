@@ -34,7 +34,7 @@ def line_of(own: Figures) -> str:
 def memory(scenario: Scenario) -> dict[str, float]:
     """Give the most bytes that the driver's own code holds, of the run and by slice."""
     samples: list[int] = []
-    own = tracemalloc.Filter(inclusive=True, filename_pattern="*/nanotok_ray/cluster/*")
+    own = tracemalloc.Filter(inclusive=True, filename_pattern="*/nanotok_ray/job/*")
 
     def look() -> None:
         if len(samples) == MOST_SAMPLES:

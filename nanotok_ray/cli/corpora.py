@@ -24,7 +24,7 @@ from nanotok_ray.tokenizer.output import file_suffix
 from nanotok_ray.units import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 _AS_FLAGS = {

@@ -92,7 +92,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "inspect",
-                "look",
+                "inspect",
                 "Show documents: their tokens in turn in two colours; with a mask, green is "
                 "trained on, red is not.",
                 has_json=False,

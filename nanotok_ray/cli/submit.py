@@ -358,9 +358,9 @@ def _dry_run(arguments: argparse.Namespace, shipped: "Shipped", address: str) ->
 def _start(
     arguments: argparse.Namespace, shipped: "Shipped", jobs: "RayJobs", lines: SubmitLines
 ) -> "Started":
-    from nanotok_ray.cluster.submit.submission import (
-        Starter,  # noqa: PLC0415 - as above
-        WallClock,  # noqa: PLC0415 - as above
+    from nanotok_ray.cluster.submit.submission import (  # noqa: PLC0415 - as above
+        Starter,
+        WallClock,
     )
 
     started = Starter(

@@ -114,7 +114,8 @@ SPEAKERS: Final = {
 def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
     """Give the messages of a document.
 
-    >>> sharegpt_messages_of({"conversations": [{"from": "human", "value": "hi"}], "system": "Be kind."})
+    >>> turns = [{"from": "human", "value": "hi"}]
+    >>> sharegpt_messages_of({"conversations": turns, "system": "Be kind."})
     [{'role': 'system', 'content': 'Be kind.'}, {'role': 'user', 'content': 'hi'}]
 
     Raises:

@@ -36,7 +36,8 @@ def open_tokenizer(
         spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
             is there is read; or a file that ends in .txt, .json, .pkl or .tiktoken, the latter also
             with its pattern, as ranks.tiktoken:gpt4.
-        pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an expression.
+        pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an
+            expression.
         special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
         span_table: map the span table of a folder, if it has one.
 

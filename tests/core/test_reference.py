@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import _core, reference
+from nanotok_ray import _core
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.train import make_model
+from tests.support import reference
 
 texts = st.text(
     st.sampled_from("aaab the''s12 \n\té你🙂.\x00") | st.characters(codec="utf-8"), max_size=30

@@ -19,12 +19,12 @@ from nanotok_ray.counts.reader import CountReader
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.reference import learn_merges as learn_plainly
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
 from tests.support.learned import learn_files
+from tests.support.reference import learn_merges as learn_plainly
 from tests.support.small_corpus import recipe, texts, write_corpus
 
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")

@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
-from nanotok_ray import reference
 from nanotok_ray.counts.patterns import split
 from nanotok_ray.errors import CountOverflowError
+from tests.support import reference
 from tests.support.learned import learn
 from tests.support.small_corpus import texts
 

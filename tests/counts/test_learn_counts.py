@@ -11,7 +11,7 @@ import rustbpe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray import SpanCounts, Tokenizer, _core, learn, reference
+from nanotok_ray import SpanCounts, Tokenizer, _core, learn
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.counts.stored import find_counts, load_counts
 from nanotok_ray.errors import (
@@ -25,6 +25,7 @@ from nanotok_ray.errors import (
 )
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.tokenizer.merges import BELOW_MIN_PAIR_COUNT, NO_PAIR_LEFT, REACHED
+from tests.support import reference
 from tests.support.small_corpus import texts
 
 DOCUMENTS = texts(150, seed=7)

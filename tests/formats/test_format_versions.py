@@ -45,7 +45,7 @@ VERSION = re.compile(r"^_(?:INDEX_)?VERSION = (\d+)", re.MULTILINE)
 
 def sources():
     paths = sorted((ROOT / "nanotok_ray").rglob("*.py"))
-    return [path.read_text() for path in paths if path.name != "format_versions.py"]
+    return [path.read_text() for path in paths if path.name != "errors.py"]
 
 
 def test_every_format_of_the_code_is_in_the_table():
@@ -185,7 +185,7 @@ def test_a_record_of_another_version_has_its_slice_made_again(finished, out):
 
 def test_a_lease_of_another_version_is_taken_for_an_unknown_holders(out):
     from nanotok_ray.job.lease import (  # noqa: PLC0415
-        Holder,  # noqa: PLC0415
+        Holder,
         lease_in_force,
         lease_name,
         lease_numbers,

@@ -36,12 +36,13 @@ import pyarrow as pa
 import pytest
 import tiktoken
 
-from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray import Tokenizer, _core
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer import Model
 from nanotok_ray.tokenizer.train import make_model
+from tests.support import reference
 
 RUN = 100_000
 

@@ -21,7 +21,7 @@ import string
 
 import pytest
 
-from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray import Tokenizer, _core
 from nanotok_ray.api import prepare
 from nanotok_ray.counts.count_file import CountOrigin, pack_counts
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
@@ -30,6 +30,7 @@ from nanotok_ray.errors import VocabularySizeError
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.merges import NO_PAIR_LEFT, REACHED
+from tests.support import reference
 from tests.support.executors import Twice
 from tests.support.learned import check, learn, learn_all, learn_files, rustbpes_tokens, spelled
 from tests.support.small_corpus import contents, recipe, texts, write_corpus

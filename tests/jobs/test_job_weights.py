@@ -6,13 +6,14 @@ from collections import Counter
 import pytest
 import rustbpe
 
-from nanotok_ray import _core, reference
+from nanotok_ray import _core
 from nanotok_ray.api import train_tokenizer
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
+from tests.support import reference
 from tests.support.small_corpus import texts, write_parquet
 
 VOCAB_SIZE = 350

@@ -1,6 +1,6 @@
 """Every file format that this project writes, as small files that are kept beside the tests.
 
-    python -m tests.support.golden_files        # writes tests/golden anew: where a format's version changes
+    python -m tests.support.golden_files  # writes tests/golden anew, where a version changes
 
 `docs/formats.md` says what their bytes mean.
 """
@@ -21,7 +21,7 @@ from tests.support.made_output import BOS, END, MadeSource, export_here, made_ou
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 OLD_OUTPUT = GOLDEN / "output_c7d7598"
-"""What an earlier version wrote, which is never written anew: see `tests/jobs/test_old_output.py`."""
+"""What an earlier version wrote, which is never written anew; see test_old_output.py."""
 
 TEXTS = ["low lower lowest", "new newer newest", "wide widest", "caf\u00e9 \u65e5\u672c"]
 WEB = [

@@ -3,11 +3,12 @@
 import numpy as np
 import rustbpe
 
-from nanotok_ray import Tokenizer, _core, reference
+from nanotok_ray import Tokenizer, _core
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.counts.reduce import CountPart, reduce_counts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.tokenizer.merges import learn_reduced
+from tests.support import reference
 
 
 def learn_all(counts, num_merges):

@@ -40,7 +40,7 @@ def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -
     """Check one source, and add its bytes of text to `sizes`."""
     from nanotok_ray.sources import (  # noqa: PLC0415 - as above
         check_sample,
-        decoded_bytes,  # noqa: PLC0415 - slow to import
+        decoded_bytes,
         resolve,
     )
 
