@@ -41,7 +41,7 @@ def finish(row: dict[str, Any], *, save: bool = False) -> None:
 
 
 def version_of(package: str) -> str | None:
-    """Give the version of a package, or None if it is not installed."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

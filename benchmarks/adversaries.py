@@ -22,12 +22,12 @@ LONGEST_RUN = 5000
 
 
 def words_of(tokens: Sequence[bytes]) -> list[bytes]:
-    """Give the tokens of more than one byte that are valid UTF-8."""
+    """Return the tokens of more than one byte that are valid UTF-8."""
     return [token for token in tokens if len(token) > 1 and is_text(token)]
 
 
 def is_text(token: bytes) -> bool:
-    """Tell whether bytes are valid UTF-8."""
+    """Return whether bytes are valid UTF-8."""
     try:
         token.decode()
     except UnicodeDecodeError:

@@ -68,7 +68,7 @@ def make_folder(
 
 
 def share_in_table(tokenizer: Tokenizer, documents: Documents) -> float:
-    """Give the share of the bytes that belong to spans of the tokenizer's table."""
+    """Return the share of the bytes that belong to spans of the tokenizer's table."""
     held = tokenizer._encoder.bytes_in_table(documents.data, documents.offsets)  # noqa: SLF001 - a figure
     return held / documents.num_bytes
 

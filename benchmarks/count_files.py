@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import CountOrigin, pack_counts
+from nanotok_ray.counts.count_file import CountProvenance, pack_counts
 
 LETTERS = np.frombuffer(b"etaoinsrhldcumfp", np.uint8)
 """One letter for each four bits."""
@@ -63,7 +63,7 @@ def write_file(folder: Path, spans: int, files: int, number: int) -> dict[str, A
     lengths, letters, counts = lengths[order], letters[order], counts[order]
     data, offsets = packed(letters, lengths), ends_of(lengths)
     hashes = _core.hash_documents(data, offsets)
-    origin = CountOrigin(
+    origin = CountProvenance(
         pattern="benchmark", texts=0, text_bytes=0, spans=int(counts.sum()), num_gaps=0
     )
     path = folder / f"{number:05}.arrow"
@@ -77,13 +77,13 @@ def write_file(folder: Path, spans: int, files: int, number: int) -> dict[str, A
 
 
 def ids_of(spans: int, files: int, number: int) -> Numbers:
-    """Give the numbers of the spans of a file, rising; every number is in one file or more."""
+    """Return the numbers of the spans of a file, rising; every number is in one file or more."""
     blocks = range(0, spans, BLOCK)
     return np.concatenate([chosen(spans, files, number, start) for start in blocks])
 
 
 def chosen(spans: int, files: int, number: int, start: int) -> Numbers:
-    """Give those of one block of numbers."""
+    """Return those of one block of numbers."""
     ids = np.arange(start, min(start + BLOCK, spans), dtype=np.uint64)
     mixed = ids * FIRST ^ np.uint64((number + 1) * int(SECOND) % 2**64)
     mixed = (mixed ^ mixed >> np.uint64(29)) * THIRD
@@ -111,7 +111,7 @@ def packed(letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> np
 
 
 def ends_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Give where each row begins, and the end."""
+    """Return where each row begins, and the end."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -88,17 +88,17 @@ def prepare_gigatoken(texts: pa.Array, pattern: str, folder: Path) -> Work:
 
 
 def flatten_ours(result: Any) -> Ids:
-    """Give the ids of all documents."""
+    """Return the ids of all documents."""
     return np.asarray(result[0], dtype=np.uint32)
 
 
 def flatten_lists(result: Any) -> Ids:
-    """Give the ids of all documents."""
+    """Return the ids of all documents."""
     return np.fromiter((n for ids in result for n in ids), dtype=np.uint32)
 
 
 def flatten_awkward(result: Any) -> Ids:
-    """Give the ids of all documents."""
+    """Return the ids of all documents."""
     import awkward  # noqa: PLC0415 - comes with gigatoken
 
     return np.asarray(awkward.flatten(result), dtype=np.uint32)

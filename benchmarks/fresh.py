@@ -86,13 +86,13 @@ def in_turn(works: Mapping[str, Callable[[], Figures]], repeats: int) -> dict[st
 
 
 def median(runs: Iterable[Figures], figure: str) -> float:
-    """Give the median of a figure over runs."""
+    """Return the median of a figure over runs."""
     values: list[float] = [run[figure] for run in runs]
     return statistics.median(values)
 
 
 def median_ratio(runs: Mapping[str, Sequence[Figures]], above: str, below: str) -> float:
-    """Give the median over rounds of a ratio of seconds: a noisy minute hits both of a round."""
+    """Return the median over rounds of a ratio of seconds: a noisy minute hits both of a round."""
     pairs = zip(runs[above], runs[below], strict=True)
     ratios: list[float] = [a["seconds"] / b["seconds"] for a, b in pairs]
     return statistics.median(ratios)

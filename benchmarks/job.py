@@ -107,7 +107,7 @@ def find_peer(python: str | None) -> str | None:
 
 
 def works(corpus: JobCorpus) -> dict[str, Callable[[], Figures]]:
-    """Give the ways of tokenizing the corpus."""
+    """Return the ways of tokenizing the corpus."""
     return {
         "alone": lambda: alone(corpus, processes=1),
         "two alone": lambda: alone(corpus, processes=2),
@@ -146,7 +146,7 @@ def job(corpus: JobCorpus, *, workers: int) -> Figures:
 
 
 def peer_works(corpus: JobCorpus, python: str) -> dict[str, Callable[[], Figures]]:
-    """Give datatrove's work on both parts."""
+    """Return datatrove's work on both parts."""
 
     def run(part: str) -> Figures:
         out = corpus.folder / f"datatrove-{part}"

@@ -19,7 +19,7 @@ BATCH = 1024
 
 
 def records_sha256(output: Path) -> str:
-    """Give one sha256 over name and bytes of every tokenize record, which hold those of all files.
+    """Return one sha256 over names and bytes of all tokenize records.
 
     Raises:
         AssertionError: there is no record at all.
@@ -33,7 +33,7 @@ def records_sha256(output: Path) -> str:
 
 
 def output_bytes(output: Path) -> tuple[int, int]:
-    """Give the number of shard files (data and index) and the bytes of them."""
+    """Return the number of shard files (data and index) and the bytes of them."""
     sizes = [path.stat().st_size for path in output.glob("text/**/*") if path.is_file()]
     return len(sizes), sum(sizes)
 
@@ -95,7 +95,7 @@ def _item_bytes(shards: Shards) -> int:
 
 
 def datatrove_documents(folder: Path, *, item_bytes: int) -> Iterator[NDArray[Any]]:
-    """Give the ids of the documents of datatrove's files; its index says where each ends."""
+    """Yield the ids of the documents of datatrove's files; its index says where each ends."""
     for path in sorted(folder.glob("*.ds")):
         ids = np.fromfile(path, dtype=f"<u{item_bytes}")
         ends = np.fromfile(path.with_name(f"{path.name}.index"), dtype="<u8")

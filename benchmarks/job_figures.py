@@ -50,15 +50,15 @@ def _ratios(runs: Runs) -> dict[str, Any]:
     print(f"times the floor: alone {alone:.3f}, job 1 {job:.3f} (goal: at most 1.25)")
     stage = [{"seconds": run["stages"]["tokenize"]} for run in runs["job 2"]]
     whole = median_ratio(runs, "two alone", "job 2")
-    fan_out = median_ratio(runs | {"stage": stage}, "two alone", "stage")
-    print(f"two alone / job 2: {whole:.3f} (goal: 0.92), / its fan-out alone {fan_out:.3f}")
+    run_stage = median_ratio(runs | {"stage": stage}, "two alone", "stage")
+    print(f"two alone / job 2: {whole:.3f} (goal: 0.92), / its fan-out alone {run_stage:.3f}")
     return {
         "floor_parts": {name: round(seconds, 2) for name, seconds in parts.items()},
         "floor_sum": round(sum(parts.values()), 2),
         "alone_to_floor": round(alone, 4),
         "job_1_to_floor": round(job, 4),
         "two_alone_to_job_2": round(whole, 4),
-        "two_alone_to_fan_out": round(fan_out, 4),
+        "two_alone_to_fan_out": round(run_stage, 4),
     }
 
 
@@ -71,8 +71,8 @@ def _shares(runs: Runs) -> dict[str, Any]:
     for name in ("job 1", "job 2"):
         verify = median([_driver(run, "verify") for run in runs[name]], "share")
         rest = median([_driver(run, "rest") for run in runs[name]], "share")
-        fan_out = 1 - verify - rest
-        whole = verify + rest + fan_out * (proof + records)
+        run_stage = 1 - verify - rest
+        whole = verify + rest + run_stage * (proof + records)
         print(
             f"{name}: verification by the driver {verify:.1%}, planning, tokenizer, manifest "
             f"{rest:.1%}; with proof and records {whole:.1%} of all time (goal: under 10%); "
@@ -89,7 +89,7 @@ def _shares(runs: Runs) -> dict[str, Any]:
 
 
 def _driver(run: Figures, part: str) -> Figures:
-    """Give the share of a job's time that the driver verifies, or does neither that nor wait."""
+    """Return the share of a job's time that the driver verifies, or does neither that nor wait."""
     verify = run["stages"].get("verify", 0.0)
     rest = run["seconds"] - verify - run["stages"]["tokenize"]
     return {"share": (verify if part == "verify" else rest) / run["seconds"]}
@@ -137,6 +137,6 @@ def compare_datatrove(peers: Runs, sizes: tuple[int, int], runs: Runs) -> dict[s
 
 
 def _slope(peers: Runs, sizes: tuple[int, int], figure: str) -> float:
-    """Give MB/s between two sizes of input."""
+    """Return MB/s between two sizes of input."""
     small, large = (median(peers[name], figure) for name in ("small", "large"))
     return (sizes[1] - sizes[0]) / 1e6 / (large - small)

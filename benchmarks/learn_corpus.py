@@ -123,7 +123,7 @@ def row_of_learner(
 
 
 def each_figure(runs: Sequence[Figures], figure: str) -> list[Figures]:
-    """Give runs with their stages beside the whole."""
+    """Return runs with their stages beside the whole."""
     return [run | run["stages"] for run in runs] if figure != "seconds" else list(runs)
 
 

@@ -36,10 +36,10 @@ class Settings:
 
     @property
     def ranks(self) -> int:
-        """Give the ids that are not special tokens'."""
+        """Return the ids that are not special tokens'."""
         return self.vocab_size - NUM_SPECIAL_TOKENS
 
     @property
     def num_merges(self) -> int:
-        """Give the merges of these ranks."""
+        """Return the merges of these ranks."""
         return self.ranks - NUM_BYTES

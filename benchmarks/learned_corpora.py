@@ -111,7 +111,7 @@ def rustbpes(corpus: LearnedFrom) -> tuple[list[bytes], str]:
 def differing(
     made: Iterable[LearnedFrom],
 ) -> Iterator[tuple[LearnedFrom, tuple[list[bytes], str], tuple[list[bytes], str]]]:
-    """Give each corpus with other tokens or another end, with ours and rustbpe's."""
+    """Yield each corpus with other tokens or another end, with ours and rustbpe's."""
     for corpus in made:
         own, expected = learned(corpus), rustbpes(corpus)
         if own != expected:
@@ -119,7 +119,7 @@ def differing(
 
 
 def told(made: Iterable[LearnedFrom]) -> Iterator[LearnedFrom]:
-    """Give the same corpora, and say how far it is."""
+    """Yield the same corpora, and say how far it is."""
     start = time.perf_counter()
     for number, corpus in enumerate(made, 1):
         yield corpus

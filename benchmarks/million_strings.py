@@ -69,7 +69,7 @@ RUN_LENGTHS = (3, 15, 16, 17, 32, 59)
 
 @cache
 def pools() -> list[list[str]]:
-    """Give lists of pieces; each list is as likely as any other."""
+    """Return lists of pieces; each list is as likely as any other."""
     of: dict[str, list[str]] = {}
     for character in map(chr, range(sys.maxunicode + 1)):
         of.setdefault(unicodedata.category(character), []).append(character)
@@ -105,7 +105,7 @@ def learned(pattern: str, *, seed: int, count: int = LEARNED_FROM) -> Tokenizer:
 
 
 def differing(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[int], list[int]]]:
-    """Give each text whose ids differ, with ours and tiktoken's."""
+    """Yield each text whose ids differ, with ours and tiktoken's."""
     peer = tokenizer.to_tiktoken()
     for first in range(0, len(texts), BATCH):
         batch = texts[first : first + BATCH]

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def documents(files: list[Path], encoding: Any) -> Iterator[list[list[int]]]:
-    """Give the documents of all row groups, epoch after epoch, as many as are encoded at once."""
+    """Yield the documents of all row groups, epoch after epoch, as many as are encoded at once."""
     bos = encoding.encode_single_token("<|bos|>")
     while True:
         for path in files:
@@ -54,7 +54,7 @@ def documents(files: list[Path], encoding: Any) -> Iterator[list[list[int]]]:
 
 
 def batch_reader(source: Iterator[list[list[int]]]) -> NextBatch:
-    """Give what fills the next batch."""
+    """Return what fills the next batch."""
     buffer: list[list[int]] = []
     rows = np.empty((ROWS, LENGTH + 1), dtype=np.int64)
     both = np.empty((2, ROWS, LENGTH), dtype=np.int64)

@@ -101,7 +101,7 @@ ENGINES: dict[str, Callable[[Tokenizer, list[bytes]], Work]] = {
 
 
 def _joined(parts: list[Any], kind: str) -> bytes:
-    """Give all numbers of some arrays or lists as bytes."""
+    """Return all numbers of some arrays or lists as bytes."""
     return b"".join(np.asarray(part).astype(kind).tobytes() for part in parts)
 
 

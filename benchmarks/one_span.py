@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def whole_text(tokenizer: Tokenizer) -> Tokenizer:
-    """Give the tokenizer of the same merges for which every text is one span."""
+    """Return the tokenizer of the same merges for which every text is one span."""
     return Tokenizer(replace(tokenizer.model, pattern=EVERYTHING))
 
 
@@ -65,7 +65,7 @@ def prepare_gigatoken(folder: Path, span: bytes) -> Work:
 
 
 def flat(result: Any) -> Any:
-    """Give the ids without documents."""
+    """Return the ids without documents."""
     return result[0] if hasattr(result, "layout") else result
 
 

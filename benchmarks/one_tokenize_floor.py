@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def decoded(paths: list[Path]) -> Iterator[pa.Array]:
-    """Give the texts of files as Arrow arrays, one for each row group."""
+    """Yield the texts of files as Arrow arrays, one for each row group."""
     for path in paths:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
@@ -65,7 +65,7 @@ def decoded(paths: list[Path]) -> Iterator[pa.Array]:
 
 
 def decode_alone(paths: list[Path]) -> float:
-    """Give the seconds of decoding alone."""
+    """Return the seconds of decoding alone."""
     start = time.perf_counter()
     for _ in decoded(paths):
         pass
@@ -73,7 +73,7 @@ def decode_alone(paths: list[Path]) -> float:
 
 
 def write_alone(folder: Path, files: int, size: int) -> float:
-    """Give the seconds of writing so many bytes to so many files, each with its fsync."""
+    """Return the seconds of writing so many bytes to so many files, each with its fsync."""
     block = np.random.default_rng(1).integers(0, 256, 1 << 20, dtype=np.uint8)
     start = time.perf_counter()
     for number in range(files):

@@ -82,7 +82,7 @@ def warm(recipe: Recipe, workers: int) -> None:
 
 
 def cpu_seconds() -> float:
-    """Give the CPU seconds of this process and of the workers that are there now, so far."""
+    """Return the CPU seconds of this process and of the workers that are there now, so far."""
     ticks = 0
     for process in worker_processes():
         stat = Path(f"/proc/{process}/stat").read_text()
@@ -91,7 +91,7 @@ def cpu_seconds() -> float:
 
 
 def worker_processes() -> Iterator[str]:
-    """Give the ids of the processes below this one that are Ray's workers."""
+    """Yield the ids of the processes below this one that are Ray's workers."""
     parents = {path.name: parent_of(path) for path in Path("/proc").glob("[0-9]*")}
     for process in parents:
         above: str | None = process
@@ -102,7 +102,7 @@ def worker_processes() -> Iterator[str]:
 
 
 def parent_of(process: Path) -> str | None:
-    """Give the id of a process's parent; None if it has just ended."""
+    """Return the id of a process's parent; None if it has just ended."""
     try:
         return (process / "stat").read_text().rpartition(")")[2].split()[1]
     except (FileNotFoundError, ProcessLookupError):
@@ -110,7 +110,7 @@ def parent_of(process: Path) -> str | None:
 
 
 def command_of(process: str) -> str:
-    """Give how a process calls itself; empty if it has just ended."""
+    """Return how a process calls itself; empty if it has just ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_text()
     except (FileNotFoundError, ProcessLookupError):

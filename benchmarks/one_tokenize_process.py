@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def works_of(recipe: Recipe, out: str) -> list[TokenizeWork]:
-    """Give the work of every slice of a recipe into an empty folder, in order."""
+    """Return the work of every slice of a recipe into an empty folder, in order."""
     assert recipe.tokenizer.path is not None
     tokenizer = Tokenizer.load(recipe.tokenizer.path)
     tokenizing = tokenizing_of(recipe, make_plan(recipe), tokenizer, Folder(out))

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def batches(documents: Documents, size: int) -> Iterator[Documents]:
-    """Give the documents in batches of about `size` bytes, none of them copied."""
+    """Yield the documents in batches of about `size` bytes, none of them copied."""
     offsets, first = documents.offsets, 0
     while first < len(documents):
         last = int(np.searchsorted(offsets, offsets[first] + size))
@@ -103,13 +103,13 @@ class Sampler:
 
 
 def anonymous_now() -> int:
-    """Give resident minus shared bytes: quick to read, and exact to a few pages."""
+    """Return resident minus shared bytes: quick to read, and exact to a few pages."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
     return (int(resident) - int(shared)) * mmap.PAGESIZE
 
 
 def rollup() -> dict[str, int]:
-    """Give the bytes of /proc/self/smaps_rollup by name; to read it walks through all pages."""
+    """Return the bytes of /proc/self/smaps_rollup by name; to read it walks through all pages."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
     return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
 

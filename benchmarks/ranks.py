@@ -10,7 +10,7 @@ NUM_BYTES = 256
 
 
 def spell(merges: Iterable[tuple[int, int]]) -> list[bytes]:
-    """Give the bytes of every token: the 256 bytes, then the merges in order."""
+    """Return the bytes of every token: the 256 bytes, then the merges in order."""
     tokens = [bytes([byte]) for byte in range(NUM_BYTES)]
     for left, right in merges:
         tokens.append(tokens[left] + tokens[right])

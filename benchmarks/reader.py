@@ -85,14 +85,14 @@ def parse() -> argparse.Namespace:
 
 
 def files_of(pattern: str) -> list[Path]:
-    """Give the files of a glob."""
+    """Return the files of a glob."""
     files = sorted(map(Path, glob(pattern)))  # noqa: PTH207 - absolute globs
     assert files, f"{pattern!r} matches no file"
     return files
 
 
 def works_of(corpus: ReaderCorpus, *, batches: int, times: int) -> dict[str, Callable[[], Figures]]:
-    """Give the ways of reading the corpus, and the opening of the index."""
+    """Return the ways of reading the corpus, and the opening of the index."""
 
     def peer() -> Figures:
         where = (corpus.texts, corpus.tokenizer, batches, batches)

@@ -66,7 +66,7 @@ def parse() -> argparse.Namespace:
 
 
 def files_of(pattern: str) -> list[Path]:
-    """Give the files of a glob."""
+    """Return the files of a glob."""
     files = sorted(map(Path, glob(pattern)))  # noqa: PTH207 - absolute globs
     assert files, f"{pattern!r} matches no file"
     return files

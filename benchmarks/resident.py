@@ -12,12 +12,12 @@ from pathlib import Path
 
 
 def now(process: str = "self") -> int:
-    """Give the resident bytes."""
+    """Return the resident bytes."""
     return _status(process, "VmRSS")
 
 
 def peak(process: str = "self") -> int:
-    """Give the most resident bytes since the last reset."""
+    """Return the most resident bytes since the last reset."""
     return _status(process, "VmHWM")
 
 

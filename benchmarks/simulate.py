@@ -21,7 +21,7 @@ HEAD = (
 
 
 def line_of(own: Figures) -> str:
-    """Give a row of the table."""
+    """Return a row of the table."""
     return (
         f"{own.scenario:22} {own.slices:7,} {own.cpus:5,} {own.calls:8,} {own.seconds:8,.0f}s "
         f"{own.over_ideal:8.2f} {own.idle:6.1%} {own.wasted:6.1%}  "
@@ -32,7 +32,7 @@ def line_of(own: Figures) -> str:
 
 
 def memory(scenario: Scenario) -> dict[str, float]:
-    """Give the most bytes that the driver's own code holds, of the run and by slice."""
+    """Return the most bytes that the driver's own code holds, of the run and by slice."""
     samples: list[int] = []
     own = tracemalloc.Filter(inclusive=True, filename_pattern="*/nanotok_ray/job/*")
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nanotok_ray.job.task import Cause, Failure, Outcome
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from simulated_faults import Faults
 from simulated_slices import Slice
 
@@ -36,7 +36,7 @@ class Course:
 
     seconds: float
     """inf: it hangs."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[AttemptResult, ...]
     is_stubborn: bool = False
     """Whether it hangs so that no interrupt ends it."""
 
@@ -53,20 +53,20 @@ def course_of(
 ) -> Course:
     """Draw how slices go one after the other."""
     seconds = CALL_SECONDS
-    outcomes: list[Outcome] = []
+    outcomes: list[AttemptResult] = []
     for own in slices:
         took = own.seconds * slowness * rng.uniform(0.9, 1.1)
         if rng.random() < faults.hangs:
             return Course(float("inf"), (), is_stubborn=rng.random() < STUBBORN)
         death = _death(own, level, faults, rng)
         if death is not None:
-            failed = (Outcome(failure=death),) * len(slices)
+            failed = (AttemptResult(failure=death),) * len(slices)
             return Course(seconds + took * rng.random(), failed)
         if rng.random() < faults.storage_failures:
             took *= rng.random()
-            outcomes.append(Outcome(seconds=took, failure=STORAGE))
+            outcomes.append(AttemptResult(seconds=took, failure=STORAGE))
         else:
-            outcomes.append(Outcome(result=Result(took * cpus, call), seconds=took))
+            outcomes.append(AttemptResult(result=Result(took * cpus, call), seconds=took))
         seconds += took
     return Course(seconds, tuple(outcomes))
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.job.calls import Reference, Room, Step
-from nanotok_ray.job.task import Cause, Failure, Outcome
+from nanotok_ray.job.calls import ClusterResources, Reference, Step
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from simulated_attempts import Course, course_of
 from simulated_faults import Faults
 from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
@@ -41,7 +41,7 @@ class _Call:
     node: Node | None = None
     since: float = 0.0
     course: Course | None = None
-    outcomes: Sequence[Outcome] | None = None
+    outcomes: Sequence[AttemptResult] | None = None
     """Not None: it has ended."""
 
 
@@ -81,15 +81,21 @@ class SimulatedCluster:
     def sleep(self, seconds: float) -> None:
         self._pass(self._now + seconds)
 
-    def room(self) -> Room:
+    def room(self) -> ClusterResources:
         cpus = self._nodes.seen_cpus
-        return Room(cpus=max(1, cpus), node_cpus=NODE_CPUS, node_memory=NODE_MEMORY)
+        return ClusterResources(cpus=max(1, cpus), node_cpus=NODE_CPUS, node_memory=NODE_MEMORY)
 
     def free_cpus(self) -> int:
         return self._nodes.free_cpus
 
     def start(
-        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+        self,
+        name: str,
+        steps: Sequence[Step],
+        *,
+        room: ClusterResources,
+        memory_level: int,
+        spread: bool,
     ) -> Reference:
         del name
         self._pass(self._now + self._rng.uniform(*START_SECONDS))
@@ -119,7 +125,7 @@ class SimulatedCluster:
             self._now = max(self._now, end)
         return sorted(ready)[:number]  # type: ignore[type-var]
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
+    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         self._pass(self._now + LAND_SECONDS)
         del self._ended[reference]
         outcomes = self._calls.pop(reference).outcomes  # type: ignore[call-overload]
@@ -178,7 +184,7 @@ class SimulatedCluster:
 
     @staticmethod
     def _first(queue: deque[_Call]) -> _Call | None:
-        """Give the first call of a queue that was not cancelled."""
+        """Return the first call of a queue that was not cancelled."""
         while queue and queue[0].outcomes is not None:
             queue.popleft()
         return queue[0] if queue else None
@@ -204,7 +210,7 @@ class SimulatedCluster:
             self._end(call, call.course.outcomes)
             self._dispatch()
 
-    def _end(self, call: _Call, outcomes: Sequence[Outcome]) -> None:
+    def _end(self, call: _Call, outcomes: Sequence[AttemptResult]) -> None:
         """Let a call end, and give its CPUs back if it has any."""
         call.outcomes = outcomes
         self._ended[call.number] = None
@@ -243,7 +249,7 @@ class SimulatedCluster:
         self._nodes.forget(node)
         for call in calls:
             if call.outcomes is None:
-                self._end(call, (Outcome(failure=NODE_DIED),) * len(call.slices))
+                self._end(call, (AttemptResult(failure=NODE_DIED),) * len(call.slices))
 
     def _tick(self) -> None:
         """Let the autoscaler ask for nodes for calls that wait."""

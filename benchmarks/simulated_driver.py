@@ -6,8 +6,8 @@ Stands between the engine and a simulated cluster, and is a cluster to the engin
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from nanotok_ray.job.calls import Reference, Room, Step
-from nanotok_ray.job.task import Outcome
+from nanotok_ray.job.calls import ClusterResources, Reference, Step
+from nanotok_ray.job.task import AttemptResult
 from simulated_cluster import SimulatedCluster
 
 
@@ -28,14 +28,20 @@ class TimedCalls:
         self._cluster.sleep(seconds)
         self._end()
 
-    def room(self) -> Room:
+    def room(self) -> ClusterResources:
         return self._cluster.room()
 
     def free_cpus(self) -> int:
         return self._cluster.free_cpus()
 
     def start(
-        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+        self,
+        name: str,
+        steps: Sequence[Step],
+        *,
+        room: ClusterResources,
+        memory_level: int,
+        spread: bool,
     ) -> Reference:
         self._begin()
         reference = self._cluster.start(
@@ -53,7 +59,7 @@ class TimedCalls:
         self._end()
         return ready
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
+    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         self._begin()
         outcomes = self._cluster.outcomes(reference, number)
         self._end()

@@ -52,7 +52,7 @@ class Nodes:
         return node
 
     def drain(self, node: Node) -> None:
-        """Give a node no more calls."""
+        """Return a node no more calls."""
         node.is_open = False
         self._withdraw(node)
 
@@ -83,7 +83,7 @@ class Nodes:
         return node
 
     def give(self, node: Node, cpus: int) -> None:
-        """Give CPUs back."""
+        """Return CPUs back."""
         node.free += cpus
         if node.is_open and not node.is_kept and node not in self._places:
             self._offer(node)

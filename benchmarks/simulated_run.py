@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nanotok_ray.job.engine import run_tasks
-from nanotok_ray.job.task import Ended, Patience, Task
+from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
 from simulated_cluster import SimulatedCluster
 from simulated_driver import TimedCalls
 from simulated_scenarios import Scenario
@@ -60,13 +60,13 @@ class Figures:
         return 1000 * self.driver_seconds / self.slices
 
     def as_row(self) -> dict[str, Any]:
-        """Give them for JSON."""
+        """Return them for JSON."""
         return asdict(self) | {"over_ideal": self.over_ideal}
 
 
 def run(
     scenario: Scenario,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> Figures:
     """Run a scenario; AssertionError if a slice ended never or twice.
@@ -83,7 +83,7 @@ def run(
     )
     calls = TimedCalls(cluster, on_wait)
     start = time.thread_time()
-    ended = list(run_tasks(tasks, patience=patience, calls_with=lambda _: calls))
+    ended = list(run_tasks(tasks, patience=patience, runner_of=lambda _: calls))
     driver = time.thread_time() - start - calls.own_seconds
     return figures_of(scenario, tasks, ended, cluster, driver)
 
@@ -91,7 +91,7 @@ def run(
 def figures_of(
     scenario: Scenario,
     tasks: list[Task],
-    ended: list[Ended],
+    ended: list[TaskResult],
     cluster: SimulatedCluster,
     driver_seconds: float,
 ) -> Figures:
@@ -122,7 +122,7 @@ def figures_of(
     )
 
 
-def assert_once(tasks: Iterable[Task], ended: Iterable[Ended]) -> None:
+def assert_once(tasks: Iterable[Task], ended: Iterable[TaskResult]) -> None:
     """Stop if a slice did not end, or ended twice, or a poisonous one ended well."""
     times = Counter(each.task.argument.number for each in ended)
     wanted = Counter(task.argument.number for task in tasks)

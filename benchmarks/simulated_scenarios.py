@@ -53,7 +53,7 @@ class Scenario:
 
 
 def scenarios(*, quick: bool, seed: int) -> list[Scenario]:
-    """Give all of them, small ones alone if it is to be quick."""
+    """Return all of them, small ones alone if it is to be quick."""
     sizes = QUICK_SIZES if quick else SIZES
     own = [
         Scenario(weather=weather, slices=slices, cpus=cpus, seed=seed)

@@ -32,7 +32,7 @@ class Slice:
     """What it takes on a CPU that nothing slows."""
     is_poison: bool
     least_level: int
-    """The memory level (`attempts.Call`) below which it runs out of memory."""
+    """The memory level (`attempts.TaskBatch`) below which it runs out of memory."""
 
 
 def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
@@ -42,7 +42,7 @@ def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
 
 
 def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
-    """Give what no scheduler beats on that many CPUs: all work over them, or the longest slice."""
+    """Return what no scheduler beats on so many CPUs: all work over them, or the longest slice."""
     work: list[float] = [task.argument.seconds for task in tasks]
     return max(sum(work) / cpus, *work)
 

@@ -19,7 +19,7 @@ class Spans(NamedTuple):
     counts: npt.NDArray[np.uint64]
 
     def strings(self) -> list[str]:
-        """Give the spans as text; UnicodeDecodeError if one is not UTF-8."""
+        """Return the spans as text; UnicodeDecodeError if one is not UTF-8."""
         data, ends = self.data.tobytes(), self.offsets.tolist()
         return [data[ends[n] : ends[n + 1]].decode() for n in range(len(self.counts))]
 

@@ -118,7 +118,7 @@ def measure(documents: Documents, folder: Path, *, use_table: bool) -> dict[str,
 
 
 def told(name: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give the medians of some runs, and print them."""
+    """Return the medians of some runs, and print them."""
     load = round(statistics.median(run["load_seconds"] for run in runs), 3)
     rates = {
         mark: round(statistics.median(run["rates"][mark] for run in runs), 1)

@@ -60,7 +60,7 @@ class Bench:
         self.seed = seed
 
     def draw(self, name: str, size: int, number: int = 0) -> bytes:
-        """Give the input of a name; the same for the same seed, size and number."""
+        """Return the input of a name; the same for the same seed, size and number."""
         rng = np.random.default_rng([self.seed, size, number])
         return (PLAIN | HOSTILE)[name](rng, size, self.words)
 

@@ -110,7 +110,7 @@ def syllable_table(rng: np.random.Generator) -> Bytes:
 
 
 def parts(letters: bytes) -> list[bytes]:
-    """Give each letter, and each two."""
+    """Return each letter, and each two."""
     single = [letters[n : n + 1] for n in range(len(letters))]
     return single + [left + right for left in single for right in single]
 

@@ -58,12 +58,12 @@ def merge(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
 
 
 def first_seen(counts: Mapping[Pair, int]) -> Pair:
-    """Give the pair of the highest count; of equals the one that the text has first."""
+    """Return the pair of the highest count; of equals the one that the text has first."""
     return max(counts, key=lambda pair: counts[pair])  # the first of equals, in a dict's order
 
 
 def smallest_pair(counts: Mapping[Pair, int]) -> Pair:
-    """Give the pair of the highest count; of equals the smallest (left, right)."""
+    """Return the pair of the highest count; of equals the smallest (left, right)."""
     return min(counts, key=lambda pair: (-counts[pair], pair))
 
 
@@ -97,11 +97,11 @@ class BasicTokenizer:
         return [text.encode()]
 
     def encode(self, text: str) -> list[int]:
-        """Give the ids of a text: in each span the oldest merge that fits, until none does."""
+        """Return the ids of a text: in each span the oldest merge that fits, until none does."""
         return [number for span in self.split(text) for number in self._encode_span(span)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Give the text of ids; bytes that are no UTF-8 by themselves become U+FFFD."""
+        """Return the text of ids; bytes that are no UTF-8 by themselves become U+FFFD."""
         return b"".join(self.tokens[number] for number in ids).decode(errors="replace")
 
     def _encode_span(self, span: bytes) -> list[int]:

@@ -13,7 +13,7 @@ from nanotok_ray.loader import Loader, open_shards
 
 
 def main() -> None:
-    """Give batches and say what packing cost."""
+    """Return batches and say what packing cost."""
     parser = argparse.ArgumentParser(description="Packed batches as numpy arrays.")
     parser.add_argument("out", help="output folder of a job, local or a URL")
     parser.add_argument("--source", help="one source; without: all of them")

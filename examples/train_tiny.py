@@ -58,7 +58,7 @@ class TinyModel(torch.nn.Module):
         torch.nn.init.normal_(self.places.weight, std=0.02)
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Give the loss of each target in nats, (rows, length); 0 where the target is -1."""
+        """Return the loss of each target in nats, (rows, length); 0 where the target is -1."""
         channels = self.ids(inputs) + self.places.weight[: inputs.shape[1]]
         logits = self.norm(self.blocks(channels)) @ self.ids.weight.T
         return functional.cross_entropy(
@@ -70,7 +70,7 @@ class TinyModel(torch.nn.Module):
 def bits_per_byte(
     model: TinyModel, batches: Iterable[tuple[torch.Tensor, ...]], token_bytes: torch.Tensor
 ) -> float:
-    """Give bits per byte of text; special tokens have no bytes and do not count."""
+    """Return bits per byte of text; special tokens have no bytes and do not count."""
     nats, num_bytes = 0.0, 0
     for inputs, targets, *_ in batches:
         sizes = torch.where(targets >= 0, token_bytes[targets.clamp(min=0)], 0)

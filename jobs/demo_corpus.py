@@ -110,7 +110,7 @@ def read_modules(library: Path) -> Iterator[Module]:
 
 
 def docstrings(module: Module) -> list[tuple[str, str]]:
-    r"""Give (dotted name, docstring) of the module and of all that is defined in it.
+    r"""Return (dotted name, docstring) of the module and of all that is defined in it.
 
     >>> source = "'About m.'\nclass C:\n    def f(self):\n        'Does f.'"
     >>> docstrings(Module(name="m", text=source, tree=ast.parse(source), is_test=False))
@@ -122,7 +122,7 @@ def docstrings(module: Module) -> list[tuple[str, str]]:
 
 
 def example_strings(module: Module) -> list[str]:
-    """Give the string constants with examples that are no docstrings: CPython's tests have some."""
+    """Return the string constants with examples that are no docstrings."""
     if ">>> " not in module.text:
         return []
     openings = [node.body[0] for _, node in _definitions(module.tree, name="") if node.body]

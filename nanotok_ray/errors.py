@@ -70,7 +70,7 @@ class IncompleteOutputError(NanotokError, FileNotFoundError):
     """The output has no manifest: it is not finished, or it is not an output folder."""
 
 
-class ProofError(NanotokError, ValueError):
+class SampleCheckError(NanotokError, ValueError):
     """The ids of a document are not what they must be; nothing of its slice is recorded."""
 
 

@@ -131,7 +131,7 @@ def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - 
 
 
 def _sha256_of(tokenizer: Any) -> str | None:  # noqa: ANN401
-    """Give what names a tokenizer here; None: it does not tell."""
+    """Return what names a tokenizer here; None: it does not tell."""
     own = getattr(tokenizer, "sha256", None)
     encoding = getattr(tokenizer, "enc", None)
     if own is not None or encoding is None:

@@ -32,7 +32,7 @@ NANOCHAT = "nanochat"
 
 
 class PackedDataset(torch.utils.data.IterableDataset):
-    """Gives (inputs, targets, state) of one rank, for `DataLoader(dataset, batch_size=None)`.
+    """Return (inputs, targets, state) of one rank, for `DataLoader(dataset, batch_size=None)`.
 
     Inputs and targets are tensors, (rows, length). The batches and their order are the same with
     any number of workers: worker w of k makes every k-th batch, and of the others plans rows alone.
@@ -81,7 +81,7 @@ class PackedDataset(torch.utils.data.IterableDataset):
         self._state = dict(state)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
-        """Give the batches of this worker, or all of them where there are no workers."""
+        """Yield the batches of this worker, or all of them where there are no workers."""
         worker = torch.utils.data.get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         # A copy opens the files again: connections of another process must not be shared.
@@ -156,13 +156,13 @@ class Staging:
         self._copied = torch.cuda.Event() if self._is_cuda else None
 
     def free(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give inputs and targets on the host to write to, once their last copy is done."""
+        """Return inputs and targets on the host to write to, once their last copy is done."""
         if self._copied is not None:
             self._copied.synchronize()
         return self._views(self._host, rows)
 
     def arrays(self, rows: int) -> Arrays:
-        """Give what `free` gives, as numpy arrays of the same memory."""
+        """Return what `free` gives, as numpy arrays of the same memory."""
         inputs, targets = self.free(rows)
         return inputs.numpy(), targets.numpy()
 
@@ -184,7 +184,7 @@ class Staging:
 
 
 def this_rank() -> tuple[int, int]:
-    """Give rank and world size: of torch.distributed, else of RANK and WORLD_SIZE, else 0 of 1.
+    """Return rank and world size: of torch.distributed, else of RANK and WORLD_SIZE, else 0 of 1.
 
     Raises:
         PackingError: One of the variables is missing, or no number.

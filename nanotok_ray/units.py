@@ -66,7 +66,7 @@ _BLOT = "***"
 
 
 def is_secret(name: str) -> bool:
-    """Tell whether an environment variable of this name holds a secret.
+    """Return whether an environment variable of this name holds a secret.
 
     One whose name ends in PATH, FILE or URI holds a place.
 

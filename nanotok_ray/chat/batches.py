@@ -48,7 +48,7 @@ class RenderedBatch:
         return len(self.offsets) - 1
 
     def part(self, start: int, stop: int) -> "RenderedBatch":
-        """Give neighbouring documents, numbered from 0."""
+        """Return neighbouring documents, numbered from 0."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         bounds = np.searchsorted(self.images[:, 0], (start, stop))
         return RenderedBatch(
@@ -62,7 +62,7 @@ class RenderedBatch:
 
     @classmethod
     def joined(cls, batches: "Sequence[RenderedBatch]") -> Self:
-        """Give the documents of all batches, one after the other; there is at least one batch."""
+        """Return the documents of all batches, one after the other; there is at least one batch."""
         firsts = offsets_of(np.array([len(each) for each in batches]))
         shifted = [
             each.images + np.array([first, 0, 0])
@@ -151,7 +151,7 @@ class BatchRenderer:
     def _rendered(
         self, segments: Sequence[Segment], parts: Sequence[npt.NDArray[np.uint32]]
     ) -> RenderedBatch:
-        """Give a document of the ids of its segments, as arrays: lists take ten times as much."""
+        """Return a document of the ids of its segments, as arrays: lists take ten times as much."""
         texts = Documents.from_strings([each.text for each in segments if not each.is_special])
         names = list(self._special)
         spelled = _core.count_occurrences(texts.data, texts.offsets, names)
@@ -188,7 +188,7 @@ class BatchRenderer:
 
 
 def core_dialect(dialect: Dialect) -> _core.Dialect:
-    """Give the core's reader of a dialect.
+    """Return the core's reader of a dialect.
 
     Raises:
         TokenizerError: there is no such dialect.
@@ -215,7 +215,7 @@ class BatchTexts:
 
 
 def texts_of(dialect: Dialect, documents: Documents) -> BatchTexts:
-    """Give the texts of documents, as they would be encoded."""
+    """Return the texts of documents, as they would be encoded."""
     data, offsets, bounds, declined = core_dialect(dialect).texts(documents.data, documents.offsets)
     texts = Documents(data=data, offsets=offsets)
     if not len(declined):

@@ -24,7 +24,7 @@ Conversation = Mapping[str, Any]
 
 
 def layout(conversation: Conversation) -> Iterator[Segment]:
-    """Give the segments of a conversation in order.
+    """Yield the segments of a conversation in order.
 
     Raises:
         AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
@@ -50,7 +50,7 @@ def render(
     *,
     max_tokens: int | None,
 ) -> tuple[list[int], list[int]]:
-    """Give the ids and the mask of a conversation, both cut to the first `max_tokens`.
+    """Return the ids and the mask of a conversation, both cut to the first `max_tokens`.
 
     The cut repairs nothing: it may fall inside a tool call or lose the last `<|assistant_end|>`.
     `encode` is called once for each text of `layout`, in that order.
@@ -69,7 +69,7 @@ def render_for_completion(
     *,
     max_tokens: int | None,
 ) -> list[int]:
-    """Give the ids that ask for the last message: all before it, then `<|assistant_start|>`.
+    """Return the ids that ask for the last message: all before it, then `<|assistant_start|>`.
 
     As in nanochat that token comes on top of `max_tokens`.
 
@@ -117,7 +117,7 @@ def _assistant(content: object) -> Iterator[Segment]:
 
 
 def _part(part: Mapping[str, Any]) -> Iterator[Segment]:
-    """Give the segments of a part; its text is looked at before its type, as nanochat does."""
+    """Yield the segments of a part; its text is looked at before its type, as nanochat does."""
     text = part["text"]
     if not isinstance(text, str):
         raise ValueError(f"Invalid input type: {type(text)}")  # noqa: TRY004 - nanochat's

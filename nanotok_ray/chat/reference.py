@@ -20,7 +20,7 @@ COUNTS = "image_token_counts"
 
 
 def vision_segments_of(value: object, dialect: Dialect) -> list[Segment]:
-    """Give the segments of a document with images.
+    """Return the segments of a document with images.
 
     Raises:
         SourceError: The document is not of its dialect's shape.
@@ -89,7 +89,7 @@ _MESSAGES_OF: Final[dict[tuple[str, str], Callable[[object], list[dict[str, Any]
 
 
 def segments_of(document: Raw, dialect: Dialect) -> list[Segment]:
-    """Give the segments of a document.
+    """Return the segments of a document.
 
     >>> line = b'{"question": "1+1?", "answer": "<<1+1=2>>2"}'
     >>> [segment.text for segment in segments_of(line, Dialect(kind="chat", name="gsm8k"))][5:]
@@ -107,7 +107,7 @@ def segments_of(document: Raw, dialect: Dialect) -> list[Segment]:
 
 
 def conversation_of(document: Raw, dialect: Dialect) -> conversation.Conversation:
-    """Give the conversation of a document, whose dialect must be of conversations.
+    """Return the conversation of a document, whose dialect must be of conversations.
 
     Raises:
         SourceError: The document is not JSON, or not of its dialect's shape.
@@ -118,7 +118,7 @@ def conversation_of(document: Raw, dialect: Dialect) -> conversation.Conversatio
 
 
 def message_texts(document: Raw, dialect: Dialect) -> list[str]:
-    """Give every text that is encoded on its own, in the order of their ids.
+    """Return every text that is encoded on its own, in the order of their ids.
 
     Raises:
         SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As
@@ -128,7 +128,7 @@ def message_texts(document: Raw, dialect: Dialect) -> list[str]:
 
 
 def expected_text(document: Raw, dialect: Dialect) -> str:
-    """Give what the ids of a document decode to: its texts, and special tokens by name.
+    """Return what the ids of a document decode to: its texts, and special tokens by name.
 
     >>> line = b'[{"role": "user", "content": "hi"}]'
     >>> expected_text(line, Dialect(kind="chat", name="messages"))
@@ -142,7 +142,7 @@ def expected_text(document: Raw, dialect: Dialect) -> str:
 
 
 def expected_trained_text(document: Raw, dialect: Dialect) -> str:
-    """Give what the ids with mask 1 decode to.
+    """Return what the ids with mask 1 decode to.
 
     Raises:
         SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As

@@ -55,7 +55,7 @@ def compose(
     special_id: Callable[[str], int],
     segments: Iterable[Segment],
 ) -> Composed:
-    """Give the ids of segments, each text encoded by itself, in the order of the segments.
+    """Return the ids of segments, each text encoded by itself, in the order of the segments.
 
     >>> segments = [
     ...     Segment(text="<image>", is_special=True, mask=0, role="image", count=2),

@@ -29,7 +29,7 @@ def prompt_segments(
     grounding: Sequence[str] = (),
     train_prompt: bool = True,
 ) -> list[Segment]:
-    """Give the segments of a question about images, and its answer.
+    """Return the segments of a question about images, and its answer.
 
     Args:
         prompt: where each placeholder is an image.
@@ -69,7 +69,7 @@ def text_segments(
     image_tokens: int | None = None,
     grounding: Sequence[str] = (),
 ) -> list[Segment]:
-    """Give the segments of one text, where each placeholder is an image.
+    """Return the segments of one text, where each placeholder is an image.
 
     `<|assistant_end|>` at its very end is the special token; anywhere else it is text.
 
@@ -95,7 +95,7 @@ def message_segments(
     image_tokens: int | None = None,
     grounding: Sequence[str] = (),
 ) -> list[Segment]:
-    """Give the segments of a conversation, where each placeholder of the user is an image.
+    """Return the segments of a conversation, where each placeholder of the user is an image.
 
     Without placeholders and grounding they are those of `chat.layout`.
 
@@ -117,7 +117,7 @@ def message_segments(
 
 
 def cut(composed: Composed, max_tokens: int | None) -> Composed:
-    """Give the first ids of a document; text may be lost, an image and any part of it may not.
+    """Return the first ids of a document; text may be lost, an image and any part of it may not.
 
     Raises:
         SourceError: An image does not end before the cut; or the cut is below 0.
@@ -136,7 +136,7 @@ def cut(composed: Composed, max_tokens: int | None) -> Composed:
 
 
 def _numbers(texts: Iterable[str], *, counts: object, image_tokens: int | None) -> Iterator[int]:
-    """Give the tokens of each image, in the order of the placeholders."""
+    """Return the tokens of each image, in the order of the placeholders."""
     placeholders = sum(text.count(PLACEHOLDER) for text in texts)
     if counts is None:
         numbers = [_checked(1 if image_tokens is None else image_tokens)] * placeholders
@@ -166,7 +166,7 @@ def _checked(count: object) -> int:
 
 
 def _cut_at_images(text: Segment, numbers: Iterator[int], image_token: str) -> Iterator[Segment]:
-    """Give images and the texts around them; empty texts are none."""
+    """Yield images and the texts around them; empty texts are none."""
     for position, part in enumerate(text.text.split(PLACEHOLDER)):
         if position:
             image = _special(image_token, mask=0, role="image")
@@ -208,7 +208,7 @@ _TILE_PIXELS: Final = 640
 
 
 def base_image_tokens(size: int) -> int:
-    """Give the tokens of a square image: a row ends with one more, and so does the image.
+    """Return the tokens of a square image: a row ends with one more, and so does the image.
 
     >>> [base_image_tokens(size) for size in (512, 640, 1024, 1280)]
     [73, 111, 273, 421]
@@ -223,7 +223,7 @@ def base_image_tokens(size: int) -> int:
 
 
 def tiled_image_tokens(high: int, wide: int, *, base: int = 1024) -> int:
-    """Give the tokens of an image seen whole, as a square of `base` pixels, and in tiles.
+    """Return the tokens of an image seen whole, as a square of `base` pixels, and in tiles.
 
     The tiles have 640 pixels along an edge; they lie together, so a row of tokens ends once. One
     tile is none: the image is seen whole alone.
@@ -244,7 +244,7 @@ def tiled_image_tokens(high: int, wide: int, *, base: int = 1024) -> int:
 
 
 def tiles_of(width: int, height: int, *, least: int = 2, most: int = 9) -> tuple[int, int]:
-    """Give how many tiles DeepSeek-OCR makes of an image: (high, wide), as `tiled_image_tokens`.
+    """Return how many tiles DeepSeek-OCR makes of an image: (high, wide), as `tiled_image_tokens`.
 
     The rule is that of deepseek-ai/DeepSeek-OCR (`dynamic_preprocess` of process/image_process.py,
     as vLLM has it too): an image of at most 640 pixels each way is not tiled; of all shapes of

@@ -57,7 +57,7 @@ def add_file_flags(own: "argparse._ActionsContainer") -> None:
 
 
 def rules_of(arguments: argparse.Namespace) -> ReadingRules:
-    """Give the rules; `arguments` may have --kind and --by too.
+    """Return the rules; `arguments` may have --kind and --by too.
 
     Raises:
         SourceError: They contradict each other.
@@ -72,7 +72,7 @@ def rules_of(arguments: argparse.Namespace) -> ReadingRules:
 
 
 def with_flags(error: NanotokError) -> NanotokError:
-    """Give the error with what to do on a command line, and not in a recipe."""
+    """Return the error with what to do on a command line, and not in a recipe."""
     told = str(error)
     for recipe, flag in _AS_FLAGS.items():
         told = told.replace(recipe, flag)
@@ -144,7 +144,7 @@ def readers_of(items: Sequence[str], arguments: argparse.Namespace) -> list[Corp
 
 
 def max_bytes_of(arguments: argparse.Namespace) -> int:
-    """Give --max-bytes.
+    """Return --max-bytes.
 
     Raises:
         RecipeError: It is no size.
@@ -178,7 +178,7 @@ def tell_left_out(readers: Sequence[CorpusReader]) -> None:
 
 @contextmanager
 def shown_bytes(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Give what takes bytes that were done: a bar in a terminal, in a log a line now and then."""
+    """Return what takes bytes that were done: a bar in a terminal, in a log a line now and then."""
     if stream.isatty():
         with tqdm(
             total=total, desc="measure", unit="B", unit_scale=True, file=stream, leave=False

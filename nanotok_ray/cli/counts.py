@@ -11,9 +11,9 @@ from nanotok_ray.cli.arguments import add_overrides
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.counts.cache import (
     COUNTS_FOLDER,
-    KeptCounts,
+    CountsCache,
     WorkFolder,
-    kept_counts,
+    cached_counts,
     remove_counts,
 )
 from nanotok_ray.errors import SourceError
@@ -96,7 +96,7 @@ def _run_ls(arguments: argparse.Namespace) -> int:
     in_use: Collection[str] | None = None
     if arguments.place.endswith(".toml") or Path(arguments.place).is_file():
         recipe = load_recipe(arguments.place, overrides=arguments.overrides)
-        work = kept_counts(recipe.output.work)
+        work = cached_counts(recipe.output.work)
         in_use = _in_use(recipe)
     else:
         work = _folder(arguments.place)
@@ -111,9 +111,9 @@ def _run_ls(arguments: argparse.Namespace) -> int:
 
 
 def _folder(place: str) -> WorkFolder:
-    work = kept_counts(place)
+    work = cached_counts(place)
     if not work.counts and place.rstrip("/").endswith(f"/{COUNTS_FOLDER}"):
-        work = kept_counts(place.rstrip("/").removesuffix(f"/{COUNTS_FOLDER}"))
+        work = cached_counts(place.rstrip("/").removesuffix(f"/{COUNTS_FOLDER}"))
     if not work.counts:
         raise SourceError(
             f"{work.url} holds no counts: name a recipe (.toml), or its work folder, the one that "
@@ -164,11 +164,11 @@ class _Removal:
     """Counts in a work folder, and which of them are to be removed."""
 
     work: WorkFolder
-    chosen: Sequence[KeptCounts]
+    chosen: Sequence[CountsCache]
 
     @classmethod
     def of(cls, recipe: Recipe, *, of_all: bool) -> "_Removal":
-        work = kept_counts(recipe.output.work)
+        work = cached_counts(recipe.output.work)
         in_use = () if of_all else _in_use(recipe)
         return cls(work, [each for each in work.counts if each.name not in in_use])
 
@@ -196,7 +196,7 @@ def _told(totals: dict[str, int]) -> str:
 
 
 def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]:
-    by_source: dict[str, list[KeptCounts]] = {}
+    by_source: dict[str, list[CountsCache]] = {}
     for each in work.counts:
         by_source.setdefault(each.source, []).append(each)
     return {
@@ -211,7 +211,7 @@ def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]
     }
 
 
-def _totals(counts: Sequence[KeptCounts]) -> dict[str, int]:
+def _totals(counts: Sequence[CountsCache]) -> dict[str, int]:
     numbers = ("texts", "text_bytes", "distinct_spans")
     return {
         "slices": sum(not each.is_merged for each in counts),
@@ -222,7 +222,7 @@ def _totals(counts: Sequence[KeptCounts]) -> dict[str, int]:
     }
 
 
-def _use(counts: Iterable[KeptCounts], in_use: Collection[str] | None) -> dict[str, int | None]:
+def _use(counts: Iterable[CountsCache], in_use: Collection[str] | None) -> dict[str, int | None]:
     """Say how many are in use; null where no recipe is named."""
     if in_use is None:
         return dict.fromkeys(("in_use", "stale", "stale_bytes"))
@@ -235,7 +235,7 @@ def _use(counts: Iterable[KeptCounts], in_use: Collection[str] | None) -> dict[s
     }
 
 
-def _file(counts: KeptCounts, in_use: Collection[str] | None) -> dict[str, Any]:
+def _file(counts: CountsCache, in_use: Collection[str] | None) -> dict[str, Any]:
     state = "kept" if in_use is None else "in use" if counts.name in in_use else "stale"
     return {
         "name": counts.name,

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 
 from nanotok_ray.cli.printing import INFRASTRUCTURE, print_json
-from nanotok_ray.job.doctor.result import Finding, worst
+from nanotok_ray.job.doctor.result import CheckResult, worst
 from nanotok_ray.units import printable, without_secrets
 
 _DOCTOR = """\
@@ -49,9 +49,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_doctor(arguments: argparse.Namespace) -> int:
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     for each in _findings(arguments):
-        finding = Finding(
+        finding = CheckResult(
             name=without_secrets(each.name),
             status=each.status,
             found=without_secrets(each.found),
@@ -81,10 +81,10 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
 _KINDS = ("ok", "warn", "fail")
 
 
-def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from nanotok_ray.job.doctor.checks import examine  # noqa: PLC0415 - knows stores: slow
+def _findings(arguments: argparse.Namespace) -> Iterator[CheckResult]:
+    from nanotok_ray.job.doctor.checks import run_checks  # noqa: PLC0415 - knows stores: slow
 
-    yield from examine(arguments.places, address=arguments.address)
+    yield from run_checks(arguments.places, address=arguments.address)
     if arguments.address is not None:
         from nanotok_ray.cluster.cluster_check import check_address  # noqa: PLC0415 - Ray
 

@@ -50,7 +50,7 @@ def document_range(text: str) -> Range:
 
 
 def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
-    """Give the number of each document asked for, from 0 on, in the order asked for.
+    """Return the number of each document asked for, from 0 on, in the order asked for.
 
     >>> numbers_of([(-1, -1), (0, 2)], count=5, where="split train")
     [4, 0, 1, 2]
@@ -86,7 +86,7 @@ _SHOWN_ID_CHARS = 200
 
 
 def heading_of(document: Document, spelling: Spelling) -> list[str]:
-    """Give what is said of a document: which it is, and its totals.
+    """Return what is said of a document: which it is, and its totals.
 
     Raises:
         CorruptOutputError: An id is no token.
@@ -108,7 +108,7 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
 
 
 def plain_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
-    """Give the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
+    """Yield the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
     items = [*items_of(document, spelling)]
     flags = [False, *map(_is_trained, items), False]
     shown = []
@@ -122,7 +122,7 @@ def plain_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> It
 
 
 def colored_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
-    """Give the tokens in colour, each turn from a line of its own, and what the colours mean."""
+    """Yield the tokens in colour, each turn from a line of its own, and what the colours mean."""
     masked = document.mask is not None
     for turn in turns_of(items_of(document, spelling)):
         for block in turn.blocks:

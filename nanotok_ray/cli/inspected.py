@@ -147,7 +147,7 @@ def lines_at(arguments: argparse.Namespace) -> LookedAt:
 
 
 def _lines(path: str) -> list[_Line]:
-    """Give the lines that are not blank."""
+    """Return the lines that are not blank."""
     try:
         with open_input(path) as file:
             return [*_numbered(_decompressed(file, path), path)]

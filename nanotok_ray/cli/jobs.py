@@ -203,16 +203,16 @@ def _run_job(
 
 
 def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
-    from nanotok_ray.job.outlook import outlook  # noqa: PLC0415 - as above
+    from nanotok_ray.job.dry_run import dry_run  # noqa: PLC0415 - as above
 
-    foreseen = outlook(
+    announced = dry_run(
         recipe,
         command=arguments.command,
         resplit=arguments.resplit,
         relearn=getattr(arguments, "relearn", False),
     )
-    print(foreseen.text(), file=sys.stderr)
-    print_json(foreseen.values)
+    print(announced.text(), file=sys.stderr)
+    print_json(announced.values)
     return 0
 
 

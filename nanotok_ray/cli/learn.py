@@ -47,7 +47,7 @@ def add_limits(own: "argparse._ActionsContainer") -> None:
 
 
 def goal_of(arguments: argparse.Namespace, *, special_tokens: Sequence[str]) -> Goal:
-    """Give the goal; `arguments` have --vocab-size too."""
+    """Return the goal; `arguments` have --vocab-size too."""
     least = arguments.min_pair_count
     return Goal(
         vocab_size=arguments.vocab_size,
@@ -100,7 +100,7 @@ def _check_room(told: str, size: int, special_tokens: Sequence[str]) -> None:
 def with_smaller(
     learned: LearnedTokenizer, output: str, *, also: Sequence[int], name: Callable[[int], str]
 ) -> dict[str, LearnedTokenizer]:
-    """Give what goes to each output: the tokenizer, and the smaller ones that were reached."""
+    """Return what goes to each output: the tokenizer, and the smaller ones that were reached."""
     every = {output: learned}
     for size in also:
         if size > learned.tokenizer.get_vocab_size():
@@ -130,7 +130,7 @@ def summary(
 def values(
     learned: LearnedTokenizer, *, output: str, wrote: Sequence[str], seconds: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Give what programs read."""
+    """Return what programs read."""
     return {
         "status": "done",
         "output": output,

@@ -116,7 +116,7 @@ def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
 
 
 def exit_code(error: NanotokError) -> int:
-    """Give the exit code that stands for an error."""
+    """Return the exit code that stands for an error."""
     codes: tuple[tuple[type[NanotokError] | tuple[type[NanotokError], ...], int], ...] = (
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),

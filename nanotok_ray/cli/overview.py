@@ -149,7 +149,7 @@ options of each command, and examples."""
 
 
 def overview() -> str:
-    """Give what `nanotok --help` begins with: the first commands to run, and all by group."""
+    """Return what `nanotok --help` begins with: the first commands to run, and all by group."""
     parts = [_FIRST]
     for title, group in GROUPS:
         parts.append("\n".join([f"{title}:", *map(_line, group)]))

@@ -85,13 +85,13 @@ def _run_plan(arguments: argparse.Namespace) -> int:
     from nanotok_ray.job.planning import plan_job  # noqa: PLC0415 - slow to import
 
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
-    foreseen = plan_job(
+    announced = plan_job(
         recipe,
         resplit=arguments.resplit,
         relearn=arguments.relearn,
         workers=arguments.workers,
         rate=arguments.rate,
     )
-    print(foreseen.text(), file=sys.stderr)
-    print_json(foreseen.values)
+    print(announced.text(), file=sys.stderr)
+    print_json(announced.values)
     return 0

@@ -45,7 +45,7 @@ exit codes:
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Iterator[str]:
-    """Give a line for each row, two spaces between columns, those of `left` aligned to the left.
+    """Yield a line for each row, two spaces between columns, those of `left` aligned to the left.
 
     >>> list(table_lines([["text", "bytes"], ["news", "1,392"], ["数", "3"]]))
     ['text  bytes', 'news  1,392', '数        3']
@@ -60,7 +60,7 @@ def table_lines(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) ->
 
 
 def width_of(text: str) -> int:
-    """Give how many columns of a terminal a text takes."""
+    """Return how many columns of a terminal a text takes."""
     wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     return len(text) + wide - sum(bool(unicodedata.combining(each)) for each in text)
 

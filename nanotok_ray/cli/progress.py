@@ -10,6 +10,7 @@ from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
+from nanotok_ray.job.dry_run_text import duration
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -19,7 +20,6 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
-from nanotok_ray.job.outlook_text import duration
 from nanotok_ray.tokenizer.merges import Made, MergeProgress
 from nanotok_ray.units import printable
 
@@ -27,7 +27,7 @@ UNITS = {"reduce": "count files", "learn": "merges", "span table": "spans"}
 
 
 def unit_of(stage: str) -> str:
-    """Give what a stage counts.
+    """Return what a stage counts.
 
     >>> unit_of("learn"), unit_of("tokenize")
     ('merges', 'slices')
@@ -36,7 +36,7 @@ def unit_of(stage: str) -> str:
 
 
 def counted(number: int, stage: str) -> str:
-    """Give a number of what a stage counts.
+    """Return a number of what a stage counts.
 
     >>> counted(1, "tokenize"), counted(2000, "learn")
     ('1 slice', '2,000 merges')
@@ -73,7 +73,7 @@ class StageProgress:
         return 0 if self.last is None else self.last.done
 
     def line(self, now: float) -> str:
-        """Give the line of a log."""
+        """Return the line of a log."""
         stage = self.started.stage
         return f"{stage}: {self.done:,} of {counted(self.started.todo, stage)}{self.told(now)}"
 
@@ -111,7 +111,7 @@ class StageProgress:
         return (now - self.since) * max(0, todo - done) / done if done else None
 
     def _done_of_todo(self, last: Advanced) -> tuple[int, int]:
-        """Give how much is done of how much, in bytes if both are known, else in numbers."""
+        """Return how much is done of how much, in bytes if both are known, else in numbers."""
         todo = self.started.num_bytes
         done = self.estimate or last.num_bytes
         if last.done == last.todo or not todo or not done:
@@ -130,7 +130,7 @@ SHOWN = 40
 
 
 def merge_line(done: int, total: int, last: Made | None, seconds: float) -> str:
-    """Give the line for `done` of `total` merges, the last of them, and the rate until now.
+    """Return the line for `done` of `total` merges, the last of them, and the rate until now.
 
     >>> merge_line(3276, 32759, ((256, 257), b" the", 1234567), 0.0728)
     "learn: 3,276 of 32,759 merges (10%), ' the' (256, 257) 1,234,567 times, 45,000 merges/s"
@@ -151,7 +151,7 @@ def merge_line(done: int, total: int, last: Made | None, seconds: float) -> str:
 
 
 def is_line_due(done: int, total: int, *, percent_before: int, seconds: float) -> bool:
-    """Tell whether a log gets a line.
+    """Return whether a log gets a line.
 
     >>> [is_line_due(done, 10, percent_before=0, seconds=0.0) for done in (0, 1)]
     [False, True]
@@ -171,7 +171,7 @@ def is_line_due(done: int, total: int, *, percent_before: int, seconds: float) -
 
 
 def percent(done: int, total: int) -> int:
-    """Give whole percents; none of nothing is all of it.
+    """Return whole percents; none of nothing is all of it.
 
     >>> percent(199, 20_000), percent(0, 0)
     (0, 100)
@@ -180,7 +180,7 @@ def percent(done: int, total: int) -> int:
 
 
 def shown_token(token: bytes) -> str:
-    r"""Give a token as a literal of Python, on one line: text if it is UTF-8, else bytes.
+    r"""Return a token as a literal of Python, on one line: text if it is UTF-8, else bytes.
 
     >>> shown_token(b"\n"), shown_token(b"\xff"), shown_token(b"=" * 1000)
     ("'\\n'", "b'\\xff'", "'========================================'... (1,000 bytes)")
@@ -357,7 +357,7 @@ def _merge(last: Made) -> str:
 
 @contextmanager
 def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
-    """Give what shows progress on a stream; a bar is closed on any exit."""
+    """Return what shows progress on a stream; a bar is closed on any exit."""
     if not stream.isatty():
         yield _Lines(stream)
         return

@@ -14,9 +14,9 @@ from nanotok_ray.cli.printing import BAD_OUTPUT, print_json
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
+from nanotok_ray.job.dry_run_text import duration
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
-from nanotok_ray.job.outlook_text import duration
-from nanotok_ray.job.status import FINISHED, RUNNING, Standing
+from nanotok_ray.job.status import FINISHED, RUNNING, RunStatus
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
 
@@ -33,7 +33,7 @@ _NEXT = {
 
 
 def status_lines(own: Mapping[str, Any]) -> Iterator[str]:
-    """Give the lines of one look."""
+    """Yield the lines of one look."""
     yield _line("output", own["output"])
     yield _line("state", f"{own['state']}{_reason(own)}")
     if own["command"]:
@@ -120,7 +120,7 @@ def _totals(own: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _clock(at: float) -> str:
-    """Give the time of day, UTC.
+    """Return the time of day, UTC.
 
     >>> _clock(1_764_000_000.0)
     '16:00:00'
@@ -136,8 +136,8 @@ SHOWN_FAILURES = 3
 _HEAD = ("command", "host", "pid", "ray_job", "started", "version", "ray", "cpus", "nodes")
 
 
-def status_values(out: Folder, standing: Standing, *, now: float) -> dict[str, Any]:
-    """Give the values of one look."""
+def status_values(out: Folder, standing: RunStatus, *, now: float) -> dict[str, Any]:
+    """Return the values of one look."""
     journal = standing.journal
     values: dict[str, Any] = {
         "state": standing.state,
@@ -160,7 +160,7 @@ def status_values(out: Folder, standing: Standing, *, now: float) -> dict[str, A
     return values
 
 
-def _head(standing: Standing) -> dict[str, Any]:
+def _head(standing: RunStatus) -> dict[str, Any]:
     """Say who runs or ran: the holder of the lease, as long as it is held, else the journal."""
     head = dict(standing.journal.head) if standing.journal is not None else {}
     lease = standing.lease
@@ -240,7 +240,7 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
 
 
 def _published(out: Folder) -> dict[str, Any]:
-    """Give the totals of a published output; nothing if its manifest says none."""
+    """Return the totals of a published output; nothing if its manifest says none."""
     try:
         totals = json.loads(out.read_bytes(MANIFEST_NAME))["totals"]["all"]
         documents, tokens = totals["documents"], totals["tokens"]
@@ -323,7 +323,7 @@ def _run_status(arguments: argparse.Namespace) -> int:
 
 
 def exit_code(values: dict[str, Any]) -> int:
-    """Give the exit code that stands for a state."""
+    """Return the exit code that stands for a state."""
     from nanotok_ray.job.status import WELL  # noqa: PLC0415 - slow to import
 
     return 0 if values["state"] in WELL else BAD_OUTPUT
@@ -365,11 +365,11 @@ def look(
 
 
 def _look_once(output: str, now: float) -> dict[str, Any]:
-    from nanotok_ray.job.status import standing_of  # noqa: PLC0415 - as above
+    from nanotok_ray.job.status import run_status  # noqa: PLC0415 - as above
     from nanotok_ray.storage import Folder  # noqa: PLC0415 - as above
 
     out = Folder(output)
-    return status_values(out, standing_of(out, now=now), now=now)
+    return status_values(out, run_status(out, now=now), now=now)
 
 
 def _print_text(values: dict[str, Any]) -> None:

@@ -276,7 +276,7 @@ def _seconds(text: str) -> float:
 
 
 def address_of(given: str | None, environment: Mapping[str, str]) -> str:
-    """Give the address of the job server.
+    """Return the address of the job server.
 
     Raises:
         RecipeError: none is given, or it is not a URL of http or https.

@@ -215,7 +215,7 @@ def _values(
 
 
 def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
-    """Give sums over texts as JSON values; `diff_percent` is the first against each other one."""
+    """Return sums over texts as JSON values; `diff_percent` is the first against each other one."""
     ratios = [tally.bytes_per_token(place) for place in range(len(names))]
     diffs = [diff_percent(tokens, tally.tokens[0]) for tokens in tally.tokens]
     rounded = [None if value is None else round(value, 4) for value in (*ratios, *diffs)]
@@ -253,7 +253,7 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse
 
 
 def _largest(rows: _Rows) -> _Rows:
-    """Give the rows of most bytes, in their order: a picture has no room for hundreds."""
+    """Return the rows of most bytes, in their order: a picture has no room for hundreds."""
     order = sorted(rows, key=lambda key: -rows[key].num_bytes)
     kept = set(order[:MAX_BARS])
     return {key: tally for key, tally in rows.items() if key in kept}

@@ -31,7 +31,7 @@ from nanotok_ray.units import printable
 
 
 def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documents]:
-    """Give the texts of a split's first documents, until they reach `max_bytes`.
+    """Return the texts of a split's first documents, until they reach `max_bytes`.
 
     A conversation is one text: all that is said in it.
 

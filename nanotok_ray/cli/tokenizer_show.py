@@ -115,7 +115,7 @@ def token_lines(
 
 
 def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, most: int) -> dict[str, Any]:
-    """Give what `tokenizer_lines` and `vocabulary_lines` say."""
+    """Return what `tokenizer_lines` and `vocabulary_lines` say."""
     return {
         "tokenizer_sha256": tokenizer.sha256,
         "vocab_size": tokenizer.get_vocab_size(),
@@ -134,7 +134,7 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, most: int)
 
 
 def usage_values(usage: Usage, *, most: int) -> dict[str, Any]:
-    """Give what `usage_lines` says."""
+    """Return what `usage_lines` says."""
     vocabulary, bytes_per_token = usage.vocabulary, usage.bytes_per_token
     used = _entries(usage.most_used(most), vocabulary)
     return {
@@ -150,12 +150,12 @@ def usage_values(usage: Usage, *, most: int) -> dict[str, Any]:
 
 
 def token_values(views: Sequence[TokenView], usage: Usage | None) -> dict[str, Any]:
-    """Give what `token_lines` says."""
+    """Return what `token_lines` says."""
     return {"tokens": [_token_value(view, usage) for view in views]}
 
 
 def length_rows(lengths: Mapping[int, int]) -> list[list[str]]:
-    """Give numbers of tokens by length, long ones by ranges that double; none of no tokens.
+    """Return numbers of tokens by length, long ones by ranges that double; none of no tokens.
 
     >>> length_rows({1: 256, 17: 3, 30: 1})
     [['1', '256'], ['17-32', '4']]

@@ -80,7 +80,7 @@ def _opened(
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:
-    """Give what says which tokenizer it is, as JSON values."""
+    """Return what says which tokenizer it is, as JSON values."""
     sha256 = counter.tokenizer.sha256
     return {"name": counter.name, "vocab_size": counter.num_ids, "sha256": sha256}
 

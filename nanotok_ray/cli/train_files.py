@@ -118,7 +118,7 @@ def add_arguments(own: argparse.ArgumentParser) -> None:
 
 
 def is_meant(arguments: argparse.Namespace) -> bool:
-    """Tell whether files are to be learned from, and not a recipe: if there is an --output.
+    """Return whether files are to be learned from, and not a recipe: if there is an --output.
 
     Raises:
         RecipeError: The arguments are of both, or --output was forgotten.
@@ -207,7 +207,7 @@ def _goal(arguments: argparse.Namespace) -> tuple[Goal, list[int]]:
 
 
 def _special_tokens(arguments: argparse.Namespace) -> Sequence[str]:
-    """Give the names: those asked for, or what the output has by itself."""
+    """Return the names: those asked for, or what the output has by itself."""
     names: Sequence[str] | None = arguments.special_tokens
     if file_suffix(arguments.output) != WITHOUT_SPECIAL_TOKENS:
         return SPECIAL_TOKENS if names is None else names

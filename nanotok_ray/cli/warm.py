@@ -101,7 +101,7 @@ def _run_warm(arguments: argparse.Namespace) -> int:
 
 
 def _output(arguments: argparse.Namespace) -> str:
-    """Give the folder that gets the table.
+    """Return the folder that gets the table.
 
     Raises:
         TokenizerError: None is named.
@@ -149,7 +149,7 @@ def _counts(tokenizer: Tokenizer, arguments: argparse.Namespace) -> SpanCounts:
 
 
 def _is_counts(path: str) -> bool:
-    """Tell whether a path stands for count files: by suffix, of a folder by any file in it."""
+    """Return whether a path stands for count files: by suffix, of a folder by any file in it."""
     files = [file.path for file in find_files(path).files]
     return any(file.endswith(_COUNTS_SUFFIX) for file in files)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from nanotok_ray.cluster.node_check import SHOWN_NODES, Node, ask
 from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, NO_SERVER, check_reachable
-from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.result import CheckResult
 from nanotok_ray.job.doctor.software import core_build, ray_version
 
 
-def check_address(address: str) -> Iterator[Finding]:
+def check_address(address: str) -> Iterator[CheckResult]:
     """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on one of it)."""
     is_server = address.startswith(("http://", "https://"))
     if address != "auto":
@@ -29,7 +29,7 @@ def check_address(address: str) -> Iterator[Finding]:
     yield from _check_job_server(address) if is_server else _check_cluster(address)
 
 
-def _check_job_server(address: str) -> Iterator[Finding]:
+def _check_job_server(address: str) -> Iterator[CheckResult]:
     from ray.job_submission import JobSubmissionClient  # noqa: PLC0415 - slow to import
 
     name = "job server"
@@ -39,14 +39,14 @@ def _check_job_server(address: str) -> Iterator[Finding]:
         theirs = _version_of(client)
     except Exception as error:  # Ray raises errors of all kinds, of authentication too
         found = f"{address}: {first_line(error)}"
-        yield Finding(name=name, status="fail", found=found, advice=_advice(error))
+        yield CheckResult(name=name, status="fail", found=found, advice=_advice(error))
         return
-    yield Finding(name=name, status="ok", found=f"{address} answers, with {len(jobs)} jobs")
+    yield CheckResult(name=name, status="ok", found=f"{address} answers, with {len(jobs)} jobs")
     yield versions_finding("job server's Ray", theirs)
 
 
 def _version_of(client: object) -> str | None:
-    """Give Ray's version on the head, None if the server does not tell."""
+    """Return Ray's version on the head, None if the server does not tell."""
     try:
         answer = client._do_request("GET", "/api/version")  # type: ignore[attr-defined]  # noqa: SLF001 - Ray has no public call that tells Ray's version
         version = answer.json().get("ray_version")
@@ -55,19 +55,19 @@ def _version_of(client: object) -> str | None:
     return None if version is None else str(version)
 
 
-def versions_finding(name: str, theirs: str | None) -> Finding:
+def versions_finding(name: str, theirs: str | None) -> CheckResult:
     """Compare Ray's version there with the one here."""
     own = ray_version()
     if theirs is None:
-        return Finding(name=name, status="ok", found="is not told")
+        return CheckResult(name=name, status="ok", found="is not told")
     if theirs != own:
-        return Finding(
+        return CheckResult(
             name=name,
             status="warn",
             found=f"{theirs} there, {own} here",
             advice="install one version everywhere: a driver joins a cluster of its own alone",
         )
-    return Finding(name=name, status="ok", found=f"{theirs}, as here")
+    return CheckResult(name=name, status="ok", found=f"{theirs}, as here")
 
 
 def _advice(error: Exception) -> str:
@@ -77,7 +77,7 @@ def _advice(error: Exception) -> str:
     return "see that it is Ray's dashboard (8265), with ray[default] installed there"
 
 
-def _check_cluster(address: str) -> Iterator[Finding]:
+def _check_cluster(address: str) -> Iterator[CheckResult]:
     problem = joining_problem(address)
     if problem is not None:
         yield problem[1]
@@ -88,7 +88,7 @@ def _check_cluster(address: str) -> Iterator[Finding]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises errors of all kinds here
         found = f"cannot join {address}: {type(error).__name__}: {first_line(error)}"
-        yield Finding(name="cluster", status="fail", found=found, advice=NOT_JOINED)
+        yield CheckResult(name="cluster", status="fail", found=found, advice=NOT_JOINED)
         return
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -100,18 +100,18 @@ def _check_cluster(address: str) -> Iterator[Finding]:
         ray.shutdown()
 
 
-def nodes_finding(nodes: Sequence[Node]) -> Finding:
+def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
     """Tell how many nodes and CPUs there are: without a CPU no task ever starts."""
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
     found = f"{len(nodes)} nodes, {cpus:,} CPUs"
     if not cpus:
-        return Finding(
+        return CheckResult(
             name="cluster",
             status="warn",
             found=found,
             advice="tasks wait until the autoscaler starts workers: see its max_workers",
         )
-    return Finding(name="cluster", status="ok", found=found)
+    return CheckResult(name="cluster", status="ok", found=found)
 
 
 def core_identity(*_: object) -> str:
@@ -123,7 +123,9 @@ def core_identity(*_: object) -> str:
     return f"core {core_build()} {digest[:12]}, Python {python}"
 
 
-def cores_finding(own: str, told: Sequence[tuple[Node, str | Exception]], *, asked: int) -> Finding:
+def cores_finding(
+    own: str, told: Sequence[tuple[Node, str | Exception]], *, asked: int
+) -> CheckResult:
     """Compare what the nodes have with what is here."""
     name = "cores of nodes"
     wrong = [
@@ -134,13 +136,13 @@ def cores_finding(own: str, told: Sequence[tuple[Node, str | Exception]], *, ask
         wrong.append(f"{silent} nodes did not answer in time")
     if wrong:
         more = f" and {len(wrong) - SHOWN_NODES} more" if len(wrong) > SHOWN_NODES else ""
-        return Finding(
+        return CheckResult(
             name=name,
             status="fail",
             found=f"here {own}; {len(wrong)} differ: {'; '.join(wrong[:SHOWN_NODES])}{more}",
             advice="use one image on all nodes, or install one wheel on each",
         )
-    return Finding(name=name, status="ok", found=f"{own}, on all {asked} that run tasks")
+    return CheckResult(name=name, status="ok", found=f"{own}, on all {asked} that run tasks")
 
 
 def _told(answer: str | Exception) -> str:

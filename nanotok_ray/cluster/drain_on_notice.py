@@ -54,7 +54,7 @@ Ask = Callable[[float], Notice | None]
 
 
 def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
-    """Give what asks AWS's server, by its version 2 (a token first)."""
+    """Return what asks AWS's server, by its version 2 (a token first)."""
     token = ""
 
     def get(path: str) -> str | None:
@@ -82,7 +82,7 @@ def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
 
 
 def gcp_notices(server: str = GCP_SERVER) -> Ask:
-    """Give what asks GCP's server."""
+    """Return what asks GCP's server."""
 
     def ask(now: float) -> Notice | None:  # noqa: ARG001 - GCP names no time
         path = "/computeMetadata/v1/instance/preempted"
@@ -109,7 +109,7 @@ def _aws_action(text: str, now: float) -> Notice:
 
 
 def _read(url: str, headers: dict[str, str], *, method: str = "GET") -> str | None:
-    """Give the text at a URL; None where there is none (404). Raises OSError: no sound answer."""
+    """Return the text at a URL; None where there is none (404). Raises OSError: no sound answer."""
     request = Request(url, headers=headers, method=method)  # noqa: S310 - http, fixed above
     try:
         with _OPENER.open(request, timeout=ANSWER_SECONDS) as answer:
@@ -139,7 +139,7 @@ class Raylet:
 
 
 def local_raylets(processes: Path = PROCESSES) -> list[Raylet]:
-    """Give the nodes that run here, of whichever cluster, by node id; Linux only."""
+    """Return the nodes that run here, of whichever cluster, by node id; Linux only."""
     found = []
     for path in processes.glob("[0-9]*/cmdline"):
         try:

@@ -85,7 +85,7 @@ def learning_events(training: Training, counted: CountedSlices, out: Folder) -> 
 
 
 def placement_notes(learner: LearnerRecipe, nodes: list[dict[str, Any]]) -> Iterator[str]:
-    """Say if none of Ray's nodes is as asked for: the task then waits for one, perhaps for ever."""
+    """Yield a note if no node is as asked for: the task then waits, perhaps for ever."""
     wanted = _label(learner.label) or {}
     fitting = [
         node

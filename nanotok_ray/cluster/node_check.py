@@ -46,7 +46,7 @@ def check_nodes(shared: Collection[SharedFolder]) -> None:
 
 
 def nodes_beside_this() -> list[Node]:
-    """Give the nodes that run slices; none if there is but this one."""
+    """Return the nodes that run slices; none if there is but this one."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     alive = [node for node in ray.nodes() if node["Alive"]]
@@ -57,7 +57,7 @@ def nodes_beside_this() -> list[Node]:
 
 
 def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
-    """Give what each node says of each probe; nodes that say nothing in time are left out."""
+    """Return what each node says of each probe; nodes that say nothing in time are left out."""
     told = ask(nodes, answer, probes, name="check that folders are shared")
     return [(node, own) for node, own in told if not isinstance(own, Exception)]
 
@@ -101,7 +101,7 @@ def ask(
 def _problems(
     probe: Probe, number: int, told: Sequence[tuple[Node, Sequence[str | None]]]
 ) -> list[str]:
-    """Give the nodes that do not see a probe, or whose answer is not seen here, and why."""
+    """Return the nodes that do not see a probe, or whose answer is not seen here, and why."""
     problems = []
     for node, own in told:
         problem = own[number]

@@ -10,12 +10,20 @@ from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.cluster.session import check_address, ray_session
 from nanotok_ray.errors import NanotokError, SharedFolderError, TransientIOError
-from nanotok_ray.job.calls import Reference, Room, Step, run_call
+from nanotok_ray.job.calls import ClusterResources, Reference, Step, run_batch
 from nanotok_ray.job.counting import CountedSlices
 from nanotok_ray.job.engine import OnFailure, run_tasks
 from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.task import Cause, Ended, Failure, Outcome, Patience, SharedFolder, Task
+from nanotok_ray.job.task import (
+    AttemptResult,
+    Cause,
+    Failure,
+    RetryPolicy,
+    SharedFolder,
+    Task,
+    TaskResult,
+)
 from nanotok_ray.job.training import Training
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -28,7 +36,7 @@ SHOWN_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
-    """Give cause and words for an error that a call ended with as a whole.
+    """Return cause and words for an error that a call ended with as a whole.
 
     Raises:
         SharedFolderError: the worker's node does not see a folder of the job.
@@ -56,7 +64,7 @@ def failure_of(error: "RayError") -> Failure:
 
 
 def _raised(error: Exception, told: str) -> Failure:
-    """Give cause and words for an error that was raised in a worker outside of any slice."""
+    """Return cause and words for an error that was raised in a worker outside of any slice."""
     if isinstance(error, SharedFolderError):
         raise error
     if isinstance(error, TransientIOError):
@@ -72,7 +80,7 @@ def _first_line(error: Exception) -> str:
 GET_SECONDS = 60.0
 
 
-class RayCalls:
+class RayBatchRunner:
     """Calls as tasks of the Ray session that is there."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
@@ -80,17 +88,17 @@ class RayCalls:
         import ray  # noqa: PLC0415 - see above
 
         self._probes = probes
-        self._remote = ray.remote(max_retries=0)(run_call)
+        self._remote = ray.remote(max_retries=0)(run_batch)
 
     def now(self) -> float:
-        """Give the time of this machine's clock that never goes back."""
+        """Return the time of this machine's clock that never goes back."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
         """Sleep."""
         time.sleep(seconds)
 
-    def room(self) -> Room:
+    def room(self) -> ClusterResources:
         """Ask Ray for its nodes."""
         return look()
 
@@ -99,7 +107,13 @@ class RayCalls:
         return free_cpus()
 
     def start(
-        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+        self,
+        name: str,
+        steps: Sequence[Step],
+        *,
+        room: ClusterResources,
+        memory_level: int,
+        spread: bool,
     ) -> Reference:
         """Submit a task, which Ray does not try again by itself."""
         options = room.request(memory_level)
@@ -116,7 +130,7 @@ class RayCalls:
         """Wait for tasks."""
         return self._split(references, number, seconds)[0]
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
+    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         """Get the result of a task, or the failure that its death stands for.
 
         Raises:
@@ -126,9 +140,9 @@ class RayCalls:
         from ray.exceptions import RayError  # noqa: PLC0415 - see above
 
         try:
-            outcomes: Sequence[Outcome] = ray.get(reference, timeout=GET_SECONDS)
+            outcomes: Sequence[AttemptResult] = ray.get(reference, timeout=GET_SECONDS)
         except RayError as error:
-            return [Outcome(failure=failure_of(error))] * number
+            return [AttemptResult(failure=failure_of(error))] * number
         return outcomes
 
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
@@ -146,7 +160,7 @@ class RayCalls:
     def _split(
         self, references: Collection[Reference], number: int, seconds: float
     ) -> tuple[list[Any], list[Any]]:
-        """Give tasks that ended, and the others."""
+        """Return tasks that ended, and the others."""
         import ray  # noqa: PLC0415 - see above
 
         ended, others = ray.wait(
@@ -155,19 +169,19 @@ class RayCalls:
         return list(ended), list(others)
 
 
-def look() -> Room:
-    """Give the room of the cluster as it is now, at least one CPU."""
+def look() -> ClusterResources:
+    """Return the room of the cluster as it is now, at least one CPU."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     sizes = [(int(own.get("memory", 0)), int(own.get("CPU", 0))) for own in nodes]
     memory, cpus = max((size for size in sizes if size[1] >= 1), default=(0, 1))
     total = sum(cpus for _, cpus in sizes)
-    return Room(cpus=max(1, total), node_cpus=cpus, node_memory=memory)
+    return ClusterResources(cpus=max(1, total), node_cpus=cpus, node_memory=memory)
 
 
 def free_cpus() -> int:
-    """Give the CPUs that nothing runs on, as Ray knew a moment ago; none of a node that is dead."""
+    """Return the CPUs that nothing runs on, as Ray knew a moment ago; of live nodes only."""
     import ray  # noqa: PLC0415 - see above
 
     return int(ray.available_resources().get("CPU", 0))
@@ -190,15 +204,15 @@ class RayExecutor:
         self,
         tasks: Sequence[Task],
         *,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         on_note: Callable[[str], None] | None = None,
         on_failure: OnFailure = lambda *_: None,
         on_look: Callable[[int], None] = lambda _: None,
-    ) -> Iterator[Ended]:
+    ) -> Iterator[TaskResult]:
         """Run tasks on the Ray session that is open; see `engine.run_tasks`."""
         return run_tasks(
             tasks,
-            calls_with=RayCalls,
+            runner_of=RayBatchRunner,
             patience=patience,
             on_note=on_note,
             on_failure=on_failure,

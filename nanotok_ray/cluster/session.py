@@ -20,7 +20,7 @@ from nanotok_ray.errors import (
     UnreachableError,
 )
 from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, check_form, check_reachable, check_token
-from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.result import CheckResult
 from nanotok_ray.job.task import SharedFolder
 from nanotok_ray.job.termination import terminable
 from nanotok_ray.units import format_bytes
@@ -47,7 +47,7 @@ ACCESS = (
     "cluster's token"
 )
 
-Problem = tuple[type[NanotokError], Finding]
+Problem = tuple[type[NanotokError], CheckResult]
 """The error that it is for a job, and what the doctor tells."""
 
 
@@ -149,8 +149,8 @@ def _call(head: str, method: str) -> None:
         call(b"", timeout=CALL_SECONDS)
 
 
-def _failed(found: str, advice: str) -> Finding:
-    return Finding(name="cluster", status="fail", found=found, advice=advice)
+def _failed(found: str, advice: str) -> CheckResult:
+    return CheckResult(name="cluster", status="fail", found=found, advice=advice)
 
 
 LOCAL_SETTINGS = {
@@ -326,7 +326,7 @@ def _remove_session(folder: Path) -> None:
 
 
 def _auth(environment: Mapping[str, str]) -> dict[str, str]:
-    """Give auth mode and token of a local Ray: token auth, with a token of this process alone."""
+    """Return auth mode and token of a local Ray: token auth, with a token of this process alone."""
     if environment.get("RAY_AUTH_MODE", "token") != "token":
         return {}
     if "RAY_AUTH_TOKEN" in environment or "RAY_AUTH_TOKEN_PATH" in environment:

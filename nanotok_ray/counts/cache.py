@@ -25,7 +25,7 @@ _THREADS = 16  # reading small files of a remote store is waiting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptCounts:
+class CountsCache:
     """The counts of one slice, or merged ones of several: a file, its record, the quarantine."""
 
     name: str
@@ -47,7 +47,7 @@ class KeptCounts:
         return self.name.startswith(f"{_MERGED_FOLDER}/")
 
     def number(self, field: str) -> int:
-        """Give a number of the record, such as `texts`; 0 without one, and for merged counts."""
+        """Return a number of the record, such as `texts`; 0 without one, and for merged counts."""
         return 0 if self.record is None or self.is_merged else int(self.record.get(field, 0))
 
 
@@ -56,7 +56,7 @@ class WorkFolder:
     """All files of a work folder."""
 
     url: str
-    counts: tuple[KeptCounts, ...]
+    counts: tuple[CountsCache, ...]
     """Sorted by name."""
     other: Mapping[str, int]
     """Bytes on disk of files that are no counts of a slice, by path."""
@@ -64,7 +64,7 @@ class WorkFolder:
     """Files being written, or left by a process that was killed."""
 
 
-def kept_counts(url: str) -> WorkFolder:
+def cached_counts(url: str) -> WorkFolder:
     """List a work folder and read the records of its counts.
 
     Raises:
@@ -86,7 +86,7 @@ def kept_counts(url: str) -> WorkFolder:
     )
 
 
-def remove_counts(url: str, counts: KeptCounts) -> None:
+def remove_counts(url: str, counts: CountsCache) -> None:
     """Remove the files of one set, the record first, so that a half is never taken for whole."""
     folder = Folder(url)
     for name in _in_order(counts.files):
@@ -99,7 +99,7 @@ def _in_order(files: Mapping[str, int]) -> Iterator[str]:
 
 
 def _stem(name: str) -> str | None:
-    """Give the path without suffix of a file of counts, None for any other.
+    """Return the path without suffix of a file of counts, None for any other.
 
     >>> _stem("counts/web/a-00000-0123456789abcdef.arrow"), _stem("counts/web/notes.txt")
     ('counts/web/a-00000-0123456789abcdef', None)
@@ -110,7 +110,7 @@ def _stem(name: str) -> str | None:
     return next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), None)
 
 
-def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> KeptCounts:
+def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> CountsCache:
     record = _record(folder, f"{stem}{_RECORD}") if f"{stem}{_RECORD}" in files else None
     if record is not None:
         listed = {file["name"]: file["size"] for file in record["files"]}
@@ -119,7 +119,7 @@ def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> KeptCounts:
     stage, source, _ = stem.split("/")
     if record is not None and record.get("stage") != _STAGES[stage]:
         record = None
-    return KeptCounts(name=stem, source=source, files=files, record=record)
+    return CountsCache(name=stem, source=source, files=files, record=record)
 
 
 def _record(folder: Folder, name: str) -> Mapping[str, Any] | None:

@@ -26,7 +26,7 @@ _LIMITS = f"a count is a whole number from 1 to 2**64 - 1 ({MAX_COUNT})"
 
 
 def columns_of(pairs: Iterable[tuple[Any, Any]]) -> tuple[pa.Array, pa.Array]:
-    """Give pairs of a span (str or bytes) and a count as two columns.
+    """Return pairs of a span (str or bytes) and a count as two columns.
 
     >>> spans, counts = columns_of([("a", 1), (b"b", 2)])
     >>> spans.to_pylist(), counts.to_pylist()
@@ -133,7 +133,7 @@ def _counts(
 def _order(
     hashes: npt.NDArray[np.uint64], spans: pa.LargeBinaryArray
 ) -> npt.NDArray[np.signedinteger[Any]]:
-    """Give the order by (hash64, span); the bytes are looked at only if two hashes are the same."""
+    """Return the order by (hash64, span); bytes are compared only if two hashes are equal."""
     order = np.argsort(hashes)
     ordered = hashes[order]
     if not (ordered[1:] == ordered[:-1]).any():
@@ -157,7 +157,7 @@ def _one_chunk(column: Column) -> pa.Array:
 
 
 def _first(flags: npt.NDArray[np.bool_]) -> int | None:
-    """Give the place of the first True."""
+    """Return the place of the first True."""
     place = int(np.argmax(flags)) if len(flags) else 0
     return place if len(flags) and flags[place] else None
 
@@ -170,7 +170,7 @@ Part = tuple[int, pa.Array, pa.Array]
 
 
 def read_parquet(url: str, *, span_column: str, count_column: str) -> Iterator[Part]:
-    """Give the spans and counts of a file, row group by row group.
+    """Yield the spans and counts of a file, row group by row group.
 
     Raises:
         SourceError: it is no readable parquet file, or has not these two columns.

@@ -19,13 +19,13 @@ _HOW = ("pattern", "gaps", "unicode")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CountOrigin:
+class CountProvenance:
     r"""What counts were made from.
 
-    >>> own = CountOrigin(pattern=r"\w+", texts=2, text_bytes=10, spans=3, num_gaps=0)
-    >>> CountOrigin.from_json(own.to_json(), name="here") == own
+    >>> own = CountProvenance(pattern=r"\w+", texts=2, text_bytes=10, spans=3, num_gaps=0)
+    >>> CountProvenance.from_json(own.to_json(), name="here") == own
     True
-    >>> CountOrigin.joined({"a.arrow": own, "b.arrow": own}).text_bytes
+    >>> CountProvenance.joined({"a.arrow": own, "b.arrow": own}).text_bytes
     20
     """
 
@@ -46,7 +46,7 @@ class CountOrigin:
 
     @classmethod
     def nothing(cls, *, pattern: str, gaps: Gaps) -> Self:
-        """Give the origin of no counts at all."""
+        """Return the origin of no counts at all."""
         return cls(pattern=pattern, gaps=gaps, texts=0, text_bytes=0, spans=0, num_gaps=0)
 
     @classmethod
@@ -65,7 +65,7 @@ class CountOrigin:
         return cls(**values)
 
     def to_json(self) -> str:
-        """Give all of it as one line; the same values give the same bytes."""
+        """Return all of it as one line; the same values give the same bytes."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def plus(
@@ -75,10 +75,10 @@ class CountOrigin:
         text_bytes: int = 0,
         spans: int = 0,
         num_gaps: int | None = 0,
-    ) -> "CountOrigin":
-        """Give the origin of these counts and of more that were cut in the same way."""
+    ) -> "CountProvenance":
+        """Return the origin of these counts and of more that were cut in the same way."""
         more = replace(self, texts=texts, text_bytes=text_bytes, spans=spans, num_gaps=num_gaps)
-        return CountOrigin.joined({"these": self, "more": more})
+        return CountProvenance.joined({"these": self, "more": more})
 
     def check_unicode(self, name: str) -> None:
         """See that this build cuts texts as those of `name` were cut.
@@ -94,8 +94,8 @@ class CountOrigin:
             )
 
     @classmethod
-    def joined(cls, origins: "Mapping[str, CountOrigin]") -> Self:
-        """Give the origin of the sum of counts, each of which has a name; there is at least one.
+    def joined(cls, origins: "Mapping[str, CountProvenance]") -> Self:
+        """Return the origin of the sum of counts, each of which has a name; there is at least one.
 
         Raises:
             CountsError: Two of them were cut in different ways; names both, and both values.
@@ -115,7 +115,9 @@ class CountOrigin:
         )
 
 
-def check_same_spans(one: CountOrigin, other: CountOrigin, *, first: str, second: str) -> None:
+def check_same_spans(
+    one: CountProvenance, other: CountProvenance, *, first: str, second: str
+) -> None:
     """See that counts of these origins may be added.
 
     Raises:
@@ -132,7 +134,9 @@ def check_same_spans(one: CountOrigin, other: CountOrigin, *, first: str, second
 
 
 def _is_origin(values: Any) -> bool:  # noqa: ANN401 - what a file holds
-    if not isinstance(values, dict) or set(values) != {each.name for each in fields(CountOrigin)}:
+    if not isinstance(values, dict) or set(values) != {
+        each.name for each in fields(CountProvenance)
+    }:
         return False
     numbers = [values["text_bytes"], values["spans"]]
     numbers += [values[name] for name in ("texts", "num_gaps") if values[name] is not None]
@@ -181,7 +185,7 @@ class CountWriter:
         self,
         sink: pa.NativeFile,
         sizes: npt.NDArray[np.int64],
-        origin: CountOrigin,
+        origin: CountProvenance,
         *,
         span_bytes: int,
     ) -> None:
@@ -228,7 +232,7 @@ class CountWriter:
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=COUNTS_SCHEMA))
 
 
-def pack_counts(run: Run, origin: CountOrigin) -> pa.Buffer:
+def pack_counts(run: Run, origin: CountProvenance) -> pa.Buffer:
     """Write a sorted run as the bytes of a count file."""
     sink = pa.BufferOutputStream()
     writer = CountWriter(sink, range_sizes(run[0]), origin, span_bytes=int(run[2][-1] - run[2][0]))
@@ -238,7 +242,7 @@ def pack_counts(run: Run, origin: CountOrigin) -> pa.Buffer:
 
 
 def range_sizes(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Give how many rows lie in each of the 4,096 ranges, for sorted hashes."""
+    """Return how many rows lie in each of the 4,096 ranges, for sorted hashes."""
     bounds = np.arange(NUM_RANGES, dtype=np.uint64) << np.uint64(52)
     return np.diff(np.searchsorted(hashes, bounds), append=len(hashes)).astype(np.int64)
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from nanotok_ray import _core
 from nanotok_ray.chat import PLACEHOLDER
 from nanotok_ray.chat.batches import texts_of
-from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountOrigin, pack_counts
+from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountProvenance, pack_counts
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
@@ -46,14 +46,14 @@ class CountSettings:
     passes it; None: no limit."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all that a count file depends on besides its slice."""
+        """Return all that a count file depends on besides its slice."""
         own = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
         if not self.grounding:  # as of sources that cannot have any
             del own["grounding"]
         return own
 
     def key(self, each: Slice) -> str:
-        """Give the key of the count file of a slice."""
+        """Return the key of the count file of a slice."""
         return key_of({"slice": each.key, "counting": self.to_dict()})
 
 
@@ -86,7 +86,7 @@ def count_slice(
         _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch)
         if account.is_spent:
             break
-    origin = CountOrigin(
+    origin = CountProvenance(
         pattern=settings.pattern,
         gaps=settings.gaps,
         texts=account.texts,
@@ -138,7 +138,7 @@ class _Account:
     is_spent: bool = False
 
     def take(self, texts: Documents) -> Documents:
-        """Give the leading texts that are still counted; one that passes the budget is the last."""
+        """Return the leading texts that are still counted; the last may pass the budget."""
         if self.is_spent:
             return texts.take(np.zeros(0, dtype=np.int64))
         lengths = _code_points(texts)
@@ -157,7 +157,7 @@ class _Account:
 def _texts(
     reading: SliceReading, settings: CountSettings, piece: int, batch: Batch
 ) -> tuple[Documents, npt.NDArray[np.int64]]:
-    """Give the texts of a batch, and the number of each document's first, and the end."""
+    """Return the texts of a batch, and the number of each document's first, and the end."""
     each = reading.slice
     if each.kind == "text":
         return batch.documents, np.arange(len(batch.documents) + 1)

@@ -38,7 +38,7 @@ SPLIT_PATTERN = PATTERNS["nanochat"]
 
 
 def resolve_pattern(pattern: str) -> str:
-    r"""Give the regular expression for a name, or the expression itself.
+    r"""Return the regular expression for a name, or the expression itself.
 
     A bare word that is no name is refused: it is a misspelt name far more often than a pattern.
 
@@ -78,7 +78,7 @@ def _splitter(pattern: str) -> _core.Splitter:
 
 
 def default_threads() -> int:
-    """Give the cores this process may use; one inside a Ray worker, as Ray gave out the others."""
+    """Return the cores this process may use; one inside a Ray worker, which was given one."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         worker = getattr(ray.get_runtime_context(), "worker", None)

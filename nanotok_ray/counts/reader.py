@@ -17,7 +17,7 @@ from nanotok_ray.counts.count_file import (
     COUNTS_SCHEMA,
     NUM_RANGES,
     ROW_BYTES,
-    CountOrigin,
+    CountProvenance,
     Run,
 )
 from nanotok_ray.documents.batch import Documents
@@ -85,19 +85,19 @@ class CountReader:
             raise self._damaged("the number of bytes in its head makes no sense")
         return int(told)
 
-    def origin(self) -> CountOrigin:
-        """Give what the counts were made from.
+    def origin(self) -> CountProvenance:
+        """Return what the counts were made from.
 
         Raises:
             CorruptOutputError: it does not say so.
         """
         try:
-            return CountOrigin.from_json(self._metadata.get(b"origin", b""), name=self.name)
+            return CountProvenance.from_json(self._metadata.get(b"origin", b""), name=self.name)
         except CountsError as error:
             raise CorruptOutputError(str(error)) from error
 
     def starts(self, num_ranges: int) -> npt.NDArray[np.int64]:
-        """Give the first row of each of so many ranges (a power of two up to 4,096), and the end.
+        """Return the first row of each of so many ranges (a power of two up to 4,096), and the end.
 
         Raises:
             CorruptOutputError: the head does not say it.
@@ -128,7 +128,7 @@ class CountReader:
         return batch
 
     def run(self, batch: pa.RecordBatch) -> Run:
-        """Give rows of a batch as a run, not copied.
+        """Return rows of a batch as a run, not copied.
 
         Raises:
             CorruptOutputError: a value is missing.
@@ -152,8 +152,8 @@ def _remote(url: str) -> pa.NativeFile:
     return pa.PythonFile(open_input(url, block_bytes=REMOTE_BLOCK_BYTES), mode="r")
 
 
-def origins_of(urls: Sequence[str]) -> dict[str, CountOrigin]:
-    """Give what the counts of each file were made from, by path or URL.
+def provenances_of(urls: Sequence[str]) -> dict[str, CountProvenance]:
+    """Return what the counts of each file were made from, by path or URL.
 
     Raises:
         CorruptOutputError: a file is not a count file of this version.
@@ -213,7 +213,7 @@ class CountCursor:
         self._rest()
 
     def read(self, number: int, num_ranges: int) -> list[Run]:
-        """Give the rows of the next range, which is `number`.
+        """Return the rows of the next range, which is `number`.
 
         Raises:
             CorruptOutputError: the file is damaged.
@@ -236,7 +236,7 @@ class CountCursor:
         self._reader = self._batch = None
 
     def _take(self, reader: CountReader, most: int) -> Run:
-        """Give rows of one batch."""
+        """Return rows of one batch."""
         if self._batch is None:
             self._batch, self._used = reader.batch(self._next), 0
             self._next += 1
@@ -318,7 +318,7 @@ class CountRanges:
 def reading_memory(
     *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
 ) -> int:
-    """Give the most bytes that reading so many files holds, spans having so many bytes on average.
+    """Return the most bytes that reading so many files holds, for spans of so many bytes.
 
     Two batches of each file are held, as ranges end in their middle; what is left of the buffer,
     and an eighth of it at least, is for the rows of a range.
@@ -330,7 +330,7 @@ def reading_memory(
 
 
 def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
-    """Give the fewest ranges, a power of two, of which one fits what batches leave of a buffer."""
+    """Return the fewest ranges, a power of two, of which one fits beside the batches."""
     room = max(buffer_bytes - held_bytes, buffer_bytes // _LEAST_SHARE, 1)
     fitting = -(-num_bytes // room)
     return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())

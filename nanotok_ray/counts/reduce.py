@@ -12,12 +12,12 @@ from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
     COUNTS_FORMAT,
     NUM_RANGES,
-    CountOrigin,
+    CountProvenance,
     CountWriter,
     Run,
     range_sizes,
 )
-from nanotok_ray.counts.reader import BUFFER_BYTES, CountRanges, origins_of, reading_memory
+from nanotok_ray.counts.reader import BUFFER_BYTES, CountRanges, provenances_of, reading_memory
 from nanotok_ray.counts.totals import SpanTotals
 from nanotok_ray.errors import CountsError
 from nanotok_ray.formats.manifest import RECORD_FORMAT, key_of
@@ -117,7 +117,7 @@ def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
 def reduce_memory(
     *, distinct_spans: int, distinct_bytes: int, num_files: int, buffer_bytes: int = BUFFER_BYTES
 ) -> int:
-    """Give the most bytes that `reduce_counts` holds above what the process held before.
+    """Return the most bytes that `reduce_counts` holds above what the process held before.
 
     Args:
         distinct_spans: different spans that are kept.
@@ -174,7 +174,7 @@ LONGEST = 4
 
 
 def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int, int]]:
-    """Give (first, end) of groups of neighbours: about `target` keys, four times that at most.
+    """Return (first, end) of groups of neighbours: about `target` keys, four times that at most.
 
     A group ends where the hash of a key says so, and a group that is too long is cut again after
     the key with the smallest hash in it. So a key that is added or removed changes the group in
@@ -191,7 +191,7 @@ def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int
 
 
 def merged_key(keys: Sequence[str]) -> str:
-    """Give the key of the count file that is merged from those with these keys."""
+    """Return the key of the count file that is merged from those with these keys."""
     return key_of({"counts": list(keys), "format": COUNTS_FORMAT})
 
 
@@ -221,7 +221,7 @@ def merge_count_files(
         CountsError: the files were cut in different ways.
         FileNotFoundError: there is no such file.
     """
-    origin = CountOrigin.joined(origins_of(urls))
+    origin = CountProvenance.joined(provenances_of(urls))
     sizes = np.zeros(NUM_RANGES, dtype=np.int64)
     span_bytes = 0
     for run in _runs(urls, buffer_bytes):
@@ -247,7 +247,7 @@ def merge_count_files(
 
 
 def _runs(urls: Sequence[str], buffer_bytes: int) -> Iterator[Run]:
-    """Give the sums of one hash range after the other."""
+    """Yield the sums of one hash range after the other."""
     weights = [1] * len(urls)
     with CountRanges(urls, buffer_bytes=buffer_bytes) as ranges:
         for number in range(ranges.num_ranges):

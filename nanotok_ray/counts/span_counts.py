@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nanotok_ray import _core
 from nanotok_ray.counts.columns import Column, checked_run, columns_of
-from nanotok_ray.counts.count_file import CountOrigin, Run, check_same_spans, pack_counts
+from nanotok_ray.counts.count_file import CountProvenance, Run, check_same_spans, pack_counts
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, default_threads, resolve_pattern
-from nanotok_ray.counts.reader import origins_of
+from nanotok_ray.counts.reader import provenances_of
 from nanotok_ray.counts.reduce import sum_run
 from nanotok_ray.counts.totals import most_frequent_rows
 from nanotok_ray.documents.batch import Documents, Nulls
@@ -27,11 +27,11 @@ class CountedSpans(ABC):
 
     @abstractmethod
     def run(self) -> Run:
-        """Give all spans and their counts, sorted by (hash64, span), none of which comes twice."""
+        """Return all distinct spans and their counts, sorted by (hash64, span)."""
 
     @property
     @abstractmethod
-    def origin(self) -> CountOrigin:
+    def origin(self) -> CountProvenance:
         """What the counts were made from."""
 
     def save(self, file: str | os.PathLike[str]) -> None:
@@ -54,7 +54,7 @@ class CountedSpans(ABC):
             target.write(pack_counts(self.run(), self.origin))
 
     def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
-        """Give the `n` most frequent spans (None: all) and their counts, the highest first.
+        """Return the `n` most frequent spans (None: all) and their counts, the highest first.
 
         Among equals the smallest bytes come first.
         """
@@ -114,7 +114,7 @@ class SummedRuns:
         """Each has more than twice the rows of the next."""
 
     def __len__(self) -> int:
-        """Give how many runs are kept; 0 if none was ever added."""
+        """Return how many runs are kept; 0 if none was ever added."""
         return len(self._runs)
 
     def add(self, run: "Run") -> None:
@@ -173,7 +173,7 @@ class SpanCounts(CountedSpans):
         if threads is not None and threads < 1:
             raise CountsError(f"threads is {threads}: it must be at least 1, or None for all cores")
         self._threads = threads
-        self._origin = CountOrigin.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
+        self._origin = CountProvenance.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
         self._counter = _core.SpanCounts(self._origin.pattern, gaps=gaps)
         self._sums = SummedRuns()
         """What is not in the counter; `_origin` has its spans and gaps, and the texts of both."""
@@ -239,7 +239,7 @@ class SpanCounts(CountedSpans):
         if not files:
             raise CountsError("no count file is named: give at least one path or URL")
         urls = [os.fspath(file) for file in files]
-        origin = CountOrigin.joined(origins_of(urls))
+        origin = CountProvenance.joined(provenances_of(urls))
         origin.check_unicode(urls[0])
         return cls._of(origin, sum_run(urls))
 
@@ -297,10 +297,10 @@ class SpanCounts(CountedSpans):
             check_same_spans(self.origin, other.origin, first="this", second="the other")
         runs = [other.run() for other in others]
         origins = [self.origin, *(other.origin for other in others)]
-        self._take(CountOrigin.joined({str(n): each for n, each in enumerate(origins)}), *runs)
+        self._take(CountProvenance.joined({str(n): each for n, each in enumerate(origins)}), *runs)
 
     def run(self) -> Run:
-        """Give all spans and their counts, sorted by (hash64, span), none of which comes twice.
+        """Return all distinct spans and their counts, sorted by (hash64, span).
 
         Hashes [n] uint64, bytes of the spans uint8, their offsets [n + 1] int64, counts [n] uint64.
 
@@ -312,7 +312,7 @@ class SpanCounts(CountedSpans):
         return self._sums.run()
 
     @property
-    def origin(self) -> CountOrigin:
+    def origin(self) -> CountProvenance:
         """What the counts were made from."""
         counter = self._counter
         return self._origin.plus(spans=counter.total(), num_gaps=counter.num_gaps())
@@ -330,12 +330,12 @@ class SpanCounts(CountedSpans):
         return self._of, (self.origin, self.run(), self._threads)
 
     @classmethod
-    def _of(cls, origin: CountOrigin, run: Run, threads: int | None = None) -> Self:
+    def _of(cls, origin: CountProvenance, run: Run, threads: int | None = None) -> Self:
         made = cls(origin.pattern, gaps=origin.gaps, threads=threads)
         made._take(origin, run)
         return made
 
-    def _take(self, origin: CountOrigin, *runs: Run) -> None:
+    def _take(self, origin: CountProvenance, *runs: Run) -> None:
         """Put what is counted, and more, among the sums; the counter is empty again."""
         self._sums.run(self._counter.sorted_run(threads=self._num_threads), *runs)
         self._origin = origin

@@ -119,7 +119,7 @@ class SpanTotals:
 
 
 def _product(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> int:
-    """Give the sum of products, without a limit."""
+    """Return the sum of products, without a limit."""
     if left.astype(np.float64) @ right.astype(np.float64) < _SAFE:
         return int(left @ right)
     return sum(map(mul, left.tolist(), right.tolist()))
@@ -132,7 +132,7 @@ def most_frequent(
     *,
     max_spans: int,
 ) -> Documents:
-    """Give up to `max_spans` spans, the highest count first, among equals the smallest bytes.
+    """Return up to `max_spans` spans, the highest count first, among equals the smallest bytes.
 
     Args:
         data: the bytes of all spans, back to back.
@@ -153,7 +153,7 @@ def most_frequent(
 def most_frequent_rows(
     spans: Documents, counts: NDArray[np.uint64], *, max_spans: int
 ) -> NDArray[np.int64]:
-    """Give the rows [at most `max_spans`] of `most_frequent`, in its order."""
+    """Return the rows [at most `max_spans`] of `most_frequent`, in its order."""
     import pyarrow as pa  # noqa: PLC0415 - a tokenizer that is only used does not need it
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
@@ -168,7 +168,7 @@ def most_frequent_rows(
 
 
 def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:
-    """Give the lowest count that can be among the highest `max_spans`."""
+    """Return the lowest count that can be among the highest `max_spans`."""
     if len(counts) <= max_spans:
         return 0
     edge = len(counts) - max_spans

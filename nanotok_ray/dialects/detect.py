@@ -33,7 +33,7 @@ _OPTIONAL: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def detect(value: object, *, kind: str) -> str | None:
-    """Give the dialect of the first document of a JSON lines file, None if none is known for it.
+    """Return the dialect of the first document of a JSON lines file, None if none is known for it.
 
     >>> detect({"question": "1 + 1?", "answer": "2"}, kind="chat")
     'gsm8k'
@@ -44,7 +44,7 @@ def detect(value: object, *, kind: str) -> str | None:
 
 
 def detect_columns(names: Sequence[str], *, kind: str) -> str | None:
-    """Give the dialect of a parquet file with these columns, None if none is known for them.
+    """Return the dialect of a parquet file with these columns, None if none is known for them.
 
     >>> detect_columns(["source", "messages"], kind="chat")
     'messages'
@@ -58,7 +58,7 @@ def detect_columns(names: Sequence[str], *, kind: str) -> str | None:
 
 
 def columns_of(name: str, *, kind: str, available: Sequence[str]) -> tuple[str, ...]:
-    """Give the top-level columns of a parquet file that documents of a dialect are made of.
+    """Return the top-level columns of a parquet file that documents of a dialect are made of.
 
     Raises:
         SourceError: columns are missing; or the dialect's documents are no objects.
@@ -119,7 +119,7 @@ class Dialect:
     """Vision: whether the prompt's text is trained on too."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it as JSON values; `from_dict` takes them back."""
+        """Return it as JSON values; `from_dict` takes them back."""
         return asdict(self) | {"grounding": list(self.grounding)}
 
     @classmethod

@@ -13,7 +13,7 @@ _MAX_KEYS, _MAX_KEY_CHARS = 5, 40
 
 
 def _integer(digits: str) -> int | float:
-    """Give an integer; a long one as a float, since Python refuses to read it as an int."""
+    """Return an integer; a long one as a float, since Python refuses to read it as an int."""
     return int(digits) if len(digits.lstrip("-")) <= _MAX_DIGITS else float(digits)
 
 
@@ -21,7 +21,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer)
 
 
 def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Give the value of a document.
+    """Return the value of a document.
 
     >>> value_of(b'{"prompt": "hi", "tokens": [3]}')
     {'prompt': 'hi', 'tokens': [3]}
@@ -37,7 +37,7 @@ def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSO
 
 
 def value_of_text(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Give the value that a text spells.
+    """Return the value that a text spells.
 
     Raises:
         SourceError: The text is not JSON.
@@ -64,7 +64,7 @@ def kind_of(value: object) -> str:
 
 
 def quoted(value: object) -> str:
-    """Give a string in quotes, cut if it is long; of any other value what it is.
+    """Return a string in quotes, cut if it is long; of any other value what it is.
 
     >>> quoted("tool"), quoted(7)
     ("'tool'", 'a number')
@@ -76,7 +76,7 @@ def quoted(value: object) -> str:
 
 
 def object_of(value: object) -> dict[str, Any]:
-    """Give a value back if it is an object.
+    """Return a value back if it is an object.
 
     Raises:
         SourceError: It is not.
@@ -87,7 +87,7 @@ def object_of(value: object) -> dict[str, Any]:
 
 
 def list_of(value: dict[str, Any], name: str) -> list[Any]:
-    """Give the list that a field holds.
+    """Return the list that a field holds.
 
     Raises:
         SourceError: It is absent or no list.
@@ -100,7 +100,7 @@ def list_of(value: dict[str, Any], name: str) -> list[Any]:
 
 
 def string_of(value: dict[str, Any], *names: str) -> str:
-    """Give the string of the first of these fields that is there.
+    """Return the string of the first of these fields that is there.
 
     >>> string_of({"response": None, "completion": "yes"}, "response", "completion")
     'yes'
@@ -118,7 +118,7 @@ def string_of(value: dict[str, Any], *names: str) -> str:
 
 
 def optional_string_of(value: dict[str, Any], name: str) -> str | None:
-    """Give the string of a field, None if it is absent or null.
+    """Return the string of a field, None if it is absent or null.
 
     Raises:
         SourceError: It is neither.

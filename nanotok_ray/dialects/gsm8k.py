@@ -14,7 +14,7 @@ _ANSWER = re.compile(r"#### (\-?[0-9\.\,]+)")
 
 
 def messages_of(value: object) -> list[dict[str, Any]]:
-    """Give the two messages of a document.
+    """Return the two messages of a document.
 
     Raises:
         SourceError: It is not of that shape.
@@ -44,7 +44,7 @@ def parts_of(answer: str) -> list[dict[str, str]]:
 
 
 def extract_answer(text: str) -> str | None:
-    """Give the number after the first `#### ` that has one, without commas; None: there is none.
+    """Return the number after the first `#### ` that has one, without commas; None: there is none.
 
     >>> extract_answer("so 1,234 in all. #### 1,234")
     '1234'
@@ -54,7 +54,7 @@ def extract_answer(text: str) -> str | None:
 
 
 def _pieces_of(answer: str) -> Iterator[str]:
-    """Give what `re.split("(<<[^>]+>>)", answer)` gives, in time linear in the answer.
+    """Yield what `re.split("(<<[^>]+>>)", answer)` gives, in time linear in the answer.
 
     >>> list(_pieces_of("<<<1>><<2>>>"))
     ['', '<<<1>>', '', '<<2>>', '>']
@@ -70,7 +70,7 @@ def _pieces_of(answer: str) -> Iterator[str]:
 
 
 def _call_of(inner: str) -> tuple[str, str]:
-    """Give (expression, result); the last `=` is between them.
+    """Return (expression, result); the last `=` is between them.
 
     >>> _call_of("a=b=c"), _call_of("3")
     (('a=b', 'c'), ('3', ''))

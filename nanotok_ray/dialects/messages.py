@@ -15,7 +15,7 @@ from nanotok_ray.errors import SourceError
 
 
 def messages_of(value: object) -> list[dict[str, Any]]:
-    """Give the messages of a document.
+    """Return the messages of a document.
 
     >>> messages_of({"messages": [{"role": "user", "content": "hi"}], "id": 7})
     [{'role': 'user', 'content': 'hi'}]
@@ -51,7 +51,7 @@ _FEWEST = 2
 
 
 def customjson_messages_of(value: object) -> list[dict[str, Any]]:
-    """Give the messages of a document.
+    """Return the messages of a document.
 
     Raises:
         AssertionError: nanochat refuses it, in these words.
@@ -84,7 +84,7 @@ def _check(message: object, number: int) -> None:
 
 
 def pairs_messages_of(value: object) -> list[dict[str, Any]]:
-    """Give the messages of a document; `completion` is read where there is no `response`.
+    """Return the messages of a document; `completion` is read where there is no `response`.
 
     >>> pairs_messages_of({"prompt": "hi", "completion": "hello"})
     [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'hello'}]
@@ -112,7 +112,7 @@ SPEAKERS: Final = {
 
 
 def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
-    """Give the messages of a document.
+    """Return the messages of a document.
 
     >>> turns = [{"from": "human", "value": "hi"}]
     >>> sharegpt_messages_of({"conversations": turns, "system": "Be kind."})

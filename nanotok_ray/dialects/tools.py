@@ -16,7 +16,7 @@ Message = dict[str, Any]
 
 
 def calls_as_parts(messages: list[Message]) -> list[Message]:
-    """Give messages in which tool calls and their answers are parts of the assistant's turns.
+    """Return messages in which tool calls and their answers are parts of the assistant's turns.
 
     Raises:
         SourceError: A call is not understood, or not answered right after it.
@@ -39,7 +39,7 @@ def calls_as_parts(messages: list[Message]) -> list[Message]:
 
 
 def _calls_of(message: Message, number: int) -> list[Any]:
-    """Give the calls of a message, none if it is not the assistant's."""
+    """Return the calls of a message, none if it is not the assistant's."""
     if message["role"] != "assistant":
         return []
     if message.get("function_call") is not None:
@@ -53,7 +53,7 @@ def _calls_of(message: Message, number: int) -> list[Any]:
 
 
 def _turn(messages: list[Message], position: int) -> tuple[list[Any], int]:
-    """Give (parts, position after it) of the turn that begins with a message with calls."""
+    """Return (parts, position after it) of the turn that begins with a message with calls."""
     parts = _parts_of_content(messages[position], position, with_empty=False)
     while calls := _calls_of(messages[position], position):
         for call in calls:
@@ -70,7 +70,7 @@ def _turn(messages: list[Message], position: int) -> tuple[list[Any], int]:
 
 
 def _parts_of_content(message: Message, number: int, *, with_empty: bool) -> list[Any]:
-    """Give what a message says beside its calls, as parts."""
+    """Return what a message says beside its calls, as parts."""
     content = message.get("content")
     if isinstance(content, list):
         return list(content)
@@ -85,7 +85,7 @@ def _parts_of_content(message: Message, number: int, *, with_empty: bool) -> lis
 
 
 def _call_of(call: object) -> tuple[str, str]:
-    """Give (id, code) of a call of python."""
+    """Return (id, code) of a call of python."""
     name = call.get("id") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(name, str):
         raise SourceError(f"tool call not understood: it has no id that is a string; {_ONLY}")
@@ -100,7 +100,7 @@ def _call_of(call: object) -> tuple[str, str]:
 
 
 def _code_of(name: str, arguments: object) -> str:
-    """Give the code among the arguments of a call, which may be spelled as JSON."""
+    """Return the code among the arguments of a call, which may be spelled as JSON."""
     if isinstance(arguments, str):
         try:
             arguments = value_of_text(arguments)
@@ -120,7 +120,7 @@ def _refused(name: str, why: str) -> SourceError:
 
 
 def _answer_of(messages: list[Message], position: int, name: str) -> str:
-    """Give what the tool put out for a call, which the message at this position must say."""
+    """Return what the tool put out for a call, which the message at this position must say."""
     if position == len(messages):
         raise SourceError(f"tool call has no answer: {quoted(name)} is followed by no message")
     message = messages[position]

@@ -97,7 +97,7 @@ class Documents:
         )
 
     def to_arrow(self, *, as_bytes: bool = False) -> "pa.Array":
-        """Give the same documents as a pyarrow array, without copying the bytes.
+        """Return the same documents as a pyarrow array, without copying the bytes.
 
         Its type is large_string, for valid UTF-8 only, or with `as_bytes` large_binary.
         """
@@ -115,7 +115,7 @@ class Documents:
         return int(self.offsets[-1] - self.offsets[0])
 
     def take(self, indices: Sequence[int] | NDArray[np.int64]) -> "Documents":
-        """Give the chosen documents in the order asked for; a copy unless they are neighbours.
+        """Return the chosen documents in the order asked for; a copy unless they are neighbours.
 
         >>> list(Documents.from_strings(["a", "b", "c"]).take([2, 0]))
         [b'c', b'a']
@@ -126,7 +126,7 @@ class Documents:
         return Documents.from_bytes([self[int(index)] for index in indices])
 
     def part(self, start: int, stop: int) -> "Documents":
-        """Give neighbouring documents without copying them.
+        """Return neighbouring documents without copying them.
 
         >>> list(Documents.from_strings(["a", "b", "c"]).part(1, 3))
         [b'b', b'c']
@@ -192,7 +192,7 @@ def _kind(value: object) -> str:
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give where each of some things of these lengths begins, and the last ends.
+    """Return where each of some things of these lengths begins, and the last ends.
 
     >>> offsets_of(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]

@@ -84,7 +84,7 @@ class ArrowTexts:
         return rows if self.picks is None else take_rows(*rows, self.picks)
 
     def parts(self) -> Iterator[Documents]:
-        """Give the chunks one after the other, small neighbours joined."""
+        """Yield the chunks one after the other, small neighbours joined."""
         small: list[Documents] = []
         size = 0
         for chunk in self.chunks:
@@ -112,7 +112,7 @@ class ArrowTexts:
 
 
 def take_rows(ids: NDArray[Any], offsets: NDArray[np.int64], picks: NDArray[np.int64]) -> Rows:
-    """Give the chosen rows of ids, back to back, and their offsets.
+    """Return the chosen rows of ids, back to back, and their offsets.
 
     `offsets` are n + 1 positions in `ids`, int64; `picks` are numbers of rows, int64.
 
@@ -163,7 +163,7 @@ def _refuse_nulls(chunks: "Sequence[pa.Array]") -> None:
 
 
 def _by_dictionary(chunks: "Sequence[pa.Array]") -> "list[tuple[pa.Array, pa.Array]]":
-    """Give each dictionary and the indices into it: one pair if the chunks' can be made one."""
+    """Return each dictionary and the indices into it: one pair if the chunks' can be made one."""
     import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
 
     try:
@@ -212,7 +212,7 @@ BATCH_TEXTS = 8192
 
 
 def batches_of(texts: "Texts", *, nulls: Nulls = "error") -> Iterator[Documents]:
-    """Give texts of any kind in batches; what is in one buffer already is not copied.
+    """Return texts of any kind in batches; what is in one buffer already is not copied.
 
     >>> [list(batch) for batch in batches_of(iter([b"a", None]), nulls="empty")]
     [[b'a', b'']]
@@ -253,7 +253,7 @@ def text_batches(
 
 
 def _first_of(texts: Iterator[Any]) -> tuple[Iterator[Any], type[str] | type[bytes]]:
-    """Give the texts again, and bytes if the first that is not missing is of that type."""
+    """Return the texts again, and bytes if the first that is not missing is of that type."""
     seen = []
     for text in texts:
         seen.append(text)
@@ -270,7 +270,7 @@ def _as_bytes(text: Any) -> bytes:  # noqa: ANN401 - what an iterable of bytes t
 
 
 def _arrow_batches(texts: ArrowTexts) -> Iterator[Documents]:
-    """Give every row; those of a dictionary are copied, a batch at a time."""
+    """Yield every row; those of a dictionary are copied, a batch at a time."""
     if texts.picks is None:
         yield from texts.parts()
         return

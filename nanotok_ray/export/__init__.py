@@ -13,7 +13,7 @@ from nanotok_ray.export.folder import (
     check_folder,
     export_values,
     read_export,
-    remove_strangers,
+    remove_orphans,
     told_options,
     write_export,
 )
@@ -44,7 +44,7 @@ __all__ = [
     "parse_layout",
     "read_corpus",
     "read_export",
-    "remove_strangers",
+    "remove_orphans",
     "told_options",
     "units_of",
     "write_export",

@@ -54,7 +54,7 @@ class Datatrove(Layout):
         return Written(documents=len(ends), tokens=unit.tokens, left_out=left_out)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Give the documents that have tokens."""
+        """Return the documents that have tokens."""
         return (own for own in super().expected(unit, corpus) if len(own[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
@@ -73,7 +73,7 @@ class Datatrove(Layout):
 
 
 def _told(tokens: int) -> str:
-    """Give a number of tokens as datatrove's people read it.
+    """Return a number of tokens as datatrove's people read it.
 
     >>> _told(1430), _told(12)
     ('1.43 kT', '12 T')

@@ -101,7 +101,7 @@ def begin(folder: Folder, corpus: Corpus, kept: Sequence[Exported]) -> None:
             folder.remove(name)
 
 
-def remove_strangers(
+def remove_orphans(
     folder: Folder, corpus: Corpus, exported: Sequence[Exported], joint: Sequence[File]
 ) -> int:
     """Remove files of former exports, which readers that take all files of a folder would find.
@@ -134,7 +134,7 @@ def export_values(
     *,
     unread: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Give what export.json says."""
+    """Return what export.json says."""
     left_out: dict[str, int] = {}
     for each in exported:
         for reason, documents in each.written.left_out.items():
@@ -189,7 +189,7 @@ def read_export(folder: Folder) -> dict[str, Any]:
 
 
 def told_options(layout: Layout) -> str:
-    """Give a layout and its options as a person writes them.
+    """Return a layout and its options as a person writes them.
 
     >>> from nanotok_ray.export.layouts import parse_layout
     >>> told_options(parse_layout("raw"))

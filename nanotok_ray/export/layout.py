@@ -96,7 +96,7 @@ class Exported:
     written: Written
 
     def names(self, suffix: str) -> list[str]:
-        """Give the names of its files that end so, sorted."""
+        """Return the names of its files that end so, sorted."""
         return sorted(file["name"] for file in self.files if file["name"].endswith(suffix))
 
 
@@ -143,7 +143,7 @@ class Layout(ABC):
         """
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Give the documents of a unit as the layout's readers must see them.
+        """Yield the documents of a unit as the layout's readers must see them.
 
         That is what the native shards hold, unless the layout changes it by rule.
         """
@@ -188,7 +188,7 @@ _SHAPE: Shape = {
 
 
 def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
-    """Give the sha256 of everything that the files of a unit depend on."""
+    """Return the sha256 of everything that the files of a unit depend on."""
     return key_of(
         {
             "format": layout.format,
@@ -202,14 +202,14 @@ def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
 
 
 def record_name(unit: Unit) -> str:
-    """Give the path of a unit's record in the folder of an export."""
+    """Return the path of a unit's record in the folder of an export."""
     return f"{RECORDS}{unit.name}.json"
 
 
 def record_of(
     unit: Unit, key: str, written: Written, files: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Give the values of a record."""
+    """Return the values of a record."""
     return {
         "format": RECORD_FORMAT,
         "key": key,
@@ -228,7 +228,7 @@ def write_record(folder: Folder, unit: Unit, values: Mapping[str, Any]) -> None:
 
 
 def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
-    """Give a unit as its record has it; None if there is none with this key.
+    """Return a unit as its record has it; None if there is none with this key.
 
     Raises:
         TransientIOError: a remote store failed in a way that may pass.
@@ -252,7 +252,7 @@ def read_record(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
 
 
 def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
-    """Give a unit whose record has this key and whose files are there with their sizes, or None."""
+    """Return a unit whose record has this key and whose files are complete, or None."""
     found = read_record(folder, unit, key=key)
     if found is None or any(folder.size(f["name"]) != f["size"] for f in found.files):
         return None
@@ -262,7 +262,7 @@ def finished_unit(folder: Folder, unit: Unit, *, key: str) -> Exported | None:
 def finished_units(
     folder: Folder, units: Sequence[Unit], keys: Sequence[str]
 ) -> list[Exported | None]:
-    """Give each unit that is exported, None for the others, for the cost of one listing."""
+    """Return each unit that is exported, None for the others, for the cost of one listing."""
     sizes = folder.sizes()
 
     def look(unit: Unit, key: str) -> Exported | None:

@@ -23,7 +23,7 @@ LAYOUTS: Final[dict[str, type[Layout]]] = {
 
 
 def parse_layout(text: str) -> Layout:
-    """Give the layout that a name with options stands for.
+    """Return the layout that a name with options stands for.
 
     >>> parse_layout("datatrove").format
     'datatrove 1'
@@ -53,7 +53,7 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
 
 
 def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:
-    """Give a value of the option's type: a whole number, or text."""
+    """Return a value of the option's type: a whole number, or text."""
     if kind is not int:
         return value
     if not (value.isdecimal() and value.isascii()):

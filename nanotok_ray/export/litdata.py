@@ -97,13 +97,13 @@ class Litdata(Layout):
         )
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Give the ids of each chunk, then the rest: there are no documents to be seen."""
+        """Return the ids of each chunk, then the rest: there are no documents to be seen."""
         del corpus
         lengths = self._lengths(unit.tokens, unit.item_bytes)
         return ((run, None) for run in _cut(_ids(unit), lengths) if len(run))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Give the blocks of each chunk back to back, then the rest."""
+        """Yield the blocks of each chunk back to back, then the rest."""
         place = exported.unit.name.rpartition("/")[0]
         for chunk in exported.written.details["chunks"]:
             name = f"{place}/{chunk['filename']}"
@@ -135,7 +135,7 @@ class Litdata(Layout):
         return unread
 
     def _lengths(self, tokens: int, item_bytes: int) -> list[int]:
-        """Give the tokens of each chunk of so many, and of the rest, which may be none.
+        """Return the tokens of each chunk of so many, and of the rest, which may be none.
 
         >>> Litdata(block_size=1000, chunk_bytes=4096)._lengths(6500, 2)
         [2000, 2000, 2000, 500]
@@ -169,7 +169,7 @@ class Litdata(Layout):
         return chunks, next(runs)
 
     def _head(self, tokens: int, item_bytes: int) -> bytes:
-        """Give what a chunk of so many tokens begins with."""
+        """Return what a chunk of so many tokens begins with."""
         blocks = tokens // self.block_size
         positions = 4 + 4 * (blocks + 1) + np.arange(blocks + 1) * self.block_size * item_bytes
         return struct.pack("<I", blocks) + positions.astype("<u4").tobytes()
@@ -182,7 +182,7 @@ class Litdata(Layout):
         return np.frombuffer(data, dtype=f"<u{corpus.item_bytes}", offset=len(head))
 
     def _index(self, chunks: Sequence[Mapping[str, Any]], item_bytes: int) -> dict[str, Any]:
-        """Give index.json; `updated_at` is of the chunks' bytes, as caches are named by it."""
+        """Return index.json; `updated_at` is of the chunks' bytes, as caches are named by it."""
         told = [{key: chunk[key] for key in chunk if key != "sha256"} for chunk in chunks]
         digest = hashlib.sha256("".join(chunk["sha256"] for chunk in chunks).encode())
         config = {
@@ -198,12 +198,12 @@ class Litdata(Layout):
 
 
 def _ids(unit: Unit) -> Iterator[Ids]:
-    """Give all ids of a unit, a batch at a time."""
+    """Return all ids of a unit, a batch at a time."""
     return (batch.ids for batch in unit.batches())
 
 
 def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
-    """Give neighbouring ids in runs of these lengths, whatever parts they come in.
+    """Yield neighbouring ids in runs of these lengths, whatever parts they come in.
 
     >>> [run.tolist() for run in _cut([np.arange(3), np.arange(4)], [2, 0, 4])]
     [[0, 1], [], [2, 0, 1, 2]]

@@ -111,7 +111,7 @@ class Llmc(Layout):
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def _bounds(self, unit: Unit, positions: Positions) -> list[int]:
-        """Give the first document of each file, and the number of all."""
+        """Return the first document of each file, and the number of all."""
         most = (MAX_FILE_BYTES - _HEADER_BYTES) // unit.item_bytes
         lengths = np.diff(positions)
         if len(lengths) and int(lengths.max()) > most:
@@ -129,7 +129,7 @@ class Llmc(Layout):
         return bounds
 
     def _checked(self, unit: Unit, bos: int) -> Iterator[Batch]:
-        """Give the batches of a unit, whose documents begin with BOS and hold it nowhere else."""
+        """Yield the batches of a unit, whose documents begin with BOS and hold it nowhere else."""
         for batch in unit.batches():
             found = np.flatnonzero(batch.ids == bos)
             if not np.array_equal(found, batch.positions[:-1]):
@@ -168,7 +168,7 @@ def _refuse(unit: Unit, document: int, reason: str) -> NoReturn:
 
 
 def _stems(unit: Unit, files: int) -> list[str]:
-    """Give the path of each file of a unit, without suffix."""
+    """Return the path of each file of a unit, without suffix."""
     if unit.number >= MAX_UNITS:
         raise ExportError(
             f"layout 'llmc': {unit.name} is shard {unit.number:,} of its source and split; names "
@@ -179,7 +179,7 @@ def _stems(unit: Unit, files: int) -> list[str]:
 
 
 def _pieces(batches: Iterator[Batch], bounds: list[int]) -> Iterator[tuple[int, Ids]]:
-    """Give the ids of all batches in order, each with the file that they belong to."""
+    """Yield the ids of all batches in order, each with the file that they belong to."""
     part = 0
     for batch in batches:
         first, last = batch.first, batch.first + len(batch)

@@ -31,7 +31,7 @@ class Part:
     body: bytearray = field(default_factory=bytearray)
 
     def size_with(self, sample: bytes) -> int:
-        """Give the bytes that it would have with one more sample."""
+        """Return the bytes that it would have with one more sample."""
         head = 4 + 4 * (len(self.sizes) + 2) + len(self.config)
         return head + len(self.body) + len(sample)
 
@@ -59,12 +59,12 @@ class Part:
 
 
 def sample_of(columns: Sequence[bytes]) -> bytes:
-    """Give the columns of a document behind their sizes."""
+    """Return the columns of a document behind their sizes."""
     return struct.pack(f"<{len(columns)}I", *map(len, columns)) + b"".join(columns)
 
 
 def array_of(values: npt.NDArray[Any]) -> bytes:
-    """Give an array behind its shape.
+    """Return an array behind its shape.
 
     >>> array_of(np.array([7, 258], "<u2")).hex()
     '040207000201'
@@ -74,14 +74,14 @@ def array_of(values: npt.NDArray[Any]) -> bytes:
 
 
 def config_bytes(config: Mapping[str, Any]) -> bytes:
-    """Give what a part says of its columns and options."""
+    """Return what a part says of its columns and options."""
     return json.dumps(config, sort_keys=True).encode()
 
 
 def documents_of(
     data: bytes, config: Mapping[str, Any], *, samples: int, name: str
 ) -> Iterator[Document]:
-    """Give the documents of a part."""
+    """Yield the documents of a part."""
     start = 4 + 4 * (samples + 1)
     positions = np.frombuffer(data, dtype="<u4", offset=4, count=samples + 1).tolist()
     if (struct.unpack_from("<I", data)[0], positions[-1]) != (samples, len(data)):
@@ -108,7 +108,7 @@ def _column_values(sample: bytes, columns: int, name: str) -> Iterator[bytes]:
 
 
 def _values(column: bytes, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """Give the values of an array behind its shape."""
+    """Return the values of an array behind its shape."""
     k = column[0] - 4
     if k not in (0, 1, 2):
         raise CorruptOutputError(f"{name}: an array has not one dimension")
@@ -176,7 +176,7 @@ class Mds(Layout):
         )
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Give the documents that have a token."""
+        """Return the documents that have a token."""
         return (each for each in super().expected(unit, corpus) if len(each[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
@@ -213,7 +213,7 @@ class Mds(Layout):
         return self._config(unit) | own
 
     def _config(self, unit: Unit) -> dict[str, Any]:
-        """Give what each part and the index say of the columns."""
+        """Return what each part and the index say of the columns."""
         columns = _columns(unit)
         return {
             "version": 2,
@@ -232,7 +232,7 @@ def _place(exported: Exported) -> tuple[str, str]:
 
 
 def _columns(unit: Unit) -> dict[str, str]:
-    """Give the encoding of each column, by name: the order that samples have."""
+    """Return the encoding of each column, by name: the order that samples have."""
     columns = {"id": "str"} if unit.has_document_ids else {}
     if unit.has_masks:
         columns["loss_mask"] = "ndarray:uint8"
@@ -240,7 +240,7 @@ def _columns(unit: Unit) -> dict[str, str]:
 
 
 def _samples(unit: Unit) -> Iterator[tuple[npt.NDArray[Any], bytes]]:
-    """Give the ids of every document and its sample."""
+    """Yield the ids of every document and its sample."""
     for batch in unit.batches():
         for number, (ids, mask) in enumerate(batch.documents()):
             columns = [] if mask is None else [array_of(mask)]

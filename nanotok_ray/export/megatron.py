@@ -96,7 +96,7 @@ class Megatron(Layout):
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Give the documents of a unit, none where it has no tokens."""
+        """Yield the documents of a unit, none where it has no tokens."""
         del corpus
         for batch in unit.batches() if unit.tokens else ():
             yield from batch.documents()

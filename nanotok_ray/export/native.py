@@ -51,7 +51,7 @@ class Batch:
         return len(self.positions) - 1
 
     def documents(self) -> Iterator[tuple[Ids, Mask | None]]:
-        """Give ids and mask of each document, as views."""
+        """Yield ids and mask of each document, as views."""
         bounds = self.positions.tolist()
         for start, end in pairwise(bounds):
             yield self.ids[start:end], None if self.mask is None else self.mask[start:end]
@@ -166,7 +166,7 @@ class _Hashed:
         self._digest = hashlib.sha256()
 
     def read(self, number: int) -> npt.NDArray[np.uint8]:
-        """Give the next bytes."""
+        """Return the next bytes."""
         data = self._file.read(number)
         if len(data) != number:
             raise CorruptOutputError(f"{self._url} ends too early")
@@ -183,7 +183,7 @@ class _Hashed:
 
 
 def _cuts(positions: Positions, most: int) -> Iterator[tuple[int, int]]:
-    """Give first and last + 1 of documents that have at most so many tokens, or are one.
+    """Yield first and last + 1 of documents that have at most so many tokens, or are one.
 
     >>> list(_cuts(np.array([0, 3, 4, 9, 9, 10]), 4))
     [(0, 2), (2, 3), (3, 5)]

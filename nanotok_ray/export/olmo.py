@@ -96,7 +96,7 @@ class Olmo(Layout):
         return Written(documents=unit.documents, tokens=files.tokens)
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Give each document with its end token at its end."""
+        """Yield each document with its end token at its end."""
         rule, end = self._rule_of(unit, corpus), self._end(corpus)
         for ids, mask in super().expected(unit, corpus):
             if rule is _Rule.MOVED:
@@ -143,7 +143,7 @@ class Olmo(Layout):
         return self._rule(facts, corpus)
 
     def _rule(self, facts: SourceFacts, corpus: Corpus) -> _Rule:
-        """Give what is done to the documents of a source.
+        """Return what is done to the documents of a source.
 
         Raises:
             ExportError: they are made with the end token twice, or not at an edge.
@@ -205,7 +205,7 @@ def _why(places: list[int], length: int, rule: _Rule) -> str:
 
 
 def _other(corpus: Corpus, used: Sequence[int]) -> str:
-    """Give a special token that is not among these, for advice."""
+    """Return a special token that is not among these, for advice."""
     return next((name for name, own in corpus.special_tokens.items() if own not in used), "...")
 
 
@@ -282,7 +282,7 @@ class _Files:
 
 
 def _field(text: str) -> str:
-    r"""Give a text as a field of a line: quoted where need be, line breaks as \n and \r.
+    r"""Return a text as a field of a line: quoted where need be, line breaks as \n and \r.
 
     Readers split the file into lines before they look for quotes.
 
@@ -294,7 +294,7 @@ def _field(text: str) -> str:
 
 
 def _index_name(unit_name: str) -> str:
-    """Give where readers look for the csv.gz: they replace each .npy in the name of the ids' file.
+    """Return where readers look for the csv.gz: each .npy in the name of the ids is replaced.
 
     >>> _index_name("web/train/a-00"), _index_name("web/train/a.npy-00")
     ('web/train/a-00.csv.gz', 'web/train/a.csv.gz-00.csv.gz')
@@ -304,6 +304,6 @@ def _index_name(unit_name: str) -> str:
 
 
 def _read_index(data: bytes) -> list[tuple[int, int]]:
-    """Give start and end of each document of a csv.gz."""
+    """Return start and end of each document of a csv.gz."""
     lines = zlib.decompress(data, wbits=_GZIP).decode().split("\n")[:-1]
     return [(int(start), int(end)) for start, end, *_ in (line.split(",", 2) for line in lines)]

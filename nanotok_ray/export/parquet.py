@@ -98,7 +98,7 @@ class Parquet(Layout):
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Give input_ids and mask of each row."""
+        """Yield input_ids and mask of each row."""
         (name,) = exported.names(".parquet")
         schema = self._schema(exported.unit, corpus)
         try:
@@ -125,7 +125,7 @@ class Parquet(Layout):
         return pa.schema(columns, metadata={"layout": self.format, "tokenizer_sha256": sha256})
 
     def _rows(self, batch: Batch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Give a batch as Arrow has it, its bytes shared where the type is the same."""
+        """Return a batch as Arrow has it, its bytes shared where the type is the same."""
         ids = batch.ids.view(np.int32) if batch.ids.itemsize == 4 else batch.ids.astype(np.int32)  # noqa: PLR2004 - bytes
         columns = {_IDS: _lists(batch.positions, pa.array(ids))}
         if self.mask_column in schema.names:
@@ -140,7 +140,7 @@ class Parquet(Layout):
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _documents(self, rows: Any, *, name: str) -> Iterator[Document]:  # noqa: ANN401
-        """Give the documents of a row group.
+        """Yield the documents of a row group.
 
         Raises:
             CorruptOutputError: a mask or labels do not agree with the ids.
@@ -164,19 +164,19 @@ def _mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.
 
 
 def _lists(positions: npt.NDArray[np.int64], values: Any) -> Any:  # noqa: ANN401 - pyarrow
-    """Give values as lists that begin and end at these places."""
+    """Return values as lists that begin and end at these places."""
     return pa.ListArray.from_arrays(pa.array(positions.astype(np.int32)), values)
 
 
 def _spans(images: Images, *, documents: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Give start and end of the images of each document."""
+    """Return start and end of the images of each document."""
     positions = np.searchsorted(images[:, 0], np.arange(documents + 1))
     bounds = [pa.array(images[:, place].astype(np.int32)) for place in (1, 2)]
     return _lists(positions, pa.StructArray.from_arrays(bounds, fields=list(_SPAN)))
 
 
 def _flat(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:  # noqa: ANN401
-    """Give the values of a column of lists, and where each list begins and the last ends."""
+    """Return the values of a column of lists, and where each list begins and the last ends."""
     lists = rows.column(name).combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
     positions = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

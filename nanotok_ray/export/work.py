@@ -27,7 +27,7 @@ from nanotok_ray.storage import Folder
 def unit_problems(
     exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
-    """Give what is wrong with the files of a unit.
+    """Yield what is wrong with the files of a unit.
 
     Raises:
         CorruptOutputError: of the native shards; of those the unit's files say nothing.
@@ -44,7 +44,7 @@ def unit_problems(
 
 
 def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
-    """Give the files of a unit that are missing or have other bytes than its record says."""
+    """Yield the files of a unit that are missing or have other bytes than its record says."""
     for file in exported.files:
         name = file["name"]
         size = folder.size(name)
@@ -59,7 +59,7 @@ def file_problems(exported: Exported, folder: Folder) -> Iterator[str]:
 def _document_problems(
     exported: Exported, layout: Layout, corpus: Corpus, folder: Folder
 ) -> Iterator[str]:
-    """Give the first document that its reader sees otherwise, and sums that do not agree."""
+    """Yield the first document that its reader sees otherwise, and sums that do not agree."""
     found = _read(exported, layout, corpus, folder)
     wanted = layout.expected(exported.unit, corpus)
     documents = tokens = 0
@@ -146,7 +146,7 @@ def export_unit(work: ExportWork) -> int:
 
 
 def check_unit(work: ExportWork) -> list[str]:
-    """Give what is wrong with an exported unit.
+    """Return what is wrong with an exported unit.
 
     Raises:
         TransientIOError: a remote store failed in a way that may pass.

@@ -23,7 +23,7 @@ _Texts = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 def ids_parts(ids: Sequence[_Texts]) -> Iterator[bytes]:
-    """Give the file of the ids of documents, which come in any number of parts, piece by piece.
+    """Yield the file of the ids of documents, which come in any number of parts, piece by piece.
 
     >>> ids = np.frombuffer(b"ab7", np.uint8), np.array([0, 2, 2, 3])
     >>> sum(map(len, ids_parts([ids, ids]))) == 24 + 8 * (6 + 1) + 6
@@ -71,11 +71,11 @@ class DocumentIds:
         return len(self._offsets) - 1
 
     def part(self, start: int, stop: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Give the ids of neighbouring documents: UTF-8, and n + 1 positions in it."""
+        """Return the ids of neighbouring documents: UTF-8, and n + 1 positions in it."""
         return self._text, self._offsets[start : stop + 1]
 
     def __getitem__(self, document: int) -> str:
-        """Give the id of a document, empty if it has none.
+        """Return the id of a document, empty if it has none.
 
         Raises:
             CorruptOutputError: it is not UTF-8.

@@ -25,7 +25,7 @@ _IMAGES = 1 << 18  # written at a time
 
 
 def images_bytes(*, documents: int, images: int) -> int:
-    """Give the size of the file of so many documents and images.
+    """Return the size of the file of so many documents and images.
 
     >>> images_bytes(documents=2, images=1)
     60
@@ -34,7 +34,7 @@ def images_bytes(*, documents: int, images: int) -> int:
 
 
 def images_parts(batches: Sequence[tuple[int, npt.NDArray[np.integer]]]) -> Iterator[bytes]:
-    """Give the file of batches of documents, each with its `Images`, piece by piece.
+    """Yield the file of batches of documents, each with its `Images`, piece by piece.
 
     >>> batch = 2, np.array([[0, 1, 4], [0, 4, 8], [1, 0, 4]])
     >>> sum(map(len, images_parts([batch, batch]))) == images_bytes(documents=4, images=6)
@@ -55,7 +55,7 @@ def images_parts(batches: Sequence[tuple[int, npt.NDArray[np.integer]]]) -> Iter
 
 
 def images_of(images: Images, chosen: slice) -> Images:
-    """Give the images of chosen neighbouring documents, which are numbered from 0.
+    """Return the images of chosen neighbouring documents, which are numbered from 0.
 
     >>> images_of(np.array([[0, 1, 4], [2, 0, 4]]), slice(1, 3)).tolist()
     [[1, 0, 4]]
@@ -151,11 +151,11 @@ class DocumentImages:
         return len(self._ends) - 1
 
     def __getitem__(self, document: int) -> npt.NDArray[np.int32]:
-        """Give start, end and number of each image of a document, (n, 3), as a view."""
+        """Return start, end and number of each image of a document, (n, 3), as a view."""
         return self._images[self._ends[document] : self._ends[document + 1]]
 
     def part(self, start: int, stop: int) -> Images:
-        """Give the images of neighbouring documents, which are numbered from 0.
+        """Return the images of neighbouring documents, which are numbered from 0.
 
         >>> batch = 3, np.array([[0, 1, 4], [2, 0, 4], [2, 5, 9]])
         >>> data = np.frombuffer(b"".join(images_parts([batch])), np.uint8)

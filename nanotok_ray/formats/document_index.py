@@ -25,7 +25,7 @@ _NUMBERS = 1 << 20  # written at a time
 
 
 def index_bytes(documents: int) -> int:
-    """Give the size of the index of so many documents.
+    """Return the size of the index of so many documents.
 
     >>> index_bytes(3) == sum(map(len, index_parts([np.array([3, 0, 2])], item_bytes=2)))
     True
@@ -34,7 +34,7 @@ def index_bytes(documents: int) -> int:
 
 
 def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) -> Iterator[bytes]:
-    """Give the index of documents, whose lengths come in any number of arrays, piece by piece.
+    """Yield the index of documents, whose lengths come in any number of arrays, piece by piece.
 
     Raises:
         SourceError: a document has more tokens than the layout can say.
@@ -58,7 +58,7 @@ def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) 
 
 
 def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray[np.int64], int]:
-    """Give where each document starts and the last ends ([n + 1], in tokens), and an id's bytes.
+    """Return where each document starts and the last ends ([n + 1], in tokens), and an id's bytes.
 
     Raises:
         CorruptOutputError: not an index of this layout, or it contradicts itself.
@@ -70,7 +70,7 @@ def unpack_index(data: npt.NDArray[np.uint8], *, name: str) -> tuple[npt.NDArray
 def checked_positions(
     lengths: npt.NDArray[np.int32], starts: npt.NDArray[np.int64], item_bytes: int, *, name: str
 ) -> npt.NDArray[np.int64]:
-    """Give where documents begin and the last ends ([n + 1], in tokens), by their lengths.
+    """Return where documents begin and the last ends ([n + 1], in tokens), by their lengths.
 
     Raises:
         CorruptOutputError: they begin elsewhere.
@@ -87,7 +87,7 @@ def checked_positions(
 def index_columns(
     data: npt.NDArray[np.uint8], *, name: str
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], int]:
-    """Give views: tokens of each document, at which byte it starts; and an id's bytes.
+    """Return views: tokens of each document, at which byte it starts; and an id's bytes.
 
     Header and size alone are checked; whether the numbers agree is for `checked_positions`.
 

@@ -72,7 +72,7 @@ ROW = np.dtype(
 
 
 def key_of(values: object) -> str:
-    """Give the sha256 (hex) of plain values, independent of the order of dictionary keys.
+    """Return the sha256 (hex) of plain values, independent of the order of dictionary keys.
 
     >>> key_of({"b": 1, "a": 2}) == key_of({"a": 2, "b": 1})
     True
@@ -82,7 +82,7 @@ def key_of(values: object) -> str:
 
 
 def to_json(values: object) -> bytes:
-    """Give the one way in which this project writes JSON files: sorted keys, one space, UTF-8."""
+    """Return the one way in which this project writes JSON files: sorted keys, one space, UTF-8."""
     text = json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
@@ -131,7 +131,7 @@ class ShardsIndex:
     strings: bytes
 
     def name(self, row: int) -> str:
-        """Give the path of a shard in the output folder, without suffix."""
+        """Return the path of a shard in the output folder, without suffix."""
         start = int(self.rows["name_offset"][row])
         return self.strings[start : self.strings.index(b"\0", start)].decode()
 
@@ -198,7 +198,7 @@ def unpack_shards_index(data: bytes) -> ShardsIndex:
 
 
 def digest_of(parts: Iterable[str]) -> str:
-    """Give the sha256 (hex) of a sequence of hex digests, one a line."""
+    """Return the sha256 (hex) of a sequence of hex digests, one a line."""
     total = hashlib.sha256()
     for part in parts:
         total.update(part.encode() + b"\n")

@@ -9,7 +9,7 @@ from nanotok_ray.errors import CorruptOutputError
 
 
 def is_inner_name(name: str) -> bool:
-    """Tell whether a name is that of a file inside a folder.
+    """Return whether a name is that of a file inside a folder.
 
     >>> is_inner_name("web/train/a.bin"), is_inner_name("../a"), is_inner_name("/a")
     (True, False, False)
@@ -18,7 +18,7 @@ def is_inner_name(name: str) -> bool:
 
 
 def path_inside(root: Path, name: str) -> Path:
-    """Give the path of a name in a folder; it need not be there.
+    """Return the path of a name in a folder; it need not be there.
 
     Raises:
         CorruptOutputError: the name climbs out of the folder, or a link on the way leads out.
@@ -39,7 +39,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 
 
 def local_path(url: str) -> str | None:
-    """Give the absolute local path of a path or a file URL; None for a remote store.
+    """Return the absolute local path of a path or a file URL; None for a remote store.
 
     >>> local_path("file:///data/web"), local_path("s3://bucket/web")
     ('/data/web', None)
@@ -53,5 +53,5 @@ def local_path(url: str) -> str | None:
 
 
 def is_local(url: str) -> bool:
-    """Tell whether a path or URL is on a local disk (or a mounted one)."""
+    """Return whether a path or URL is on a local disk (or a mounted one)."""
     return local_path(url) is not None

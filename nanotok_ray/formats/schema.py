@@ -28,7 +28,7 @@ _SHOWN_CHARS = 40
 
 
 def number(value: object) -> TypeGuard[int]:
-    """Tell whether it is a whole number from 0 on that fits 63 bits.
+    """Return whether it is a whole number from 0 on that fits 63 bits.
 
     >>> number(3), number(True), number(-1), number(1 << 63), number(2.0)
     (True, False, False, False, False)
@@ -37,12 +37,12 @@ def number(value: object) -> TypeGuard[int]:
 
 
 def text(value: object) -> bool:
-    """Tell whether it is a text."""
+    """Return whether it is a text."""
     return type(value) is str
 
 
 def hexadecimal(value: object) -> bool:
-    """Tell whether it is a sha256 in hex."""
+    """Return whether it is a sha256 in hex."""
     return type(value) is str and len(value) == 64 and set(value) <= set("0123456789abcdef")  # noqa: PLR2004 - 4 bits each
 
 
@@ -57,12 +57,12 @@ def one_of(*values: object) -> Check:
 
 
 def numbers_by_name(value: object) -> bool:
-    """Tell whether it is a dictionary of numbers."""
+    """Return whether it is a dictionary of numbers."""
     return isinstance(value, dict) and all(map(number, value.values()))
 
 
 def shown(value: object) -> str:
-    """Give a value as an error may show it: a long number or a deep list is not spelled out.
+    """Return a value as an error may show it: a long number or a deep list is not spelled out.
 
     >>> shown("nanotok"), shown(-1), shown(10**5000), shown([[]])
     ("'nanotok'", '-1', 'int', 'list')
@@ -229,7 +229,7 @@ def parse_manifest(data: bytes, *, name: str) -> dict[str, Any]:
 
 
 def no_manifest(name: str) -> IncompleteOutputError:
-    """Give the error for an output without a manifest; `name` is where it should be."""
+    """Return the error for an output without a manifest; `name` is where it should be."""
     return IncompleteOutputError(
         f"{name} does not exist: the job has not finished, or this is not its output folder; run "
         "the job again, it goes on where it stopped"
@@ -319,7 +319,7 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
 
 
 def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
-    """Give the name of a shard: that of a file in the folder of its source and split.
+    """Return the name of a shard: that of a file in the folder of its source and split.
 
     Raises:
         CorruptOutputError: it is no such name.
@@ -339,7 +339,7 @@ def shard_name(index: ShardsIndex, row: int, *, sources: list[str]) -> str:
 
 
 def record_name(shard: str) -> str:
-    """Give the path of the record that names a shard: its own, without the number of the shard.
+    """Return the path of the record that names a shard: its own, without the number of the shard.
 
     >>> record_name("web/train/part-00003-000-0123456789abcdef")
     'records/tokenize/web/train/part-00003-0123456789abcdef.json'

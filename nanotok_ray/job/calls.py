@@ -15,11 +15,11 @@ from nanotok_ray.errors import (
     os_error_message,
 )
 from nanotok_ray.job.probes import Probe, see
-from nanotok_ray.job.task import Cause, Failure, Outcome
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ClusterResources:
     """CPUs of all nodes; CPUs and memory (bytes) of the node with the most memory."""
 
     cpus: int
@@ -27,13 +27,13 @@ class Room:
     node_memory: int
 
     def request(self, level: int) -> dict[str, Any]:
-        """Give what a call asks Ray for, at a memory level (`Call.memory_level`).
+        """Return what a call asks Ray for, at a memory level (`TaskBatch.memory_level`).
 
         CPUs too: calls of level 0 ask for no memory, and only CPUs keep them off a node.
 
-        >>> Room(cpus=64, node_cpus=8, node_memory=16_000).request(1)
+        >>> ClusterResources(cpus=64, node_cpus=8, node_memory=16_000).request(1)
         {'num_cpus': 2, 'memory': 4000}
-        >>> Room(cpus=64, node_cpus=8, node_memory=16_000).request(9)
+        >>> ClusterResources(cpus=64, node_cpus=8, node_memory=16_000).request(9)
         {'num_cpus': 8, 'memory': 16000}
         """
         cpus = self.cpus_at(level)
@@ -42,7 +42,7 @@ class Room:
         return {"num_cpus": cpus, "memory": self.node_memory * cpus // self.node_cpus}
 
     def cpus_at(self, level: int) -> int:
-        """Give how many CPUs a call of a memory level asks for."""
+        """Return how many CPUs a call of a memory level asks for."""
         return min(1 << level, self.node_cpus)
 
 
@@ -52,7 +52,7 @@ Step = tuple[Callable[[Any], Any], Any]
 SHOWN_FRAMES = -8
 
 
-def run_call(steps: Sequence[Step], probes: Sequence[Probe]) -> list[Outcome]:
+def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
     """Run slices in turn and give their outcomes.
 
     Raises:
@@ -65,12 +65,12 @@ def run_call(steps: Sequence[Step], probes: Sequence[Probe]) -> list[Outcome]:
     return [_run(work, argument, worker) for work, argument in steps]
 
 
-def _run(work: Callable[[Any], Any], argument: object, worker: str) -> Outcome:
+def _run(work: Callable[[Any], Any], argument: object, worker: str) -> AttemptResult:
     began = time.time()
     return replace(_outcome(work, argument), began=began, worker=worker)
 
 
-def _outcome(work: Callable[[Any], Any], argument: object) -> Outcome:
+def _outcome(work: Callable[[Any], Any], argument: object) -> AttemptResult:
     start = time.perf_counter()
     try:
         result = work(argument)
@@ -85,36 +85,42 @@ def _outcome(work: Callable[[Any], Any], argument: object) -> Outcome:
             return _failed(Cause.ERROR, os_error_message(error), start)
         told = "".join(traceback.format_exception(error, limit=SHOWN_FRAMES)).rstrip()
         return _failed(Cause.ERROR, told, start)
-    return Outcome(result=result, seconds=time.perf_counter() - start)
+    return AttemptResult(result=result, seconds=time.perf_counter() - start)
 
 
 def _failed(
     cause: Cause, text: str, start: float, *, raised: NanotokError | None = None
-) -> Outcome:
-    return Outcome(seconds=time.perf_counter() - start, failure=Failure(cause, text, raised))
+) -> AttemptResult:
+    return AttemptResult(seconds=time.perf_counter() - start, failure=Failure(cause, text, raised))
 
 
 Reference = Hashable
 """A call that was started."""
 
 
-class Calls(Protocol):
+class BatchRunner(Protocol):
     """Calls on a cluster, and its clock. Times are in seconds."""
 
     def now(self) -> float:
-        """Give the time; only differences count."""
+        """Return the time; only differences count."""
 
     def sleep(self, seconds: float) -> None:
         """Let so much time pass."""
 
-    def room(self) -> Room:
-        """Give what the cluster has now."""
+    def room(self) -> ClusterResources:
+        """Return what the cluster has now."""
 
     def free_cpus(self) -> int:
-        """Give the CPUs that nothing runs on, as known a moment ago."""
+        """Return the CPUs that nothing runs on, as known a moment ago."""
 
     def start(
-        self, name: str, steps: Sequence[Step], *, room: Room, memory_level: int, spread: bool
+        self,
+        name: str,
+        steps: Sequence[Step],
+        *,
+        room: ClusterResources,
+        memory_level: int,
+        spread: bool,
     ) -> Reference:
         """Have steps run in a worker, in turn.
 
@@ -122,17 +128,17 @@ class Calls(Protocol):
             name: what a person sees.
             steps: functions and their arguments.
             room: what the memory level is measured by.
-            memory_level: as in `attempts.Call`.
+            memory_level: as in `attempts.TaskBatch`.
             spread: whether it should go where little runs.
         """
 
     def wait(
         self, references: Collection[Reference], number: int, seconds: float
     ) -> list[Reference]:
-        """Give calls that ended, at most so many; wait for so many, and so long, at most."""
+        """Return calls that ended, at most so many; wait for so many, and so long, at most."""
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[Outcome]:
-        """Give what became of the steps, of which there are so many, of a call that ended.
+    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+        """Return what became of the steps, of which there are so many, of a call that ended.
 
         Raises:
             SharedFolderError: the worker's node does not see a folder of the job.

@@ -9,8 +9,8 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.job.events import OnEvent
 from nanotok_ray.job.existing import plan_for
 from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.run_stage import GivingUp, fan_out, give_up_after
-from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage
+from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.training import Training, training_of
 from nanotok_ray.job.work import CountWork, MergeWork, count_work, merge_work
 from nanotok_ray.recipe import Recipe
@@ -25,7 +25,7 @@ def next_round(
     passed_over: Container[str],
     limit: int,
 ) -> list[CountWork]:
-    """Give the slices to count next; none once the leading ones pass the limit or are all there.
+    """Return the slices to count next; none once the leading ones pass the limit or are all there.
 
     A slice is chosen if those before it are not expected to pass the limit. At first a byte is
     taken for a code point, of which there cannot be more, so that no slice is counted in vain;
@@ -56,7 +56,7 @@ def cut_of(
     passed_over: Container[str],
     limit: int,
 ) -> tuple[list[CountWork], tuple[CountWork, int] | None]:
-    """Give the slices that lie before the cut, and the one it lies in with its code points left.
+    """Return the slices that lie before the cut, and the one it lies in with its code points left.
 
     No slice is cut where the limit is not passed at all.
     """
@@ -94,7 +94,7 @@ class CountedSlices:
     """Of each work."""
     files: tuple[tuple[str, str], ...]
     """Source and path in the work folder of every file that is to be summed."""
-    skipped: tuple[Ended, ...] = ()
+    skipped: tuple[TaskResult, ...] = ()
     """Slices that could not be counted, no more than the recipe lets be."""
 
     def by_source(self, name: str) -> dict[str, int]:
@@ -136,7 +136,7 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
 
 
 def finished_counts(works: Sequence[CountWork]) -> dict[str, Record]:
-    """Give the records of the slices that are counted, by the name of the work."""
+    """Return the records of the slices that are counted, by the name of the work."""
     if not works:
         return {}
     wanted = [(f"{work.name}.json", work.settings.key(work.slice)) for work in works]
@@ -152,7 +152,7 @@ def _count_up_to(
 ) -> CountedSlices:
     """Count up to the document that passes the limit: as in nanochat, it is whole and the last."""
     known = finished_counts(works)
-    skipped: dict[str, Ended] = {}
+    skipped: dict[str, TaskResult] = {}
     while chosen := next_round(works, known, passed_over=skipped, limit=limit):
         ended = _run(training, chosen, known, on_event, skipped=len(skipped))
         skipped |= {each.task.argument.name: each for each in ended}
@@ -174,7 +174,7 @@ def _run(
     on_event: OnEvent,
     *,
     skipped: int = 0,
-) -> list[Ended]:
+) -> list[TaskResult]:
     """Count what is not known; `skipped` slices have been left out before."""
     todo = [work for work in works if work.name not in known]
     after = works[0].give_up_after if works else None
@@ -190,7 +190,7 @@ def _run(
         )
         for work in todo
     ]
-    return fan_out(
+    return run_stage(
         "count",
         tasks,
         kept=len(works) - len(todo),
@@ -204,7 +204,7 @@ def _run(
 
 
 def counted_of(
-    works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[Ended] = ()
+    works: Sequence[CountWork], records: Mapping[str, Record], skipped: Sequence[TaskResult] = ()
 ) -> CountedSlices:
     """Put together what was counted: works, and the records of all of them by name."""
     return CountedSlices(
@@ -215,7 +215,7 @@ def counted_of(
     )
 
 
-def _counted(works: Sequence[CountWork], skipped: Sequence[Ended]) -> CountedSlices:
+def _counted(works: Sequence[CountWork], skipped: Sequence[TaskResult]) -> CountedSlices:
     """Read the records back, from storage alone."""
     left_out = {ended.task.argument.name for ended in skipped}
     chosen = [work for work in works if work.name not in left_out]
@@ -233,7 +233,7 @@ MERGE_ABOVE = 2048
 
 
 def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
-    """Give the same counts in fewer files, if they are very many. Needs a Ray session.
+    """Return the same counts in fewer files, if they are very many. Needs a Ray session.
 
     Args:
         work: URL of the work folder.
@@ -257,7 +257,7 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
         )
         for own in todo
     ]
-    fan_out("merge", tasks, kept=len(works) - len(todo), on_event=on_event)
+    run_stage("merge", tasks, kept=len(works) - len(todo), on_event=on_event)
     for own, record in zip(works, _finished(works), strict=True):
         if record is None:
             raise CorruptOutputError(
@@ -267,7 +267,7 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
 
 
 def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
-    """Give the groups that are to be merged; none where the files are not very many."""
+    """Return the groups that are to be merged; none where the files are not very many."""
     if len(counted.files) <= MERGE_ABOVE:
         return []
     works: list[MergeWork] = []
@@ -295,7 +295,7 @@ def _finished(works: Sequence[MergeWork]) -> list[Record | None]:
 
 
 def names_in_use(recipe: Recipe) -> frozenset[str]:
-    """Give the names of the counts that `prepare` would use, whether they are there or not.
+    """Return the names of the counts that `prepare` would use, whether they are there or not.
 
     Raises:
         SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
@@ -315,7 +315,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
 def _summed(
     training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
 ) -> list[CountWork] | None:
-    """Give what is summed, with max_chars up to the slice that is cut; None if it is not known."""
+    """Return what is summed, with max_chars up to the cut slice; None if it is not known."""
     limit = training.recipe.limits.max_chars
     if limit is None:
         return list(works)

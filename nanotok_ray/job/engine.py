@@ -3,10 +3,10 @@
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from nanotok_ray.job.calls import Calls, Reference, Room
+from nanotok_ray.job.calls import BatchRunner, ClusterResources, Reference
 from nanotok_ray.job.probes import Probe, probes_in
-from nanotok_ray.job.scheduler import Attempts, Call
-from nanotok_ray.job.task import Cause, Ended, Failure, Outcome, Patience, Task
+from nanotok_ray.job.scheduler import Scheduler, TaskBatch
+from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task, TaskResult
 
 SLOWEST_RATE = float(1 << 20)
 """Bytes a second that a call is trusted to do while none has ended."""
@@ -17,27 +17,27 @@ KEPT_CALLS = 1000
 PERCENTILE = 0.75
 
 
-class Pace:
+class StragglerDetector:
     """The calls in flight with the time since which they seem to run, and what calls took."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: RetryPolicy) -> None:
         """Know of no call yet."""
         self._patience = patience
-        self._running: dict[Call, float] = {}  # those that run longest first
-        self._queued: OrderedDict[Call, None] = OrderedDict()
-        self._large: OrderedDict[Call, None] = OrderedDict()
-        self._wanted: dict[Call, int] = {}
+        self._running: dict[TaskBatch, float] = {}  # those that run longest first
+        self._queued: OrderedDict[TaskBatch, None] = OrderedDict()
+        self._large: OrderedDict[TaskBatch, None] = OrderedDict()
+        self._wanted: dict[TaskBatch, int] = {}
         self._busy = 0
         self._seconds: deque[float] = deque(maxlen=KEPT_CALLS)
         self._slowness: deque[float] = deque(maxlen=KEPT_CALLS)
 
-    def began(self, call: Call, now: float, *, cpus: int, wanted: int = 1) -> None:
+    def began(self, call: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
         """A call was made that wants so many CPUs."""
         self._wanted[call] = wanted
         (self._large if wanted > 1 else self._queued)[call] = None
         self._advance(now, cpus)
 
-    def left(self, call: Call, now: float, *, cpus: int, seconds: float | None = None) -> None:
+    def left(self, call: TaskBatch, now: float, *, cpus: int, seconds: float | None = None) -> None:
         """A call is no longer in flight; `seconds` are what its slices took if it ended well."""
         wanted = self._wanted.pop(call)
         if self._running.pop(call, None) is not None:
@@ -49,8 +49,8 @@ class Pace:
             self._slowness.append(seconds / call.num_bytes)
         self._advance(now, cpus)
 
-    def overdue(self, now: float) -> list[Call]:
-        """Give calls in flight that deserve a second attempt, those that run longest first.
+    def overdue(self, now: float) -> list[TaskBatch]:
+        """Return calls in flight that deserve a second attempt, those that run longest first.
 
         Calls that have one now, or had as many as they may, are left out.
         """
@@ -64,8 +64,8 @@ class Pace:
         expected = _high(self._seconds), _high(self._slowness)
         return [call for call, seconds in candidates if seconds > self._allowed(call, *expected)]
 
-    def past_deadline(self, now: float) -> list[tuple[Call, float]]:
-        """Give calls in flight that are to be given up, with the seconds that they were given."""
+    def past_deadline(self, now: float) -> list[tuple[TaskBatch, float]]:
+        """Return calls in flight that are to be given up, with the seconds that they were given."""
         deadlines = [
             (call, seconds, self._patience.deadline_of(call.num_bytes))
             for call, seconds in self._longer_than(self._patience.deadline, now)
@@ -82,15 +82,15 @@ class Pace:
         """On how many CPUs calls seem to run."""
         return self._busy
 
-    def _longer_than(self, least: float, now: float) -> Iterator[tuple[Call, float]]:
-        """Give calls that seem to run for more than so many seconds, and for how long."""
+    def _longer_than(self, least: float, now: float) -> Iterator[tuple[TaskBatch, float]]:
+        """Yield calls that seem to run for more than so many seconds, and for how long."""
         for call, since in self._running.items():
             if now - since <= least:  # and so are all that follow
                 return
             yield call, now - since
 
-    def _allowed(self, call: Call, seconds: float | None, slowness: float | None) -> float:
-        """Give the seconds that a call may run before it is overdue."""
+    def _allowed(self, call: TaskBatch, seconds: float | None, slowness: float | None) -> float:
+        """Return the seconds that a call may run before it is overdue."""
         if seconds is None or slowness is None:
             expected = call.num_bytes / SLOWEST_RATE
         else:
@@ -107,13 +107,13 @@ class Pace:
             del self._large[call]
             self._run(call, now)
 
-    def _run(self, call: Call, now: float) -> None:
+    def _run(self, call: TaskBatch, now: float) -> None:
         self._running[call] = now
         self._busy += self._wanted[call]
 
 
 def _high(values: Iterable[float]) -> float | None:
-    """Give what three in four are not above, None of nothing."""
+    """Return what three in four are not above, None of nothing."""
     ordered = sorted(values)
     return ordered[int(PERCENTILE * (len(ordered) - 1))] if ordered else None
 
@@ -122,13 +122,13 @@ END_SECONDS = 2.0
 """How long a call that was just interrupted may take to end when its stage is over."""
 
 
-class Overtaken:
+class SupersededBatches:
     """Calls whose twins were first.
 
     One that hangs in native code, or on a disk that does not answer, would keep its CPU for ever.
     """
 
-    def __init__(self, calls: Calls, *, grace: float) -> None:
+    def __init__(self, calls: BatchRunner, *, grace: float) -> None:
         """Let them have so many seconds to end by themselves."""
         self._calls = calls
         self._grace = grace
@@ -182,12 +182,12 @@ SHOWN_CHARS = 400
 def run_tasks(
     tasks: Iterable[Task],
     *,
-    calls_with: Callable[[Sequence[Probe]], Calls],
-    patience: Patience | None = None,
+    runner_of: Callable[[Sequence[Probe]], BatchRunner],
+    patience: RetryPolicy | None = None,
     on_note: Callable[[str], None] | None = None,
     on_failure: OnFailure = lambda *_: None,
     on_look: Callable[[int], None] = lambda _: None,
-) -> Iterator[Ended]:
+) -> Iterator[TaskResult]:
     """Run tasks and give each as it ends, exactly once.
 
     Small tasks share a call, and the largest go first. Leaving the loop early cancels the rest.
@@ -199,16 +199,16 @@ def run_tasks(
             should know.
         on_failure: told of every such failure: the first slice's name, how many slices, and why.
         on_look: told how many calls seem to run, a second later at the latest.
-        calls_with: gives the cluster that is to run them, whose workers look at probes first.
+        runner_of: returns what runs the batches; its workers look at the probes first.
 
     Raises:
         SharedFolderError: a node does not see a folder of the tasks.
     """
     known = tuple(tasks)
-    patience = patience or Patience()
-    attempts = Attempts(known, patience=patience)
+    patience = patience or RetryPolicy()
+    attempts = Scheduler(known, patience=patience)
     with probes_in({place for task in known for place in task.shared}) as probes:
-        flight = _Flight(known, attempts, patience, cluster=calls_with(probes))
+        flight = _InFlight(known, attempts, patience, cluster=runner_of(probes))
         flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
         try:
             while not attempts.is_over:
@@ -221,31 +221,31 @@ def run_tasks(
             flight.cancel_all()
 
 
-class _Flight:
+class _InFlight:
     """The calls in flight."""
 
     def __init__(
         self,
         tasks: Sequence[Task],
-        attempts: Attempts,
-        patience: Patience,
+        attempts: Scheduler,
+        patience: RetryPolicy,
         *,
-        cluster: Calls,
+        cluster: BatchRunner,
     ) -> None:
         self._tasks = tasks
         self._attempts = attempts
-        self._pace = Pace(patience)
+        self._pace = StragglerDetector(patience)
         self._cluster = cluster
-        self._overtaken = Overtaken(cluster, grace=patience.overtaken_grace)
-        self._calls: dict[Reference, Call] = {}
-        self._references: dict[Call, Reference] = {}
-        self._room: tuple[float, Room] | None = None
+        self._overtaken = SupersededBatches(cluster, grace=patience.superseded_grace)
+        self._calls: dict[Reference, TaskBatch] = {}
+        self._references: dict[TaskBatch, Reference] = {}
+        self._room: tuple[float, ClusterResources] | None = None
         self._told = 0
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_failure: OnFailure = lambda *_: None
 
     @property
-    def room(self) -> Room:
+    def room(self) -> ClusterResources:
         """What the cluster has, known since a moment."""
         now = self._cluster.now()
         if self._room is None or now - self._room[0] > ROOM_SECONDS:
@@ -275,7 +275,7 @@ class _Flight:
             self._fill_with_seconds(now)
 
     def wait(self) -> list[Reference]:
-        """Give calls that ended, after a while at the latest, or when a call is due."""
+        """Return calls that ended, after a while at the latest, or when a call is due."""
         seconds = WAIT_SECONDS
         if len(self._calls) < self.width:
             due = self._attempts.due(self._cluster.now())
@@ -285,15 +285,15 @@ class _Flight:
             return []
         return self._cluster.wait(self._calls, max(1, len(self._calls) // WAIT_PARTS), seconds)
 
-    def land(self, reference: Reference) -> list[Ended]:
-        """Give the slices that ended with a call."""
+    def land(self, reference: Reference) -> list[TaskResult]:
+        """Return the slices that ended with a call."""
         call = self._calls.pop(reference, None)
         if call is None:  # its twin was first, since it was found to have ended
             return []
         del self._references[call]
         return self._settle(call, self._cluster.outcomes(reference, len(call.slices)))
 
-    def give_up_late_ones(self) -> list[Ended]:
+    def give_up_late_ones(self) -> list[TaskResult]:
         """Kill calls that run past their deadlines, and give the slices that ended with them.
 
         Nobody knows when a call starts; while fewer CPUs are busy than calls seem to run, some only
@@ -312,7 +312,7 @@ class _Flight:
             del self._calls[reference]
             self._cluster.cancel([reference], force=True)
             text = f"it ran for over {seconds:,g} s, its limit by limits.slice_deadline"
-            outcome = Outcome(failure=Failure(Cause.SLOW, text))
+            outcome = AttemptResult(failure=Failure(Cause.SLOW, text))
             ended += self._settle(call, [outcome] * len(call.slices))
         return ended
 
@@ -321,7 +321,7 @@ class _Flight:
         self._cluster.cancel(self._calls)
         self._overtaken.end()
 
-    def _settle(self, call: Call, outcomes: Sequence[Outcome]) -> list[Ended]:
+    def _settle(self, call: TaskBatch, outcomes: Sequence[AttemptResult]) -> list[TaskResult]:
         """Take what became of a call that is no longer in flight."""
         self._tell(call, outcomes)
         now = self._cluster.now()
@@ -345,7 +345,7 @@ class _Flight:
             self._make(self._attempts.take_second(slow), now)
             self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
 
-    def _make(self, call: Call, now: float) -> None:
+    def _make(self, call: TaskBatch, now: float) -> None:
         steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]
         room = self.room
         reference = self._cluster.start(
@@ -359,7 +359,7 @@ class _Flight:
         self._references[call] = reference
         self._pace.began(call, now, cpus=room.cpus, wanted=room.cpus_at(call.memory_level))
 
-    def _tell(self, call: Call, outcomes: Sequence[Outcome]) -> None:
+    def _tell(self, call: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
         """Tell of failures that may not be for good."""
         tasks = [self._tasks[number] for number in call.slices]
         failures = [
@@ -380,7 +380,7 @@ class _Flight:
             last = "; more such notes are left out" if self._told == SHOWN_NOTES else ""
             self.on_note(f"{text}{last}")
 
-    def _name(self, call: Call) -> str:
+    def _name(self, call: TaskBatch) -> str:
         name = self._tasks[call.slices[0]].name
         more = len(call.slices) - 1
         return f"{name} and {more} more" if more else name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from nanotok_ray.job.engine import OnFailure
 from nanotok_ray.job.events import OnEvent
-from nanotok_ray.job.task import Ended, Patience, SharedFolder, Task
+from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task, TaskResult
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Executor(Protocol):
         self,
         tasks: Sequence[Task],
         *,
-        patience: Patience,
+        patience: RetryPolicy,
         on_note: Callable[[str], None],
         on_failure: OnFailure,
         on_look: Callable[[int], None],
-    ) -> Iterator[Ended]:
+    ) -> Iterator[TaskResult]:
         """Run tasks inside a session and yield each as it ends, in any order.
 
         Closing the iterator early cancels the tasks that have not ended.

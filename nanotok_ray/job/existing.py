@@ -33,12 +33,12 @@ FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in
 
 
 def frozen_bytes(out: Folder) -> bytes | None:
-    """Give plan.json as it stands, None if there is none."""
+    """Return plan.json as it stands, None if there is none."""
     return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
 
 
 def frozen_plan(out: Folder) -> Plan | None:
-    """Give the plan that was frozen before, if there is one.
+    """Return the plan that was frozen before, if there is one.
 
     Raises:
         CorruptOutputError: it is not a plan of this version.
@@ -86,7 +86,7 @@ def freeze(plan: Plan, out: Folder) -> str:
 
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
-    """Give the tokenizer that is there: the recipe's, else the one in the output folder."""
+    """Return the tokenizer that is there: the recipe's, else the one in the output folder."""
     folder = recipe.tokenizer.path
     if folder is None:
         folder = out.join(TOKENIZER_FOLDER)
@@ -123,7 +123,7 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
 
 
 def published_settings(out: Folder) -> Mapping[str, Any]:
-    """Give the settings of each source as the manifest has them; empty if there is none."""
+    """Return the settings of each source as the manifest has them; empty if there is none."""
     return _published(out, "settings")
 
 

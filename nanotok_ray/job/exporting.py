@@ -27,7 +27,7 @@ from nanotok_ray.export import (
     parse_layout,
     read_corpus,
     read_export,
-    remove_strangers,
+    remove_orphans,
     units_of,
     write_export,
 )
@@ -36,7 +36,7 @@ from nanotok_ray.job.events import Advanced, Event, OnEvent, StageEnded, StageSt
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.run_stage import fan_out
+from nanotok_ray.job.stage import run_stage
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.tokenize import Tokenizing
 from nanotok_ray.recipe import Recipe
@@ -55,7 +55,7 @@ def run_here(
     kept: int,
     on_event: OnEvent,
 ) -> Iterator[R]:
-    """Give the result for each argument in order; the first error ends it all.
+    """Yield the result for each argument in order; the first error ends it all.
 
     Args:
         stage: its name, for people.
@@ -106,7 +106,7 @@ class ExportResult:
 
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
-    """Give the folder in which an output's export lies unless told otherwise."""
+    """Return the folder in which an output's export lies unless told otherwise."""
     return Folder(out.join(f"{EXPORTS}/{layout.name}"))
 
 
@@ -219,7 +219,7 @@ class Exporting:
         self._check_output()  # a job that runs now writes files that would pass for strangers
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
-        removed = remove_strangers(self.folder, self.corpus, exported, joint.files)
+        removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
         self._check_output()
         values = export_values(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, values)
@@ -268,7 +268,7 @@ def on_ray(on_event: OnEvent) -> Runner:
 
     def run(works: Sequence[ExportWork], kept: int) -> None:
         tasks = [_task(work) for work in works]
-        fan_out(STAGE, tasks, kept=kept, on_event=on_event)
+        run_stage(STAGE, tasks, kept=kept, on_event=on_event)
 
     return run
 
@@ -303,7 +303,7 @@ def _task(work: ExportWork) -> Task:
 
 
 def layouts_of(recipe: Recipe) -> list[Layout]:
-    """Give the layouts that a recipe names.
+    """Return the layouts that a recipe names.
 
     Raises:
         RecipeError: one of them, or an option, is none.
@@ -315,7 +315,7 @@ def layouts_of(recipe: Recipe) -> list[Layout]:
 
 
 def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass | None:
-    """Give what workers export of the slices that they tokenize; None where that is nothing.
+    """Return what workers export of the slices that they tokenize; None where that is nothing.
 
     Raises:
         ExportError: a layout cannot hold what there will be, or its folder holds something else.

@@ -36,11 +36,11 @@ from nanotok_ray.job.exporting import (
     same_pass,
 )
 from nanotok_ray.job.journaling import StageTimes
-from nanotok_ray.job.run import Run, Start, looking_again
-from nanotok_ray.job.run_stage import first_refused
+from nanotok_ray.job.run import Run, Start, retried_when_outdated
+from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarise
 from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenize, tokenizing_of
-from nanotok_ray.job.train import finished_tokenizer, standing_tokenizer
+from nanotok_ray.job.train import current_tokenizer, finished_tokenizer
 from nanotok_ray.job.training import training_of
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Output, Record
@@ -90,7 +90,7 @@ def _prepare(job: "_Job") -> Summary:
     if recipe.tokenizer.path is not None:
         return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
     training = training_of(recipe, job.plan)
-    training, tokenizer = standing_tokenizer(training, job.out, relearn=job.start.relearn)
+    training, tokenizer = current_tokenizer(training, job.out, relearn=job.start.relearn)
     if tokenizer is not None:
         job.complete(training, tokenizer)
         return job.tokenize(tokenizer)
@@ -167,7 +167,7 @@ def _run(
     watch = start.watch
     try:
         with watch.journalled(recipe, start.command):
-            summary = looking_again(recipe.output.path, lambda: run(_Job.of(recipe, start)))
+            summary = retried_when_outdated(recipe.output.path, lambda: run(_Job.of(recipe, start)))
     except (LeaseLostError, OutputInUseError):  # the output is another run's
         raise
     except NanotokError:
@@ -262,7 +262,7 @@ class _Job(Run):
         )
 
     def _published(self, tokenizing: Tokenizing) -> Output | None:
-        """Give the output if it is already there, whole and from this very plan."""
+        """Return the output if it is already there, whole and from this very plan."""
         records = [record for record in tokenizing.records if record is not None]
         if tokenizing.todo or self.frozen != plan_to_json(self.plan):
             return None
@@ -288,7 +288,7 @@ class _Job(Run):
             quarantined=totals["quarantined"],
             limits=self.recipe.limits,
             where=self.out.join(QUARANTINE.rstrip("/")),
-            first=lambda tails: first_refused(
+            first=lambda tails: first_quarantined(
                 self.out, zip(slices, records, strict=True), tails=tails
             ),
         )

@@ -105,7 +105,7 @@ _NAME = re.compile(rf"{JOURNAL_FOLDER}/(\d{{6,18}})-(\d{{6,18}})\.jsonl")
 
 
 def segment_name(run: int, segment: int) -> str:
-    """Give the path in the output folder of a segment.
+    """Return the path in the output folder of a segment.
 
     >>> segment_name(17, 2)
     'run/journal/000017-000002.jsonl'
@@ -114,7 +114,7 @@ def segment_name(run: int, segment: int) -> str:
 
 
 def runs_in(out: Folder) -> dict[int, list[int]]:
-    """Give the numbers of the segments that are there of each run, both in order."""
+    """Return the numbers of the segments that are there of each run, both in order."""
     found: dict[int, list[int]] = {}
     for name in out.list(f"{JOURNAL_FOLDER}/"):
         match = _NAME.fullmatch(name)
@@ -171,7 +171,7 @@ def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[dict[str, Any]
 
 
 def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
-    """Give the events of a segment, None if it cannot be read."""
+    """Return the events of a segment, None if it cannot be read."""
     try:
         text = out.read_bytes(name).decode("utf-8")
         found = [json.loads(line) for line in text.splitlines()]
@@ -211,7 +211,7 @@ class _Reading:
             self._last_at = max(self._last_at, at)
 
     def journal(self) -> RunJournal:
-        """Give what was read."""
+        """Return what was read."""
         return RunJournal(
             run=self._run,
             head=self._head,
@@ -257,7 +257,7 @@ class _Reading:
                 self._stages[-1] = ended
 
     def _counted_stages(self) -> Iterator[Stage]:
-        """Give the stages with the slices that ended in each."""
+        """Yield the stages with the slices that ended in each."""
         by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
         for each in self._slices:
             by_stage[each.stage].append(each)
@@ -275,7 +275,7 @@ class _Reading:
 
 
 def _row(kind: type[_Row], own: dict[str, Any]) -> _Row:
-    """Give a row whose values have the types of its fields; keys of later versions are left out.
+    """Return a row whose values have the types of its fields; keys of later versions are left out.
 
     Raises:
         TypeError, ValueError: they have not, or some are missing.

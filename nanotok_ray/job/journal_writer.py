@@ -169,7 +169,7 @@ class Journal:
                 self._held -= len(data)
 
     def _attempt(self, name: str, data: bytes) -> bool:
-        """Tell whether a file could be written, and keep why it could not."""
+        """Return whether a file could be written, and keep why it could not."""
         try:
             self._out.write_whole(name, data)
         except Exception as error:  # whatever it is: the job goes on

@@ -54,7 +54,7 @@ class JournalRows:
     """How far each stage without slices is."""
 
     def of(self, event: Event, at: float) -> dict[str, Any] | None:
-        """Give the row of an event, None if it is left out."""
+        """Return the row of an event, None if it is left out."""
         match event:
             case SliceEnded():
                 self._sliced.add(event.stage)
@@ -77,7 +77,7 @@ class JournalRows:
                 return self._attempt(event, at)
 
     def _progress(self, event: Advanced, at: float) -> dict[str, Any] | None:
-        """Give how far a stage without slices is, at most once a percent."""
+        """Return how far a stage without slices is, at most once a percent."""
         if event.running > 0 or event.stage in self._sliced:  # the rows of slices say it
             return None
         self._done[event.stage] = event.done
@@ -96,7 +96,7 @@ class JournalRows:
 
 
 def told(text: str) -> str:
-    """Give a text as a journal has it: without secrets, and of no more than SHOWN_CHARS."""
+    """Return a text as a journal has it: without secrets, and of no more than SHOWN_CHARS."""
     return without_secrets(text)[:SHOWN_CHARS]
 
 
@@ -130,7 +130,7 @@ def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
 
 
 def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:
-    """Give the row that says what runs, on what, and since when."""
+    """Return the row that says what runs, on what, and since when."""
     return {
         "event": "run",
         "at": at,
@@ -151,7 +151,7 @@ def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float)
 
 
 def iso(at: float) -> str:
-    """Give a time in seconds since 1970 as ISO has it, UTC."""
+    """Return a time in seconds since 1970 as ISO has it, UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
@@ -243,7 +243,7 @@ class Journaling:
             self._end({"status": DONE})
 
     def facts(self) -> dict[str, Any]:
-        """Give number, start (ISO, UTC) and seconds of the run, and failed attempts by cause.
+        """Return number, start (ISO, UTC) and seconds of the run, and failed attempts by cause.
 
         The seconds are those of the first time that somebody asks: summary and journal agree.
         """
@@ -270,7 +270,7 @@ class Journaling:
             self.tell(Note(text=problem))
 
     def _summary(self, end: Mapping[str, Any]) -> bytes:
-        """Give what a run that failed leaves as its summary."""
+        """Return what a run that failed leaves as its summary."""
         assert self.recipe is not None
         out = Folder(self.recipe.output.path)
         stages = {
@@ -294,7 +294,7 @@ class Journaling:
 
 
 def stages_of_last_run(out: Folder) -> dict[str, Any]:
-    """Give seconds and bytes of each stage when it was last run to its end; empty if not known.
+    """Return seconds and bytes of each stage when it was last run to its end; empty if not known.
 
     A run that failed leaves those of the runs before it in its summary, so that they are not lost.
     """
@@ -310,7 +310,7 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
 
 
 def _status(error: BaseException) -> tuple[str, str]:
-    """Give how a run ended, in a word, and why."""
+    """Return how a run ended, in a word, and why."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "by Ctrl-C"
     if isinstance(error, SystemExit):  # Terminated is one, and Ray makes others of SIGTERM

@@ -75,15 +75,15 @@ class Holder:
         return cls(**{n: v for n, v in own.items() if isinstance(v, type(known[n]))})
 
     def to_values(self) -> dict[str, Any]:
-        """Give the fields as JSON-able values."""
+        """Return the fields as JSON-able values."""
         return asdict(self)
 
     def is_dead(self, me: Self) -> bool:
-        """Tell whether the process is gone for sure, as seen from the process `me`."""
+        """Return whether the process is gone for sure, as seen from the process `me`."""
         return self._has_ended(me) or self._was_before_a_restart(me) or self._job_is_dead(me)
 
     def lives(self, me: Self) -> bool:
-        """Tell whether the process is there for sure, as seen from the process `me`."""
+        """Return whether the process is there for sure, as seen from the process `me`."""
         return self._is_beside(me) and not self._has_ended(me)
 
     def _is_beside(self, me: Self) -> bool:
@@ -120,7 +120,7 @@ class Holder:
 
 
 def _process(pid: int) -> tuple[str, str]:
-    """Give state and start time of a process; empty if there is none."""
+    """Return state and start time of a process; empty if there is none."""
     stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (stat[0], stat[_START_FIELD]) if len(stat) > _START_FIELD else ("", "")
 
@@ -148,7 +148,7 @@ _NAME = re.compile(rf"{LEASE_FOLDER}/(\d{{6,18}})\.json")
 
 
 def lease_name(number: int) -> str:
-    """Give the path in the output folder of a lease.
+    """Return the path in the output folder of a lease.
 
     >>> lease_name(17)
     'run/lease/000017.json'
@@ -157,7 +157,7 @@ def lease_name(number: int) -> str:
 
 
 def lease_numbers(out: Folder) -> list[int]:
-    """Give the numbers of all leases that are there."""
+    """Return the numbers of all leases that are there."""
     found = map(_NAME.fullmatch, out.list(f"{LEASE_FOLDER}/"))
     return [int(match[1]) for match in found if match is not None]
 
@@ -190,7 +190,7 @@ class Seen:
         return bool(self.values.get("state") == RELEASED)
 
     def is_free(self, me: Holder) -> bool:
-        """Tell whether nobody holds it for sure: it was released, or its holder is dead."""
+        """Return whether nobody holds it for sure: it was released, or its holder is dead."""
         return self.is_released or self.holder.is_dead(me)
 
     def told(self) -> str:
@@ -202,7 +202,7 @@ class Seen:
 
 
 def lease_in_force(out: Folder) -> Seen | None:
-    """Give the lease in force, None if the output never had one."""
+    """Return the lease in force, None if the output never had one."""
     numbers = lease_numbers(out)
     if not numbers:
         return None
@@ -214,7 +214,7 @@ def lease_in_force(out: Folder) -> Seen | None:
 
 
 def free_number(out: Folder) -> int | None:
-    """Give the number of the lease in force (0: none) if nobody holds it; None if somebody may."""
+    """Return the number of the lease in force (0: none); None if somebody may hold it."""
     seen = lease_in_force(out)
     if seen is None:
         return 0

@@ -14,10 +14,10 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats.manifest import PLAN_NAME
 from nanotok_ray.job.doctor.machine import space_for
+from nanotok_ray.job.dry_run import DryRun, dry_run
 from nanotok_ray.job.existing import freeze
 from nanotok_ray.job.exporting import layouts_of
 from nanotok_ray.job.journaling import stages_of_last_run
-from nanotok_ray.job.outlook import Outlook, outlook
 from nanotok_ray.job.scheduler import num_calls
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice
@@ -67,7 +67,7 @@ def given_rates(megabytes_per_second: float) -> dict[str, Rate]:
 
 
 def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
-    """Give the rates of the stages that a run spent time on, from its summary.
+    """Return the rates of the stages that a run spent time on, from its summary.
 
     >>> rates_of_run({"stages": {"count": {"seconds": 10.0, "bytes": 50}}})["count"].is_per_cpu
     False
@@ -144,7 +144,7 @@ def plan_job(
     relearn: bool = False,
     workers: int | None = None,
     rate: float | None = None,
-) -> Outlook:
+) -> DryRun:
     """Say what `prepare` would do with a recipe and how long it may take, and freeze its plan.
 
     Args:
@@ -160,55 +160,55 @@ def plan_job(
     """
     out = Folder(recipe.output.path)
     layouts_of(recipe)  # refuses what no job could write
-    foreseen = outlook(recipe, command="prepare", resplit=resplit, relearn=relearn)
+    announced = dry_run(recipe, command="prepare", resplit=resplit, relearn=relearn)
     last = {"stages": stages_of_last_run(out)}
-    rates = _rates(foreseen, recipe, last=last if workers is None else {}, rate=rate)
+    rates = _rates(announced, recipe, last=last if workers is None else {}, rate=rate)
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers
-    estimate = _estimate(foreseen, rates, last=last, cpus=cpus)
+    estimate = _estimate(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
-    for each in _reads(foreseen.todo.get("tokenize", ())):
+    for each in _reads(announced.todo.get("tokenize", ())):
         tokenized[each.kind] += each.num_bytes
-    counted = sum(each.num_bytes for each in foreseen.todo.get("count", ()))
+    counted = sum(each.num_bytes for each in announced.todo.get("count", ()))
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
     estimate["space"] = [space.to_dict() for space in spaces]
-    frozen = {"status": freeze(foreseen.plan, out), "path": out.join(PLAN_NAME)}
-    return replace(foreseen, values=foreseen.values | {"estimate": estimate, "frozen": frozen})
+    frozen = {"status": freeze(announced.plan, out), "path": out.join(PLAN_NAME)}
+    return replace(announced, values=announced.values | {"estimate": estimate, "frozen": frozen})
 
 
 def _rates(
-    foreseen: Outlook, recipe: Recipe, *, last: Mapping[str, Any], rate: float | None
+    announced: DryRun, recipe: Recipe, *, last: Mapping[str, Any], rate: float | None
 ) -> dict[str, Rate]:
-    needed = {stage for stage in STAGES if foreseen.todo.get(stage)}
+    needed = {stage for stage in STAGES if announced.todo.get(stage)}
     if rate is not None:
         return given_rates(rate)
     known = rates_of_run(last)
     if needed <= known.keys():
         return known
     measured = measured_rates(
-        _texts(foreseen, recipe),
+        _texts(announced, recipe),
         pattern=resolve_pattern(recipe.tokenizer.pattern),
-        tokenizer=foreseen.tokenizer,
+        tokenizer=announced.tokenizer,
     )
     return measured | known
 
 
-def _texts(foreseen: Outlook, recipe: Recipe) -> Sequence[Slice]:
-    """Give slices of text to measure with: those that are counted, else any."""
-    texts = [each for each in foreseen.plan.slices() if each.kind == "text"]
+def _texts(announced: DryRun, recipe: Recipe) -> Sequence[Slice]:
+    """Return slices of text to measure with: those that are counted, else any."""
+    texts = [each for each in announced.plan.slices() if each.kind == "text"]
     counted = {source.name for source in recipe.sources if source.count}
     return [each for each in texts if each.split == "train" and each.source in counted] or texts
 
 
 def _estimate(
-    foreseen: Outlook, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
+    announced: DryRun, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
 ) -> dict[str, Any]:
     """Estimate the stages that have something to do; `seconds` of a stage is null if unknown."""
     stages: dict[str, dict[str, Any]] = {}
     for stage in STAGES:
-        if slices := foreseen.todo.get(stage):
+        if slices := announced.todo.get(stage):
             stages[stage] = _fan_out(slices, rates.get(stage), cpus=cpus)
     unknown = any(each["seconds"] is None for each in stages.values())
-    if foreseen.values.get("learn", {}).get("todo"):
+    if announced.values.get("learn", {}).get("todo"):
         stages["learn"] = _learning(last)
     known = [each["seconds"] for each in stages.values() if each["seconds"] is not None]
     return {"cpus": cpus, "seconds": None if unknown else round(sum(known), 1), "stages": stages}

@@ -48,17 +48,17 @@ class Probe:
 
 
 def output_folder(url: str) -> tuple[SharedFolder, ...]:
-    """Give an output folder as one that every node must see."""
+    """Return an output folder as one that every node must see."""
     return (SharedFolder(url=Folder(url).url, probes=OUTPUT_PROBES),)
 
 
 def work_folder(url: str) -> tuple[SharedFolder, ...]:
-    """Give a work folder as one that every node must see."""
+    """Return a work folder as one that every node must see."""
     return (SharedFolder(url=Folder(url).url, probes=WORK_PROBES),)
 
 
 def shared_folders(output: str, work: str) -> tuple[SharedFolder, ...]:
-    """Give output and work folder as folders that every node must see."""
+    """Return output and work folder as folders that every node must see."""
     return output_folder(output) + work_folder(work)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from nanotok_ray.errors import OutputInUseError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_NAME, TOKENIZER_FOLDER
+from nanotok_ray.job.dry_run_text import change_lines
 from nanotok_ray.job.events import Note, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import (
@@ -18,7 +19,6 @@ from nanotok_ray.job.existing import (
 )
 from nanotok_ray.job.journaling import StageTimes
 from nanotok_ray.job.lease import Lease, free_number, leased
-from nanotok_ray.job.outlook_text import change_lines
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.job.train import train
 from nanotok_ray.job.training import (
@@ -47,7 +47,7 @@ class OutdatedError(Exception):
 
 
 @dataclass(slots=True)
-class Hold:
+class OutputLock:
     """What a run knows of the lease of its output; made before anything else is looked at."""
 
     out: Folder
@@ -57,7 +57,7 @@ class Hold:
     lease: Lease | None = None
 
     @classmethod
-    def of(cls, out: Folder, *, command: str) -> "Hold":
+    def of(cls, out: Folder, *, command: str) -> "OutputLock":
         """Look who holds the lease, and take nothing."""
         return cls(out=out, command=command, seen=free_number(out))
 
@@ -98,7 +98,7 @@ class Hold:
         self.lease.check()
 
 
-def looking_again(out: str, run: Callable[[], T]) -> T:
+def retried_when_outdated(out: str, run: Callable[[], T]) -> T:
     """Run a job, and from the start again where another run came between looking and doing.
 
     Raises:
@@ -150,7 +150,7 @@ class Run:
     """plan.json as it was found."""
     published: Mapping[str, Any]
     """The settings of each source in the manifest as it was found; empty if there was none."""
-    hold: Hold
+    hold: OutputLock
     start: Start
     learned: Record | None = None
     """The learn record, if this job is to learn the tokenizer."""
@@ -163,7 +163,7 @@ class Run:
     def of(cls, recipe: Recipe, start: Start) -> Self:
         """Make the plan, under the splits that an earlier one froze."""
         out = Folder(recipe.output.path)
-        hold = Hold.of(out, command=start.command)
+        hold = OutputLock.of(out, command=start.command)
         frozen = frozen_bytes(out)
         before = None if frozen is None else plan_from_json(frozen)
         plan = plan_for(recipe, out, resplit=start.resplit)

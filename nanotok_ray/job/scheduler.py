@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nanotok_ray.job.task import Cause, Ended, Failure, Outcome, Patience, Task
+from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task, TaskResult
 
 LEAST_BYTES = 8 << 20
 """A call of less is hardly longer than what Ray does around it."""
@@ -29,7 +29,7 @@ LEAST_CPUS = 32
 
 
 def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
-    """Give the tasks of each call, as they are made, on a cluster that always has that many CPUs.
+    """Yield the tasks of each call, as they are made, on a cluster that always has that many CPUs.
 
     >>> from nanotok_ray.job.task import Task
     >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(3)]
@@ -45,7 +45,7 @@ def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
 
 
 def num_calls(sizes: Sequence[int], *, cpus: int) -> int:
-    """Give how many calls slices of so many bytes become.
+    """Return how many calls slices of so many bytes become.
 
     >>> num_calls([5 << 20] * 3, cpus=2), num_calls([], cpus=2)
     (3, 0)
@@ -55,7 +55,7 @@ def num_calls(sizes: Sequence[int], *, cpus: int) -> int:
 
 
 def weight(task: Task) -> int:
-    """Give what a task counts for, in bytes."""
+    """Return what a task counts for, in bytes."""
     return max(task.num_bytes, SLICE_BYTES)
 
 
@@ -98,7 +98,7 @@ ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL, Cause.SLOW})
 
 
 @dataclass(eq=False, slots=True)
-class Call:
+class TaskBatch:
     """Slices that go to a worker together, by their numbers."""
 
     slices: tuple[int, ...]
@@ -107,12 +107,12 @@ class Call:
     """0: no memory is asked for; else 2 ** level times a CPU's share of its node."""
     is_second: bool = False
     """Whether it runs beside a first attempt at the same slices."""
-    twin: "Call | None" = None
+    twin: "TaskBatch | None" = None
     """The other attempt at the same slices, if there is one in flight, or one ended them."""
     num_seconds: int = 0
     """Second attempts at the same slices so far."""
 
-    def may_have_second(self, patience: Patience) -> bool:
+    def may_have_second(self, patience: RetryPolicy) -> bool:
         """Whether it may be tried a second time beside this attempt."""
         return self.twin is None and self.num_seconds < patience.second_attempts
 
@@ -127,15 +127,15 @@ class _Account:
     memory_level: int = 0
 
 
-class Attempts:
+class Scheduler:
     """The attempts at the slices of one fan-out."""
 
-    def __init__(self, tasks: Sequence[Task], *, patience: Patience) -> None:
+    def __init__(self, tasks: Sequence[Task], *, patience: RetryPolicy) -> None:
         """Let all tasks wait, the largest first."""
         self._tasks = tasks
         self._patience = patience
         self._fresh = Waiting(tasks)
-        self._again: list[tuple[float, int, Call]] = []
+        self._again: list[tuple[float, int, TaskBatch]] = []
         self._numbers = itertools.count()
         self._begun: dict[int, _Account] = {}
         self._jitter = random.Random(0)
@@ -146,12 +146,12 @@ class Attempts:
         return not (self._fresh or self._begun)
 
     def due(self, now: float) -> float | None:
-        """Give the seconds until a call can be taken (0: now), None if none will by waiting."""
+        """Return the seconds until a call can be taken (0: now), None if none will by waiting."""
         if self._fresh:
             return 0.0
         return max(0.0, self._again[0][0] - now) if self._again else None
 
-    def take(self, now: float, *, cpus: int) -> Call | None:
+    def take(self, now: float, *, cpus: int) -> TaskBatch | None:
         """Take the next call to make, None if there is none now."""
         if self._again and self._again[0][0] <= now:
             call = heapq.heappop(self._again)[2]
@@ -162,7 +162,7 @@ class Attempts:
         self._begin(call)
         return call
 
-    def take_second(self, call: Call) -> Call:
+    def take_second(self, call: TaskBatch) -> TaskBatch:
         """Take a second call of the slices of one that is in flight and has no twin."""
         second = self._call([number for number in call.slices if number in self._begun])
         levels = [self._begun[number].memory_level for number in second.slices]
@@ -172,13 +172,15 @@ class Attempts:
         self._begin(second)
         return second
 
-    def is_wanted(self, call: Call) -> bool:
-        """Tell whether a call in flight has slices that have not ended."""
+    def is_wanted(self, call: TaskBatch) -> bool:
+        """Return whether a call in flight has slices that have not ended."""
         return any(number in self._begun for number in call.slices)
 
-    def ended(self, call: Call, outcomes: Sequence[Outcome], now: float) -> list[Ended]:
+    def ended(
+        self, call: TaskBatch, outcomes: Sequence[AttemptResult], now: float
+    ) -> list[TaskResult]:
         """Take what became of the slices of a call, and give those that ended with it."""
-        ended: list[Ended] = []
+        ended: list[TaskResult] = []
         again: list[tuple[int, Failure | None]] = []
         for number, outcome in zip(call.slices, outcomes, strict=True):
             account = self._begun.get(number)
@@ -195,8 +197,10 @@ class Attempts:
             call.twin.twin = None
         return ended
 
-    def _judge(self, number: int, account: _Account, outcome: Outcome, call: Call) -> Ended | None:
-        """Give the end of a slice if this was it."""
+    def _judge(
+        self, number: int, account: _Account, outcome: AttemptResult, call: TaskBatch
+    ) -> TaskResult | None:
+        """Return the end of a slice if this was it."""
         failure = outcome.failure
         if failure is None:
             return self._end(number, account, outcome, None)
@@ -213,9 +217,11 @@ class Attempts:
             return None
         return self._end(number, account, outcome, _told(failure, account))
 
-    def _end(self, number: int, account: _Account, outcome: Outcome, error: str | None) -> Ended:
+    def _end(
+        self, number: int, account: _Account, outcome: AttemptResult, error: str | None
+    ) -> TaskResult:
         del self._begun[number]
-        return Ended(
+        return TaskResult(
             task=self._tasks[number],
             result=outcome.result,
             seconds=outcome.seconds,
@@ -246,11 +252,11 @@ class Attempts:
         seconds = self._patience.wait(failures, self._jitter) if failures else 0.0
         heapq.heappush(self._again, (now + seconds, next(self._numbers), call))
 
-    def _call(self, numbers: Sequence[int]) -> Call:
+    def _call(self, numbers: Sequence[int]) -> TaskBatch:
         size = sum(weight(self._tasks[number]) for number in numbers)
-        return Call(slices=tuple(numbers), num_bytes=size)
+        return TaskBatch(slices=tuple(numbers), num_bytes=size)
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: TaskBatch) -> None:
         for number in call.slices:
             account = self._begun.setdefault(number, _Account())
             account.attempts += 1

@@ -23,7 +23,7 @@ WELL = (RUNNING, FINISHED, TRAINED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class RunStatus:
     """How an output stands."""
 
     state: str
@@ -37,7 +37,7 @@ class Standing:
     """Seconds since the run was last heard of, by this machine's clock; None: it has ended."""
 
 
-def standing_of(out: Folder, *, now: float, me: Holder | None = None) -> Standing:
+def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatus:
     """Look how the last run of an output stands.
 
     Args:
@@ -58,7 +58,7 @@ def standing_of(out: Folder, *, now: float, me: Holder | None = None) -> Standin
     heard = max(journal.last_at if journal else 0.0, _renewed(lease))
     silent = max(0.0, now - heard) if heard else None
     state, why = _state(lease, journal, me, silent=silent, is_published=is_published)
-    return Standing(
+    return RunStatus(
         state=state,
         why=why,
         is_published=is_published,
@@ -76,7 +76,7 @@ def _state(
     silent: float | None,
     is_published: bool,
 ) -> tuple[str, str]:
-    """Give the state, and what shows it."""
+    """Return the state, and what shows it."""
     end = None if journal is None else journal.end
     if lease is not None and not lease.is_released:
         state, why = _of_holder(lease.holder, me or Holder.this_process(), silent)
@@ -91,15 +91,15 @@ def _state(
     return UNFINISHED, "the last run did not write down how it ended"
 
 
-def _without_a_run(out: Folder, *, is_published: bool) -> Standing:
+def _without_a_run(out: Folder, *, is_published: bool) -> RunStatus:
     if is_published:
-        return Standing(state=FINISHED, why="nothing is known of the run", is_published=True)
+        return RunStatus(state=FINISHED, why="nothing is known of the run", is_published=True)
     state = PLANNED if out.exists(PLAN_NAME) else NOTHING
-    return Standing(state=state, why="", is_published=False)
+    return RunStatus(state=state, why="", is_published=False)
 
 
 def _is_of(journal: RunJournal | None, lease: Seen) -> bool:
-    """Tell whether the journal is not that of an earlier run than the one that holds the lease."""
+    """Return whether the journal is of the run that holds the lease, or of a later one."""
     if journal is None or journal.run == lease.number or lease.is_released:
         return True
     holder = lease.holder
@@ -131,7 +131,7 @@ def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) 
 
 
 def _renewed(lease: Seen | None) -> float:
-    """Give when the lease was last written, by its holder's clock; 0: let go, or not known."""
+    """Return when the lease was last written, by its holder's clock; 0: let go, or not known."""
     if lease is None or lease.is_released:
         return 0.0
     try:

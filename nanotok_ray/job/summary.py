@@ -23,7 +23,7 @@ class Summary:
     values: dict[str, Any]
 
     def text(self) -> str:
-        """Give the lines that a person reads."""
+        """Return the lines that a person reads."""
         own = self.values
         lines = []
         if own["status"] == UNCHANGED:
@@ -140,7 +140,7 @@ def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rules(settings: Collection[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give what the recipe does with documents that are too long or have nothing to train on."""
+    """Return what the recipe does with documents that are too long or have nothing to train on."""
     limited = next((own for own in settings if own["max_tokens"] is not None), None)
     return {
         "max_tokens": limited and limited["max_tokens"],

@@ -51,7 +51,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class TaskResult:
     """What became of a task: a result, or why there is none."""
 
     task: Task
@@ -92,7 +92,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttemptResult:
     """What one attempt at one slice gave, where and when."""
 
     result: Any = None
@@ -108,7 +108,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Patience:
+class RetryPolicy:
     """The limits of one fan-out. Waits are in seconds."""
 
     storage_failures: int = 6
@@ -133,7 +133,7 @@ class Patience:
     """... nor before it has run for so many times what calls of its size take."""
     second_attempts: int = 3
     """How often a call is tried beside itself; more than once if such attempts fail."""
-    overtaken_grace: float = 30.0
+    superseded_grace: float = 30.0
     """A call that was interrupted, as its twin was first, is killed after so long."""
 
     @property
@@ -150,14 +150,14 @@ class Patience:
         }
 
     def deadline_of(self, num_bytes: int) -> float:
-        """Give the seconds that a call of so many bytes may run.
+        """Return the seconds that a call of so many bytes may run.
 
-        >>> Patience().deadline_of(1), Patience().deadline_of(20 << 30)
+        >>> RetryPolicy().deadline_of(1), RetryPolicy().deadline_of(20 << 30)
         (3600.0, 72000.0)
         """
         return self.deadline * max(1, -(-num_bytes // GIB))
 
     def wait(self, failures: int, jitter: random.Random) -> float:
-        """Give the seconds to wait after that many failures: at most the nominal, at least half."""
+        """Return the seconds to wait after that many failures, half of the nominal at least."""
         nominal = self.first_wait * 2.0 ** min(failures - 1, 30)
         return min(self.longest_wait, nominal) * jitter.uniform(0.5, 1.0)

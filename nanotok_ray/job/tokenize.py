@@ -10,8 +10,8 @@ from nanotok_ray.export import SamePass
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.run_stage import GivingUp, fan_out, give_up_after, told_failure
-from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage, told_failure
+from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.recipe.special_tokens import (
@@ -49,7 +49,7 @@ def check_special_tokens(recipe: Recipe) -> None:
 
 
 def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
-    """Give the settings of a source.
+    """Return the settings of a source.
 
     Raises:
         RecipeError: the tokenizer lacks a special token that its documents need.
@@ -207,7 +207,7 @@ def tokenize(
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
     tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.reads]
-    skipped = fan_out(
+    skipped = run_stage(
         "tokenize",
         tasks,
         kept=len(tokenizing.expected) - sum(task.slices for task in tasks),
@@ -222,7 +222,7 @@ def tokenize(
     return _all_records(tokenizing, out)
 
 
-def _leave_out(ended: Ended, out: Folder) -> None:
+def _leave_out(ended: TaskResult, out: Folder) -> None:
     """Write the records that say so, but for a slice that was recorded before its task failed."""
     work: TokenizeWork = ended.task.argument
     for each in work.expected:
@@ -232,7 +232,7 @@ def _leave_out(ended: Ended, out: Folder) -> None:
 
 
 def _skip(each: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
-    """Give the record of a slice that is left out."""
+    """Return the record of a slice that is left out."""
     try:
         return skip_slice(each, settings, out=out)
     except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
@@ -240,7 +240,7 @@ def _skip(each: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
 
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
-    """Give the record of every slice, those of this run read back from storage alone."""
+    """Return the record of every slice, those of this run read back from storage alone."""
     made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
     records = []
     for each, record in zip(tokenizing.expected, tokenizing.records, strict=True):

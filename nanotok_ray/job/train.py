@@ -10,7 +10,7 @@ from nanotok_ray.job.counting import CountedSlices, count, merge_first
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.learner import learn_tokenizer
-from nanotok_ray.job.run_stage import first_refused, told_failure
+from nanotok_ray.job.stage import first_quarantined, told_failure
 from nanotok_ray.job.training import Training, finished_learning, kept_training, with_extension
 from nanotok_ray.sources.quarantine import check_limits
 from nanotok_ray.storage import Folder
@@ -18,7 +18,7 @@ from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
-    """Give the tokenizer of the output folder if it is the one to be learned.
+    """Return the tokenizer of the output folder if it is the one to be learned.
 
     If the recipe adds other special tokens to it than were added, it is given with those.
     """
@@ -33,10 +33,10 @@ def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     return with_extension(tokenizer, record, training.recipe.tokenizer.extend)
 
 
-def standing_tokenizer(
+def current_tokenizer(
     training: Training, out: Folder, *, relearn: bool
 ) -> tuple[Training, Tokenizer | None]:
-    """Give the tokenizer that the output has and that is to be used, and the training it is of.
+    """Return the tokenizer that the output has and that is to be used, and the training it is of.
 
     Unless it is to be learned again, one that was learned by the same rules stays, whatever inputs
     have come since. If there is none to use, the training is what is to be learned.
@@ -76,7 +76,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
         quarantined=counted.reasons,
         limits=training.recipe.limits,
         where=work.join("counts"),
-        first=lambda tails: first_refused(
+        first=lambda tails: first_quarantined(
             work, zip(slices, counted.records, strict=True), tails=tails
         ),
     )

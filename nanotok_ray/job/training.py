@@ -72,12 +72,12 @@ class Training:
         }
 
     def settings_of(self, each: Slice) -> CountSettings:
-        """Give how a slice is counted: the texts that will be encoded, special tokens cut out."""
+        """Return how a slice is counted: the texts that will be encoded, special tokens cut out."""
         source = next(own for own in self.recipe.sources if own.name == each.source)
         return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
 
     def work(self, each: Slice, *, budget: int | None = None) -> CountWork:
-        """Give the counting of one slice, with a budget of code points if it has one."""
+        """Return the counting of one slice, with a budget of code points if it has one."""
         settings = self.settings_of(each)
         if budget is not None:
             settings = replace(settings, budget=budget)
@@ -85,7 +85,7 @@ class Training:
 
 
 def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
-    """Give the sources that the tokenizer is learned from, in order."""
+    """Return the sources that the tokenizer is learned from, in order."""
     return [source for source in recipe.sources if source.count]
 
 
@@ -118,12 +118,12 @@ LEARN_RECORD = "records/learn.json"
 
 
 def files_of(folder: str) -> list[str]:
-    """Give the paths in the output of the files of a learned tokenizer."""
+    """Return the paths in the output of the files of a learned tokenizer."""
     return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
 
 
 def smaller_folder(vocab_size: int) -> str:
-    """Give the folder in the output of a smaller tokenizer.
+    """Return the folder in the output of a smaller tokenizer.
 
     >>> smaller_folder(8192)
     'tokenizer-8192'
@@ -132,12 +132,12 @@ def smaller_folder(vocab_size: int) -> str:
 
 
 def finished_learning(training: Training, out: Folder) -> Record | None:
-    """Give the record if it is of this training, and the tokenizer's own files are there."""
+    """Return the record if it is of this training, and the tokenizer's own files are there."""
     return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
 
 
 def kept_training(training: Training, out: Folder) -> Training:
-    """Give what stands of a tokenizer that was learned by the same rules, whatever has come since.
+    """Return the training of the tokenizer that the output has, if its rules are the same.
 
     So a corpus may grow without a new tokenizer, under which every shard would be made again. One
     from which slices were left out is not kept: they are to be tried again.
@@ -154,7 +154,7 @@ def kept_training(training: Training, out: Folder) -> Training:
 
 
 def recorded_sizes(out: Folder) -> list[int]:
-    """Give the sizes of the smaller tokenizers that a former run wrote."""
+    """Return the sizes of the smaller tokenizers that a former run wrote."""
     try:
         record = read_record(out, LEARN_RECORD)
     except CorruptOutputError:
@@ -196,7 +196,7 @@ def write_learn_record(
 
 
 def learn_record(out: Folder) -> Record | None:
-    """Give the record that is there, whatever was learned."""
+    """Return the record that is there, whatever was learned."""
     return read_record(out, LEARN_RECORD)
 
 
@@ -205,7 +205,7 @@ def _key(training: Training, skipped: Sequence[str]) -> str:
 
 
 def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
-    """Give the sizes asked for that the tokenizer holds, the smallest first."""
+    """Return the sizes asked for that the tokenizer holds, the smallest first."""
     learned = _learned_size(training, tokenizer)
     return sorted(size for size in training.recipe.tokenizer.also if size <= learned)
 
@@ -222,7 +222,7 @@ def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Ite
 
 
 def missing_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
-    """Give the sizes whose folders are not there as the learn record says."""
+    """Return the sizes whose folders are not there as the learn record says."""
     record = finished_learning(training, out)
     files = [] if record is None else record.values["files"]
     expected = {file["name"]: file["size"] for file in files}
@@ -263,7 +263,7 @@ def _write_smaller(
 
 
 def lacks_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> bool:
-    """Tell whether `add_smaller` has something to write."""
+    """Return whether `add_smaller` has something to write."""
     record = finished_learning(training, out)
     return record is not None and (
         bool(missing_sizes(training, tokenizer, out))
@@ -292,7 +292,7 @@ def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[i
 
 
 def read_report(out: Folder) -> dict[str, Any]:
-    """Give the report beside the learned tokenizer.
+    """Return the report beside the learned tokenizer.
 
     Raises:
         CorruptOutputError: it is damaged.
@@ -302,7 +302,7 @@ def read_report(out: Folder) -> dict[str, Any]:
 
 
 def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
-    """Give the ids of a tokenizer without special tokens that were added to it."""
+    """Return the ids of a tokenizer without special tokens that were added to it."""
     return tokenizer.get_vocab_size() - len(training.recipe.tokenizer.extend)
 
 
@@ -328,7 +328,7 @@ def _is_there(size: int, expected: Mapping[str, int], out: Folder) -> bool:
 
 
 def with_extension(tokenizer: Tokenizer, record: Record, names: Sequence[str]) -> Tokenizer:
-    """Give the recorded tokenizer with these special tokens in the place of those added to it."""
+    """Return the recorded tokenizer with these special tokens in the place of those added to it."""
     added = list(record.values.get("special_tokens", {}).get("extended", ()))
     if added == list(names):
         return tokenizer
@@ -336,7 +336,7 @@ def with_extension(tokenizer: Tokenizer, record: Record, names: Sequence[str]) -
 
 
 def lacks_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> bool:
-    """Tell whether the tokenizer in the folder has other special tokens added to it than this."""
+    """Return whether the tokenizer in the folder has other special tokens added to it than this."""
     record = finished_learning(training, out)
     return record is not None and record.values.get("tokenizer_sha256") != tokenizer.sha256
 

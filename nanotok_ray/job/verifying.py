@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.job.events import Advanced, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.run_stage import fan_out, told_failure
-from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.stage import run_stage, told_failure
+from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.shards.verify import (
     Result,
     Runner,
@@ -95,7 +95,7 @@ class _OnRay:
         places = {id(task.argument): place for place, task in enumerate(tasks)}
         results: list[Result] = []
 
-        def keep(ended: Ended) -> int:
+        def keep(ended: TaskResult) -> int:
             check: SliceCheck = ended.result
             results.append((places[id(ended.task.argument)], check))
             return ended.task.num_bytes
@@ -103,7 +103,7 @@ class _OnRay:
         if not tasks:
             return results
         with current_executor().session(workers=self.workers):
-            failed = fan_out(
+            failed = run_stage(
                 STAGE,
                 tasks,
                 kept=0,
@@ -118,7 +118,7 @@ class _OnRay:
 
 
 def _num_bytes(work: SliceWork) -> int:
-    """Give the bytes of the slice's files, and with its sources what these are estimated to be."""
+    """Return the bytes of the slice's files, and the estimated bytes of its sources."""
     return work.file_bytes + (work.slice.num_bytes if work.level in {"deep", "masks"} else 0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nanotok_ray.counts.count_slice import CountSettings, count_slice
 from nanotok_ray.counts.reduce import merge_count_files, merged_key
-from nanotok_ray.errors import ProofError, TransientIOError
+from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.export import SamePass
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slices
@@ -202,12 +202,12 @@ def _check(
     """Read the files of a slice back: its record is not written before they are what it says.
 
     Raises:
-        ProofError: the record contradicts itself or its slice: a document was lost, for one.
+        SampleCheckError: the record contradicts itself or its slice: a document was lost, for one.
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
     for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
-        raise ProofError(f"{problem}; nothing of this slice is recorded. This is a bug")
+        raise SampleCheckError(f"{problem}; nothing of this slice is recorded. This is a bug")
     problems = check_files(
         folder,
         record,

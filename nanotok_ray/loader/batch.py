@@ -40,7 +40,7 @@ class Segments:
         return len(self.rows) - 1
 
     def part(self, start: int, stop: int) -> "Segments":
-        """Give the segments of neighbouring rows, as views where that can be."""
+        """Return the segments of neighbouring rows, as views where that can be."""
         first, last = int(self.rows[start]), int(self.rows[stop])
         return Segments(
             documents=self.documents[first:last],
@@ -50,7 +50,7 @@ class Segments:
         )
 
     def reordered(self, order: Numbers) -> "Segments":
-        """Give the rows in another order, (rows,) numbers of rows.
+        """Return the rows in another order, (rows,) numbers of rows.
 
         >>> documents = np.array([4, 5, 6], dtype=np.int64)
         >>> rows = np.array([0, 2, 3], dtype=np.int64)
@@ -71,7 +71,7 @@ class Segments:
 
     @classmethod
     def joined(cls, parts: Sequence["Segments"]) -> "Segments":
-        """Give the rows of all parts, one after the other.
+        """Return the rows of all parts, one after the other.
 
         >>> Segments.joined([]).rows.tolist()
         [0]
@@ -175,12 +175,12 @@ class PackingReport:
         return self.tokens / cells if (cells := self.tokens + self.padding) else 1.0
 
     def __add__(self, other: "PackingReport") -> "PackingReport":
-        """Give the totals of both."""
+        """Return the totals of both."""
         mine, others = asdict(self), asdict(other)
         return PackingReport(**{name: mine[name] + others[name] for name in mine})
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all numbers by name, and `utilisation`."""
+        """Return all numbers by name, and `utilisation`."""
         return {**asdict(self), "utilisation": self.utilisation}
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ class Stored(Protocol):
         """All of it as a view that costs no memory, None where that cannot be."""
 
     def part(self, start: int, stop: int) -> Bytes:
-        """Give its bytes from `start` up to `stop`.
+        """Return its bytes from `start` up to `stop`.
 
         Raises:
             CorruptOutputError: the file is not the one that was opened.
@@ -45,7 +45,7 @@ class Files(Protocol):
         """Path or URL of the folder, for errors."""
 
     def read(self, name: str, *, most: int) -> bytes:
-        """Give all bytes of a file.
+        """Return all bytes of a file.
 
         Raises:
             FileNotFoundError: there is none.
@@ -78,7 +78,7 @@ class Mapped:
         return self._data
 
     def part(self, start: int, stop: int) -> Bytes:
-        """Give a view."""
+        """Return a view."""
         return self._data[start:stop]
 
 
@@ -95,7 +95,7 @@ class LocalFiles:
         return str(self._root)
 
     def read(self, name: str, *, most: int) -> bytes:
-        """Give all bytes of a file; see `Files`."""
+        """Return all bytes of a file; see `Files`."""
         path = path_inside(self._root, name)
         check_size(path.stat().st_size, most=most, name=str(path))
         return path.read_bytes()

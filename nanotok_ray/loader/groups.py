@@ -108,7 +108,7 @@ _PACKINGS: dict[str, Callable[[Shards, Numbers, RowSettings], Group]] = {
 
 
 def _cropped(shards: Shards, document: int, capacity: int) -> int:
-    """Give how many tokens of a longer document are kept: no image is cut."""
+    """Return how many tokens of a longer document are kept: no image is cut."""
     images = shards.images(document)
     if images is None:
         return capacity
@@ -126,7 +126,7 @@ def _group(
     cropped_tokens: int = 0,
     dropped_documents: int = 0,
 ) -> Group:
-    """Give what the core packed: of each segment its document's place, start and length; rows."""
+    """Return what the core packed: of each segment its document's place, start and length; rows."""
     places, starts, lengths, rows = packed
     num_rows = len(rows) - 1
     segments = Segments(

@@ -44,7 +44,7 @@ class StateFrame:
     """Their names."""
 
     def pack(self, position: Position) -> dict[str, Any]:
-        """Give the state of a position."""
+        """Return the state of a position."""
         return {
             "format": STATE_FORMAT,
             "fingerprint": self.fingerprint,
@@ -58,7 +58,7 @@ class StateFrame:
         }
 
     def unpack(self, state: Mapping[str, Any]) -> tuple[Taken, int, PackingReport]:
-        """Give documents taken of each stream, rows taken of the group after them, and totals.
+        """Return documents taken of each stream, rows taken of the group after them, and totals.
 
         Raises:
             PackingError: the state is none, or of other shards or settings.
@@ -98,7 +98,7 @@ class StateFrame:
 
 
 def _setting(value: object) -> str:
-    """Give a setting of a state as an error may show it, whatever was loaded."""
+    """Return a setting of a state as an error may show it, whatever was loaded."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{name!r}: {shown(own)}' for name, own in value.items())}}}"
     return shown(value)
@@ -107,7 +107,7 @@ def _setting(value: object) -> str:
 def _counts(
     state: Mapping[str, Any], key: str, names: Sequence[str], *, only: bool = True
 ) -> dict[str, int]:
-    """Give whole numbers by name."""
+    """Return whole numbers by name."""
     found = state.get(key)
     if not isinstance(found, Mapping) or (only and set(found) != set(names)):
         raise PackingError(f"{key} of the state is not {', '.join(names)}; it was altered")
@@ -205,12 +205,12 @@ class Loader:
         self._position = self._stream.start()
 
     def __iter__(self) -> Iterator[Batch]:
-        """Give the batches from here on."""
+        """Yield the batches from here on."""
         while (batch := self.next_batch()) is not None:
             yield batch
 
     def next_batch(self, into: Arrays | None = None) -> Batch | None:
-        """Give the next batch, None at the end.
+        """Return the next batch, None at the end.
 
         Args:
             into: inputs and targets to fill, both int32 or both int64, C-contiguous, (B, T). Of a
@@ -247,7 +247,7 @@ class Loader:
         return count
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the state after the last batch, JSON-able, the same on every rank."""
+        """Return the state after the last batch, JSON-able, the same on every rank."""
         return self._frame.pack(self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -272,11 +272,11 @@ class Loader:
         return self._stream.plan(tokens)
 
     def report(self) -> PackingReport:
-        """Give what packing cost, of all groups of which a row was taken or which have none."""
+        """Return what packing cost, of all groups of which a row was taken or which have none."""
         return self._position.totals
 
     def _next(self) -> tuple[list[Stretch], Position]:
-        """Give the next rows of all ranks and the position after them; no rows at the end."""
+        """Return the next rows of all ranks and the position after them; no rows at the end."""
         wanted = self._dealt.global_rows
         found, position = self._stream.advance(self._position, wanted)
         if self._dealt.drop_last and sum(each.stop - each.start for each in found) < wanted:
@@ -284,7 +284,7 @@ class Loader:
         return found, position
 
     def _own(self, found: list[Stretch]) -> Segments:
-        """Give the segments of this rank's rows."""
+        """Return the segments of this rank's rows."""
         start = self._dealt.rank * self._dealt.batch_size
         parts = []
         for each in found:

@@ -24,7 +24,7 @@ class Stream:
     settings: RowSettings
 
     def take(self, position: int, count: int) -> Numbers:
-        """Give the documents at so many positions; position // documents is the epoch."""
+        """Return the documents at so many positions; position // documents is the epoch."""
         size, parts = len(self.documents), []
         while count:
             epoch, place = divmod(position, size)
@@ -101,7 +101,7 @@ class Mixture:
         return self.steps is None
 
     def next_group(self, taken: Taken, *, epochs: int | None = None) -> tuple[Numbers, Taken]:
-        """Give the documents of the next group, and what was taken then; none at the end."""
+        """Return the documents of the next group, and what was taken then; none at the end."""
         if self.steps is None:
             return self._next_of_one(taken[0], epochs)
         due = self._due(taken, self.steps)
@@ -114,7 +114,7 @@ class Mixture:
         return documents, tuple(after)
 
     def epoch(self, taken: Taken) -> int | None:
-        """Give how often all documents were taken before the next group; None in a mixture."""
+        """Return how often all documents were taken before the next group; None in a mixture."""
         return taken[0] // len(self.streams[0].documents) if self.steps is None else None
 
     def is_whole_epoch(self, before: Taken, after: Taken) -> bool:
@@ -139,7 +139,7 @@ class Mixture:
         return self.streams[0].take(taken, count), (taken + count,)
 
     def _due(self, taken: Taken, steps: Sequence[int]) -> Numbers:
-        """Give the stream of each document of the next group.
+        """Return the stream of each document of the next group.
 
         No stream is more than two steps behind the first that is due, so all documents of the group
         are due within `span`, and times from the first on fit 64 bits.
@@ -160,12 +160,12 @@ class Mixture:
 
 
 def _dues(taken: Taken, steps: Sequence[int]) -> list[int]:
-    """Give when the next document of each stream is due."""
+    """Return when the next document of each stream is due."""
     return [(2 * own + 1) * step for own, step in zip(taken, steps, strict=True)]
 
 
 def _tokens_of(shards: Shards) -> dict[str, int]:
-    """Give the tokens of each source that has some."""
+    """Return the tokens of each source that has some."""
     rows = shards.index.rows[shards.rows]
     names = shards.sources
     totals = {

@@ -39,7 +39,7 @@ class ApproximateResumeWarning(UserWarning):
 
 
 class NanochatLoader:
-    """Gives the batches that nanochat's loader gives, without end.
+    """Return the batches that nanochat's loader gives, without end.
 
     Rows have `length` + 1 tokens and no padding. For each place in a row the largest buffered
     document that fits is taken; when none fits, the shortest is cropped and its rest thrown away.
@@ -100,12 +100,12 @@ class NanochatLoader:
             self.load_state_dict(state)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Give batches without end."""
+        """Yield batches without end."""
         while True:
             yield self.next_batch()
 
     def next_batch(self, into: Arrays | None = None) -> Batch:
-        """Give the next batch.
+        """Return the next batch.
 
         Args:
             into: inputs and targets to fill, each (batch_size, length), int32 or int64; None: new.
@@ -179,7 +179,7 @@ class NanochatLoader:
         self._skip(state["rows"])
 
     def report(self) -> PackingReport:
-        """Give what packing cost, since the beginning or the `start` of the loaded state."""
+        """Return what packing cost, since the beginning or the `start` of the loaded state."""
         buffer = self._buffer
         return PackingReport(
             rows=buffer.num_rows,
@@ -301,7 +301,7 @@ class _Numbering:
         self.documents += documents
 
     def of(self, numbers: Numbers) -> Numbers:
-        """Give the documents of numbers."""
+        """Return the documents of numbers."""
         firsts = self._firsts[:, : self._runs]
         runs = np.searchsorted(firsts[0], numbers, side="right") - 1
         shifts: Numbers = firsts[1] - firsts[0]

@@ -57,7 +57,7 @@ class Permutation:
         object.__setattr__(self, "_keys", tuple(map(self._key, range(_ROUNDS))))
 
     def __call__(self, numbers: Numbers, *, variants: Numbers | None = None) -> Numbers:
-        """Give where each number goes.
+        """Return where each number goes.
 
         Args:
             numbers: int64 (n,), each below the size, in any order.
@@ -69,7 +69,7 @@ class Permutation:
         return self._walk(numbers, variants, self._forth)
 
     def inverse(self, numbers: Numbers, *, variants: Numbers | None = None) -> Numbers:
-        """Give what goes to each number; arguments and errors as of a call."""
+        """Return what goes to each number; arguments and errors as of a call."""
         return self._walk(numbers, variants, self._back)
 
     def _key(self, turn: int) -> int:
@@ -107,7 +107,7 @@ class Permutation:
         return [numbers - high * np.uint64(self._sides[0]), high]
 
     def _shift(self, turn: int, other: _Words, tweaks: _Words | None) -> _Words:
-        """Give by how much a side moves in a round: less than its size."""
+        """Return by how much a side moves in a round: less than its size."""
         keyed = other ^ np.uint64(self._keys[turn])
         hashed = _mixed(keyed if tweaks is None else keyed ^ tweaks)
         size = np.uint64(self._sides[turn % 2])
@@ -172,7 +172,7 @@ class DocumentOrder:
             raise PackingError(f"block_documents is {self.block_documents}; 1 is the least")
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
-        """Give the document at each position of an epoch, int64 (n,); each document has one.
+        """Return the document at each position of an epoch, int64 (n,); each document has one.
 
         Raises:
             IndexError: there is no such position.
@@ -203,7 +203,7 @@ class DocumentOrder:
         return found
 
     def _within(self, blocks: Permutation, positions: Numbers, epoch: int) -> Numbers:
-        """Give documents as if all blocks were full."""
+        """Return documents as if all blocks were full."""
         size = self.block_documents
         places = positions // size
         chosen = blocks(places)

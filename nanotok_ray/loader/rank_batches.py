@@ -63,7 +63,7 @@ class RowGroups:
         self._map = lru_cache(_KEPT_MAPS)(self._read_map)
 
     def bounds(self, file: int) -> Numbers:
-        """Give the global index of the first document of each row group of a file.
+        """Return the global index of the first document of each row group of a file.
 
         Returns:
             int64, one more than the file has row groups: row group g has the documents from
@@ -80,7 +80,7 @@ class RowGroups:
         return np.cumsum(counts)
 
     def _runs(self, file: int, at: int) -> Iterator[tuple[int, int, int]]:
-        """Give first document, row group and number of documents of each run of a file."""
+        """Yield first document, row group and number of documents of each run of a file."""
         while at < len(self._places):
             self._reached = at
             document = int(self._shards.starts[self._places[at]])
@@ -93,7 +93,7 @@ class RowGroups:
             at += 1
 
     def _first_place(self, file: int) -> int:
-        """Give which of the shards is the first with documents of a file or a later one."""
+        """Return which of the shards is the first with documents of a file or a later one."""
         for at in (self._reached, self._reached + 1):
             if self._begins(at, file):
                 return at
@@ -108,7 +108,7 @@ class RowGroups:
         return self._map(at)[-1][0]
 
     def _read_map(self, at: int) -> list[tuple[int, int, int]]:
-        """Give file, row group and number of documents of each run of a shard, in order."""
+        """Return file, row group and number of documents of each run of a shard, in order."""
         shards, place = self._shards, self._places[at]
         name = shards.name(place)
         source = shards.sources[int(shards.index.rows["source"][shards.rows[place]])]
@@ -209,7 +209,7 @@ class Position:
     """The pass over all files, from 1 on."""
 
     def to_dict(self) -> dict[str, int]:
-        """Give nanochat's state."""
+        """Return nanochat's state."""
         return asdict(self)
 
     @classmethod
@@ -254,7 +254,7 @@ class RankBatches:
     """Most documents of a batch."""
 
     def after(self, start: Position | None) -> Iterator[DocumentBatch]:
-        """Give all batches after the row group `start`, which is skipped whole; None: all.
+        """Yield all batches after the row group `start`, which is skipped whole; None: all.
 
         Raises:
             PackingError: A pass over all files had no document for this rank.
@@ -265,7 +265,7 @@ class RankBatches:
                 yield DocumentBatch(first=at, documents=documents, position=position)
 
     def _groups(self, start: Position | None) -> Iterator[tuple[int, int, Position]]:
-        """Give first document, end and place of each row group that has documents."""
+        """Yield first document, end and place of each row group that has documents."""
         epoch = 1 if start is None else start.epoch
         if start is not None:
             yield from self._after_in_pass(start)
@@ -281,7 +281,7 @@ class RankBatches:
             epoch += 1
 
     def _after_in_pass(self, start: Position) -> Iterator[tuple[int, int, Position]]:
-        """Give the rest of the pass that a former loader was in."""
+        """Yield the rest of the pass that a former loader was in."""
         # Whoever stopped, all ranks go on behind the W row groups that were read at that time.
         following = (start.rg_idx // self.world_size + 1) * self.world_size + self.rank
         yield from self._of_file(start.pq_idx, following, start.epoch)

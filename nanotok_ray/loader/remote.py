@@ -120,7 +120,7 @@ class BlockCache:
         return total
 
     def _files(self) -> Iterator[tuple[int, str, int]]:
-        """Give when each file here was used last, its path and its size; none being written."""
+        """Yield when each file here was used last, its path and its size; none being written."""
         abandoned = time.time() - _ABANDONED_SECONDS
         for folder in sorted(self.folder.glob("[0-9a-f][0-9a-f]")):
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
@@ -185,7 +185,7 @@ class RemoteFiles:
         return cls(url, folder, cache_bytes=cache_bytes)
 
     def read(self, name: str, *, most: int) -> bytes:
-        """Give all bytes of a file; see `Files`."""
+        """Return all bytes of a file; see `Files`."""
         url = self._here().folder.join(name)
         with RemoteInput(url, block_bytes=_READ_AHEAD_BYTES) as file:
             size = file.entry().size or 0
@@ -202,7 +202,7 @@ class RemoteFiles:
         return RemoteFile(self, name, num_bytes=num_bytes, content=content, block_bytes=block_bytes)
 
     def block(self, file: "RemoteFile", number: int) -> Bytes:
-        """Give a block of a file."""
+        """Return a block of a file."""
         return self._here().block(file, number)
 
     def _here(self) -> "_Process":
@@ -234,7 +234,7 @@ class RemoteFile:
         self._files = files
 
     def part(self, start: int, stop: int) -> Bytes:
-        """Give its bytes from `start` up to `stop`: a view of one block, or a copy from several.
+        """Return its bytes from `start` up to `stop`: a view of one block, or a copy from several.
 
         Raises:
             CorruptOutputError: it is missing, or has another size than shards.idx says.
@@ -252,7 +252,7 @@ class RemoteFile:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def bytes_of(self, number: int) -> int:
-        """Give the size of a block: the last one is shorter."""
+        """Return the size of a block: the last one is shorter."""
         return min(self.block_bytes, self.num_bytes - number * self.block_bytes)
 
 
@@ -271,7 +271,7 @@ class _Process:
         self._thread: threading.Thread | None = None
 
     def block(self, file: RemoteFile, number: int) -> Bytes:
-        """Give a block; when blocks are asked for one after the other, begin to fetch the next."""
+        """Return a block, and begin to fetch the next when blocks are read in order."""
         name = f"{file.content}.{number}"
         with self._lock:
             block = self._recent.get(name)

@@ -47,7 +47,7 @@ class Stretch:
     stop: int
 
     def part(self, start: int, stop: int) -> Segments:
-        """Give the segments of its rows from `start` up to `stop`, as far as it has them."""
+        """Return the segments of its rows from `start` up to `stop`, as far as it has them."""
         size = self.stop - self.start
         first, last = min(max(start, 0), size), min(max(stop, 0), size)
         return self.group.segments.part(self.start + first, self.start + last)
@@ -63,12 +63,12 @@ class RowStream:
     epochs: int | None
 
     def start(self) -> Position:
-        """Give the position before the first row."""
+        """Return the position before the first row."""
         none = (0,) * len(self.mixture.streams)
         return Position(taken=none, row=0, totals=PackingReport(), group=None, after=none)
 
     def at(self, taken: Taken, row: int, totals: PackingReport) -> Position:
-        """Give a position that was told before.
+        """Return a position that was told before.
 
         Raises:
             PackingError: there is no such position.
@@ -90,7 +90,7 @@ class RowStream:
         return replace(position, row=row, group=group, after=after)
 
     def advance(self, position: Position, rows: int) -> tuple[list[Stretch], Position]:
-        """Give the next rows, fewer at the end, and the position after them.
+        """Return the next rows, fewer at the end, and the position after them.
 
         Raises:
             PackingError: all documents were taken and made no row.

@@ -21,7 +21,7 @@ Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 def padding_id(shards: Shards) -> int:
-    """Give the id that stands in inputs where no token does: that of `<|bos|>`, or 0."""
+    """Return the id that stands in inputs where no token does: that of `<|bos|>`, or 0."""
     return int(shards.manifest["special_tokens"].get(BOS, 0))
 
 
@@ -169,7 +169,7 @@ class RowSettings:
         return self.length + 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all by name, JSON-able."""
+        """Return all by name, JSON-able."""
         return asdict(self)
 
 
@@ -226,7 +226,7 @@ def check_dtype(dtype: npt.DTypeLike) -> None:
 
 
 def whole(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
-    """Give a whole number within limits as an int."""
+    """Return a whole number within limits as an int."""
     limits = f"of {least} or more" if most is None else f"from {least} to {most}"
     wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")
     if isinstance(value, bool):

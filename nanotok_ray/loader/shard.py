@@ -45,16 +45,16 @@ class OpenShard:
     num_files: int
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """Give where a document begins and ends, in tokens."""
+        """Return where a document begins and ends, in tokens."""
         start = int(self.starts[number]) // self.item_bytes
         return start, start + int(self.lengths[number])
 
     def first_tokens(self, numbers: Numbers) -> Numbers:
-        """Give where documents begin, in tokens."""
+        """Return where documents begin, in tokens."""
         return self.starts[numbers] // self.item_bytes
 
     def ids_between(self, start: int, stop: int) -> Ids:
-        """Give ids by their places in the shard."""
+        """Return ids by their places in the shard."""
         size = self.item_bytes
         return self.ids.part(start * size, stop * size).view(f"<u{size}")
 
@@ -117,7 +117,7 @@ def _columns(
 
 
 def _all_of(stored: Stored, row: np.void, suffix: str) -> Bytes:
-    """Give all of a file, plainly: views of memory maps are slow to cut."""
+    """Return all of a file, plainly: views of memory maps are slow to cut."""
     whole = stored.whole
     return np.asarray(stored.part(0, int(row[SIZES[suffix]])) if whole is None else whole)
 
@@ -176,12 +176,12 @@ class Pieces:
 
 
 def _plain(stored: Stored) -> Bytes | None:
-    """Give all of a mapped file as a plain view: those of numpy's own class are slow to cut."""
+    """Return all of a mapped file as a plain view: those of numpy's own class are slow to cut."""
     return None if stored.whole is None else np.asarray(stored.whole)
 
 
 def _copied(stored: Stored, starts: Numbers, lengths: Numbers) -> Bytes:
-    """Give parts of a file back to back."""
+    """Return parts of a file back to back."""
     whole = _plain(stored)
     bounds = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
     if whole is None:

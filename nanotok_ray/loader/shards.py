@@ -50,7 +50,7 @@ class KeptOpen:
     _files: int = field(init=False, default=0)
 
     def get(self, place: int) -> OpenShard | None:
-        """Give a shard that is open."""
+        """Return a shard that is open."""
         with _LOCK:
             found = self._shards.get(place)
             if found is not None:
@@ -72,7 +72,7 @@ class KeptOpen:
 
 
 def most_files() -> int:
-    """Give how many files may be mapped: half of what the process may open, as each stays open."""
+    """Return how many files may be mapped: half of what the process may open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_FILES if limit == resource.RLIM_INFINITY else min(MOST_FILES, limit // 2)
 
@@ -221,7 +221,7 @@ class Shards:
         return shard.ids_between(*shard.bounds(number))
 
     def __iter__(self) -> Iterator[Ids]:
-        """Give the ids of each document in order."""
+        """Return the ids of each document in order."""
         return (self[document] for document in range(len(self)))
 
     def mask(self, document: int) -> Mask | None:
@@ -277,7 +277,7 @@ class Shards:
         epoch: int = 0,
         start: int = 0,
     ) -> Iterator[tuple[int, Ids]]:
-        """Give the documents of one of several readers that share an epoch, each with its index.
+        """Return the documents of one of several readers that share an epoch, each with its index.
 
         Args:
             rank: of this reader, from 0 on. It has every `world_size`th position of the order.
@@ -366,7 +366,7 @@ class Shards:
         return found
 
     def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Places, Numbers]]:
-        """Give the place of each shard, which of the documents are its own, their numbers in it."""
+        """Yield each shard's position, which of the documents it holds, and their numbers in it."""
         if not len(documents):
             return
         if int(documents.min()) < 0 or int(documents.max()) >= len(self):

@@ -113,7 +113,7 @@ class LimitsRecipe:
             )
 
     def shard_tokens(self, id_bytes: int) -> int:
-        """Give the most tokens in one shard for ids of so many bytes.
+        """Return the most tokens in one shard for ids of so many bytes.
 
         >>> LimitsRecipe().shard_tokens(2), LimitsRecipe(max_shard_tokens=9).shard_tokens(4)
         (1073741823, 9)

@@ -244,7 +244,7 @@ class Recipe:
                     )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give every resolved value under the keys of the TOML file, in a fixed order."""
+        """Return every resolved value under the keys of the TOML file, in a fixed order."""
         tables = asdict(self)
         return {
             "source": [_plain(table) for table in tables["sources"]],

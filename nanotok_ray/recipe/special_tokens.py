@@ -48,7 +48,7 @@ IMAGE_TOKENS: Final = tuple(preset.image_token for preset in _PRESETS)
 
 
 def image_token_of(special_tokens: Container[str]) -> str | None:
-    """Give the special token that stands for images, None if there is none.
+    """Return the special token that stands for images, None if there is none.
 
     >>> image_token_of(["<|bos|>", "<|image|>"])
     '<|image|>'
@@ -60,7 +60,7 @@ _PREFIX = "preset:"
 
 
 def expand_presets(key: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Give the names with the tokens of each preset in its place.
+    """Return the names with the tokens of each preset in its place.
 
     >>> expand_presets("tokenizer.extend", ["<|pad|>", "preset:nano-deepseek-ocr"])
     ('<|pad|>', '<|image|>')

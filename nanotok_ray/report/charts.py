@@ -52,7 +52,7 @@ class Plot:
     y_lines: bool = True
 
     def html(self) -> str:
-        """Give the figure."""
+        """Return the figure."""
         upper = f'<p class="axis">{html_of(self.y_name)}</p>\n' if self.y_name else ""
         lower = f'<p class="axis x">{html_of(self.x_name)}</p>\n' if self.x_name else ""
         return (
@@ -91,14 +91,14 @@ class Plot:
 
 
 def _edge(tick: Tick, side: str) -> str:
-    """Give the class of a tick at an end of the lower axis, whose label must not stand out."""
+    """Return the class of a tick at an end of the lower axis, whose label must not stand out."""
     if side != "left":
         return ""
     return ' class="first"' if tick.place < 0.02 else ' class="last"' if tick.place > 0.97 else ""  # noqa: PLR2004
 
 
 def number(place: float) -> str:
-    """Give a place in units of the picture.
+    """Return a place in units of the picture.
 
     >>> number(0.5), number(1 / 3)
     ('500', '333.3')
@@ -107,7 +107,7 @@ def number(place: float) -> str:
 
 
 def rectangle(x: float, y: float, width: float, height: float, *, kind: str, title: str) -> str:
-    """Give a box by its left lower corner, with the words that a pointer shows."""
+    """Return a box by its left lower corner, with the words that a pointer shows."""
     return (
         f'<rect class="{kind}" x="{number(x)}" y="{number(1 - y - height)}" '
         f'width="{number(width)}" height="{number(height)}">'
@@ -116,19 +116,19 @@ def rectangle(x: float, y: float, width: float, height: float, *, kind: str, tit
 
 
 def line(x1: float, y1: float, x2: float, y2: float, *, kind: str) -> str:
-    """Give a line."""
+    """Return a line."""
     start, end = f"{number(x1)} {number(1 - y1)}", f"{number(x2)} {number(1 - y2)}"
     return f'<path class="{kind}" d="M{start}L{end}"/>'
 
 
 def curve(points: Iterable[tuple[float, float]], *, kind: str) -> str:
-    """Give a line through points."""
+    """Return a line through points."""
     places = "L".join(f"{number(x)} {number(1 - y)}" for x, y in points)
     return f'<path class="{kind}" d="M{places}"/>' if places else ""
 
 
 def dot(x: float, y: float, *, title: str, kind: str = "dot") -> str:
-    """Give a point, round at any size of the picture."""
+    """Return a point, round at any size of the picture."""
     place = f"{number(x)} {number(1 - y)}"
     return f'<path class="{kind}" d="M{place}h0"><title>{attribute(title)}</title></path>'
 
@@ -169,7 +169,7 @@ class Scale:
             raise ValueError(f"no scale goes from {self.low} to {self.high}")
 
     def place(self, value: float) -> float:
-        """Give where a value lies: 0 at `low`, 1 at `high`; values beyond lie at the end."""
+        """Return where a value lies: 0 at `low`, 1 at `high`; values beyond lie at the end."""
         if self.is_log:
             value = math.log(max(value, self.low) / self.low)
             share = value / math.log(self.high / self.low)
@@ -178,11 +178,11 @@ class Scale:
         return min(max(share, 0.0), 1.0)
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Give round numbers within the scale, in order: `most` at the most, but for times 2."""
+        """Return round numbers within the scale, in order: `most` at the most, but for times 2."""
         return _log_ticks(self.low, self.high, most) if self.is_log else self._linear_ticks(most)
 
     def time_ticks(self, most: int = 8) -> list[float]:
-        """Give times at which people count, in seconds; days apart at least where it is long.
+        """Return times at which people count, in seconds; days apart at least where it is long.
 
         >>> Scale(low=0, high=300).time_ticks()
         [0, 60, 120, 180, 240, 300]
@@ -203,7 +203,7 @@ class Scale:
 
 
 def round_step(least: float) -> float:
-    """Give the smallest of 1, 2, 5, 10 ... (times a power of ten) that is no smaller.
+    """Return the smallest of 1, 2, 5, 10 ... (times a power of ten) that is no smaller.
 
     >>> round_step(0.03), round_step(7)
     (0.05, 10.0)
@@ -213,7 +213,7 @@ def round_step(least: float) -> float:
 
 
 def round_top(value: float, most: int = 6) -> float:
-    """Give a round end for a scale from 0 that holds a value: a tick of it, not below.
+    """Return a round end for a scale from 0 that holds a value: a tick of it, not below.
 
     >>> round_top(4.2), round_top(0)
     (5.0, 1.0)

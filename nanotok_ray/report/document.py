@@ -64,7 +64,7 @@ class Document:
             reached = end
 
     def image_rows(self) -> list[tuple[int, int, int]]:
-        """Give start, end and number of each image."""
+        """Return start, end and number of each image."""
         return [] if self.images is None else [(a, b, n) for a, b, n in self.images.tolist()]
 
 
@@ -107,7 +107,7 @@ Item = Token | Image
 
 
 def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
-    """Give tokens and images in order.
+    """Yield tokens and images in order.
 
     Raises:
         CorruptOutputError: An id is no token.
@@ -124,7 +124,7 @@ def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
 def first_items(
     document: Document, spelling: Spelling, *, most: int | None
 ) -> tuple[list[Item], int]:
-    """Give the first items, and how many tokens come after them."""
+    """Return the first items, and how many tokens come after them."""
     items = list(islice(items_of(document, spelling), most))
     reached = 0
     if items:
@@ -134,7 +134,7 @@ def first_items(
 
 
 def _tokens(document: Document, spelling: Spelling, start: int, end: int) -> Iterator[Token]:
-    """Give tokens without their text."""
+    """Yield tokens without their text."""
     mask = document.mask
     for position, number in enumerate(document.ids[start:end].tolist(), start):
         try:
@@ -155,7 +155,7 @@ def _tokens(document: Document, spelling: Spelling, start: int, end: int) -> Ite
 
 
 def _completed(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Give each token the text that it completes; what never becomes a character is U+FFFD."""
+    """Yield each token the text that it completes; what never becomes a character is U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     held: Token | None = None  # given one later, since it may be the last before a break
     for token in tokens:
@@ -219,7 +219,7 @@ def totals_of(document: Document, spelling: Spelling) -> Totals:
 
 
 def strip_of(document: Document, *, most: int) -> list[tuple[int, int]]:
-    """Give what the tokens are, from the first to the last: (kind, how many) in turn.
+    """Return what the tokens are, from the first to the last: (kind, how many) in turn.
 
     A long document is cut into at most `most` stretches; each stands for what most of it is, the
     trained where two are as many.
@@ -277,7 +277,7 @@ class Turn:
 
 
 def turns_of(items: Iterable[Item]) -> list[Turn]:
-    """Give the turns of a document; tokens in an order that no chat has make turns all the same."""
+    """Return the turns of a document, also where no chat has tokens in such an order."""
     cutter = _Cutter()
     for item in items:
         cutter.add(item)
@@ -310,7 +310,7 @@ class _Cutter:
         return self._turn
 
     def _open_block(self, role: str | None = None) -> Block:
-        """Give the open block, or open one in the open turn; in a turn of nobody if none is."""
+        """Return the open block, or open one in the open turn; in a turn of nobody if none is."""
         if self._block is None:
             turn = self._turn or self._open_turn(NOBODY)
             self._block = Block(turn.role if role is None else role)

@@ -60,7 +60,7 @@ take long over elements with far more, and lay out only those that are in sight.
 
 
 def text_blocks(items: Iterable[Item]) -> Iterator[str]:
-    """Give the elements of a text: one if it is short."""
+    """Yield the elements of a text: one if it is short."""
     held: list[str] = []
     for item in items:
         held.append(item_markup(item))
@@ -77,12 +77,12 @@ def _text_block(markup: list[str]) -> str:
 
 
 def item_markup(item: Item) -> str:
-    """Give the element of an item."""
+    """Return the element of an item."""
     return _image(item) if isinstance(item, Image) else _token(item)
 
 
 def text_markup(text: str) -> str:
-    r"""Give a text with what is not seen made visible.
+    r"""Return a text with what is not seen made visible.
 
     >>> text_markup(" <b>\n")
     '<i class="w"> </i>&lt;b&gt;<i class="l"></i>\n'
@@ -93,7 +93,7 @@ def text_markup(text: str) -> str:
 
 
 def attribute(text: str) -> str:
-    r"""Give a text as the value of an attribute in double quotes, or as text of an element.
+    r"""Return a text as the value of an attribute in double quotes, or as text of an element.
 
     >>> attribute('"<\x07')
     '&quot;&lt;U+0007'
@@ -289,7 +289,7 @@ def page_of(
     most: int | None = MAX_TOKENS,
     with_ids: bool = False,
 ) -> str:
-    """Give the page of some documents.
+    """Return the page of some documents.
 
     Args:
         documents: in the order of the page; with more than one there is a table of contents.

@@ -43,7 +43,7 @@ _SAMPLE_TOKENS: Final = 40_000
 
 
 def masks(facts: Facts) -> str:
-    """Give what is trained on; nothing if no source has a mask."""
+    """Return what is trained on; nothing if no source has a mask."""
     masked = {name: own for name, own in facts.sources.items() if own["roles"]}
     if not masked:
         return ""
@@ -169,7 +169,7 @@ def _sampled(
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling:
-    """Give how the ids of a tokenizer are spelled."""
+    """Return how the ids of a tokenizer are spelled."""
     return Spelling(
         bytes_of=tokenizer.decode_single_token_bytes, special_tokens=tokenizer.special_tokens
     )
@@ -184,7 +184,7 @@ _SPEAKERS: Final = {"user": "u", "assistant": "a"}
 
 
 def example_documents(facts: Facts) -> str:
-    """Give a text, and a conversation or document with images, where there are any."""
+    """Return a text, and a conversation or document with images, where there are any."""
     train, tokenizer = facts.shards.get("train"), facts.tokenizer
     if train is None or tokenizer is None:
         return ""
@@ -209,7 +209,7 @@ def _sources_to_show(shards: Shards) -> Iterator[range]:
 
 
 def chosen_document(shards: Shards, own: range) -> int:
-    """Give the number of the document to show of a source."""
+    """Return the number of the document to show of a source."""
     numbers = np.array(own[:LOOKED_AT], dtype=np.int64)
     lengths = shards.lengths(numbers)
     enough = np.flatnonzero(lengths >= ENOUGH_TOKENS)
@@ -266,7 +266,7 @@ _SHOWN_BYTES = 200
 
 
 def example_tokens(tokenizer: Tokenizer) -> str:
-    """Give the tables; nothing if no token was learned."""
+    """Return the tables; nothing if no token was learned."""
     tokens = tokenizer.model.tokens
     merged = tokens[NUM_BYTES:]
     if not merged:

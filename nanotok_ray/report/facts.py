@@ -86,7 +86,7 @@ class Facts:
 
 
 def is_output(out: Folder) -> bool:
-    """Tell whether a folder holds anything of an output."""
+    """Return whether a folder holds anything of an output."""
     below = (f"{TOKENIZER_FOLDER}/", f"{JOURNAL_FOLDER}/")
     return any(map(out.exists, (MANIFEST_NAME, PLAN_NAME, SUMMARY_NAME))) or any(
         map(out.list, below)

@@ -137,7 +137,7 @@ def _draw_usage(axes: "Axes", counts: Sequence[int], *, unused: int) -> None:
 
 
 def _spread(count: int) -> NDArray[np.int64]:
-    """Give so many places that a curve over logarithms looks the same: few of the last."""
+    """Return so many places that a curve over logarithms looks the same: few of the last."""
     if not count:
         return np.zeros(0, dtype=np.int64)
     spread = np.geomspace(1, count, num=min(count, 400)).round().astype(np.int64) - 1
@@ -188,7 +188,7 @@ def _most(rows: Sequence[Sequence[float | None]]) -> float:
 
 
 def _plain(text: str) -> str:
-    """Give a name as it stands: a dollar sign would begin a formula, `_` at the start hides it."""
+    """Return a name escaped for matplotlib: `$` would begin a formula, a leading `_` hides it."""
     text = text.replace("$", r"\$")
     return f"\u200b{text}" if text.startswith("_") else text
 
@@ -225,7 +225,7 @@ def _figure(width: float, height: float, *, title: str, note: str) -> "Figure":
 
 
 def no_matplotlib() -> TokenizerError:
-    """Give the error for a picture that cannot be drawn."""
+    """Return the error for a picture that cannot be drawn."""
     return TokenizerError(
         "a picture needs matplotlib, which is not installed: leave --plot out, or "
         f"{how_to_install('plots')}"
@@ -286,7 +286,7 @@ def check_plot(name: str) -> None:
 
 
 def plot_bytes(figure: "Figure", *, name: str, title: str, numbers: Numbers) -> bytes:
-    """Give the file of a figure, as the suffix of its name asks for.
+    """Return the file of a figure, as the suffix of its name asks for.
 
     Raises:
         TokenizerError: As `check_plot`.

@@ -91,7 +91,7 @@ def _chosen(shards: Shards) -> list[int]:
 
 
 def _documents(shards: Shards, place: int, *, most: int) -> tuple[str, Numbers]:
-    """Give the source of a shard, and the numbers of documents of it."""
+    """Return the source of a shard, and the numbers of documents of it."""
     row = shards.index.rows[int(shards.rows[place])]
     before = shards.index.rows["documents"][shards.rows[:place]].sum(dtype=np.int64)
     count = int(row["documents"])
@@ -108,7 +108,7 @@ _LONGEST_TOKEN = 16
 
 
 def document_lengths(facts: Facts) -> str:
-    """Give the histogram of lengths of documents; nothing if there are none."""
+    """Return the histogram of lengths of documents; nothing if there are none."""
     if not facts.shards:
         return ""
     found = lengths_of(facts.shards)
@@ -185,7 +185,7 @@ def _quantiles(found: Lengths) -> str:
 
 
 def token_lengths(tokenizer: Tokenizer, facts: Facts) -> str:
-    """Give the histogram of lengths of tokens: of the vocabulary, and as they are used."""
+    """Return the histogram of lengths of tokens: of the vocabulary, and as they are used."""
     sizes = token_sizes(tokenizer)
     listed = _by_size(sizes, np.ones(len(sizes), dtype=np.int64))
     train = facts.shards.get("train")
@@ -203,12 +203,12 @@ def token_lengths(tokenizer: Tokenizer, facts: Facts) -> str:
 
 
 def token_sizes(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """Give the bytes of each id, 0 for special tokens: [n]."""
+    """Return the bytes of each id, 0 for special tokens: [n]."""
     return np.asarray(tokenizer.token_bytes(), dtype=np.int64)
 
 
 def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]:
-    """Give the share of tokens of 1, 2 ... bytes in percent, the last of 16 and more."""
+    """Return the share of tokens of 1, 2 ... bytes in percent, the last of 16 and more."""
     is_text = sizes > 0
     weights = counts[: len(sizes)][is_text]
     places = np.minimum(sizes[is_text], _LONGEST_TOKEN)

@@ -17,7 +17,7 @@ class Markup(str):
 
 
 def html_of(value: object) -> str:
-    """Give a value as HTML: markup as it is, all else escaped, what is not seen made visible.
+    """Return a value as HTML: markup as it is, all else escaped, what is not seen made visible.
 
     >>> html_of("a<b>"), html_of(Markup("<b>"))
     ('a&lt;b&gt;', '<b>')
@@ -26,7 +26,7 @@ def html_of(value: object) -> str:
 
 
 def shown(text: object, most: int = _MOST_CHARS) -> Markup:
-    """Give a text of the data: cut if it is long, and set apart from the direction of the rest.
+    """Return a text of the data: cut if it is long, and set apart from the direction of the rest.
 
     >>> shown("abcdef", 4)
     '<bdi>abcd…</bdi>'
@@ -36,12 +36,12 @@ def shown(text: object, most: int = _MOST_CHARS) -> Markup:
 
 
 def code(text: object, most: int = _MOST_CHARS) -> Markup:
-    """Give a text of the data in type of fixed width."""
+    """Return a text of the data in type of fixed width."""
     return Markup(f"<code>{shown(text, most)}</code>")
 
 
 def section(name: str, title: str, *parts: str, lead: object = "") -> str:
-    """Give a section with its heading and a line below it; nothing if it has no parts."""
+    """Return a section with its heading and a line below it; nothing if it has no parts."""
     inside = "".join(parts)
     if not inside:
         return ""
@@ -53,23 +53,23 @@ def section(name: str, title: str, *parts: str, lead: object = "") -> str:
 
 
 def heading(title: object, told: object = "") -> str:
-    """Give the heading of a chart or table, and what it says beside it."""
+    """Return the heading of a chart or table, and what it says beside it."""
     beside = f' <span class="quiet">{html_of(told)}</span>' if told else ""
     return f"<h3>{html_of(title)}{beside}</h3>\n"
 
 
 def note(text: object) -> str:
-    """Give a line below a chart or table."""
+    """Return a line below a chart or table."""
     return f'<p class="quiet">{html_of(text)}</p>\n'
 
 
 def warning(text: object) -> str:
-    """Give a line that must be seen."""
+    """Return a line that must be seen."""
     return f'<p class="warn" role="alert">{html_of(text)}</p>\n'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> str:
-    """Give a table; the first `texts` columns are set to the left, numbers to the right."""
+    """Return a table; the first `texts` columns are set to the left, numbers to the right."""
     kinds = ["left" if place < texts else "" for place in range(len(heads))]
     top = "".join(
         f'<th scope="col"{_kind(kind)}>{html_of(head)}</th>'
@@ -94,14 +94,14 @@ def _kind(kind: str) -> str:
 
 
 def folded(title: object, inside: str) -> str:
-    """Give something that is shown when asked for; nothing if there is nothing in it."""
+    """Return something that is shown when asked for; nothing if there is nothing in it."""
     if not inside:
         return ""
     return f"<details><summary>{html_of(title)}</summary>\n{inside}</details>\n"
 
 
 def pairs(values: Mapping[str, object]) -> str:
-    """Give names with their values, a line each."""
+    """Return names with their values, a line each."""
     lines = [
         f"<div><dt>{html_of(name)}</dt><dd>{html_of(value)}</dd></div>\n"
         for name, value in values.items()
@@ -120,7 +120,7 @@ class Part:
 
 
 def bar(parts: Sequence[Part], *, of: float) -> Markup:
-    """Give a bar whose parts are as long as their shares of `of`; one of 0 is left out."""
+    """Return a bar whose parts are as long as their shares of `of`; one of 0 is left out."""
     inside = "".join(
         f'<i class="{part.kind}" style="width:{100 * part.value / of:.3f}%" '
         f'title="{attribute(part.title)}"></i>'
@@ -131,7 +131,7 @@ def bar(parts: Sequence[Part], *, of: float) -> Markup:
 
 
 def legend(kinds: Mapping[str, str]) -> str:
-    """Give what colours stand for: class of the colour by name."""
+    """Return what colours stand for: class of the colour by name."""
     keys = [f'<span><i class="{kind}"></i>{html_of(name)}</span>' for name, kind in kinds.items()]
     return f'<p class="legend">{"".join(keys)}</p>\n' if keys else ""
 
@@ -159,7 +159,7 @@ ROLE_KINDS: Final = {
 
 
 def stage_kind(name: str) -> str:
-    """Give the class of a stage.
+    """Return the class of a stage.
 
     >>> stage_kind("count"), stage_kind("export llmc")
     ('c1', 'c4')

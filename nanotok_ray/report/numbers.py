@@ -14,7 +14,7 @@ _SHORT = 9.95  # seconds that have two digits behind the point
 
 
 def compact(number: float) -> str:
-    """Give a count in at most four digits.
+    """Return a count in at most four digits.
 
     >>> compact(9766), compact(3_988_214), compact(15_039_022), compact(999_999)
     ('9,766', '3.99 M', '15.0 M', '1.00 M')
@@ -23,7 +23,7 @@ def compact(number: float) -> str:
 
 
 def tick(number: float) -> str:
-    """Give a round count as a tick has it.
+    """Return a round count as a tick has it.
 
     >>> tick(100), tick(10_000), tick(2_500_000)
     ('100', '10 k', '2.5 M')
@@ -33,7 +33,7 @@ def tick(number: float) -> str:
 
 
 def num_bytes(number: float) -> str:
-    """Give a number of bytes with its unit, of 1,000 each.
+    """Return a number of bytes with its unit, of 1,000 each.
 
     >>> num_bytes(12), num_bytes(12_345), num_bytes(1_234_567_890)
     ('12 B', '12.3 kB', '1.23 GB')
@@ -42,7 +42,7 @@ def num_bytes(number: float) -> str:
 
 
 def seconds(time: float) -> str:
-    """Give a duration.
+    """Return a duration.
 
     >>> seconds(0.123), seconds(12.3), seconds(200), seconds(7500), seconds(100_000)
     ('0.12 s', '12.3 s', '3 min 20 s', '2 h 05 min', '1 d 3 h')
@@ -60,7 +60,7 @@ def seconds(time: float) -> str:
 
 
 def tick_seconds(time: float) -> str:
-    """Give a duration as a tick has it.
+    """Return a duration as a tick has it.
 
     >>> tick_seconds(0), tick_seconds(2.5), tick_seconds(60), tick_seconds(90), tick_seconds(5400)
     ('0 s', '2.5 s', '1 min', '1:30 min', '1:30 h')
@@ -75,7 +75,7 @@ def tick_seconds(time: float) -> str:
 
 
 def slice_name(name: str, stage: str) -> str:
-    """Give the name of a slice without that of its stage, where it stands beside it.
+    """Return the name of a slice without that of its stage, where it stands beside it.
 
     >>> slice_name("count web/part-00001", "count")
     'web/part-00001'
@@ -84,7 +84,7 @@ def slice_name(name: str, stage: str) -> str:
 
 
 def rate(size: float, time: float) -> str:
-    """Give bytes in a time as MB/s; a dash where it says nothing.
+    """Return bytes in a time as MB/s; a dash where it says nothing.
 
     >>> rate(25_000_000, 2)
     '12.5 MB/s'
@@ -97,7 +97,7 @@ def rate(size: float, time: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Give a part of a whole in percent; a dash of nothing.
+    """Return a part of a whole in percent; a dash of nothing.
 
     >>> share(1, 3)
     '33.3%'
@@ -106,7 +106,7 @@ def share(part: float, whole: float) -> str:
 
 
 def ratio(above: float, below: float) -> str:
-    """Give a quotient with three digits behind the point; a dash if there is none.
+    """Return a quotient with three digits behind the point; a dash if there is none.
 
     >>> ratio(10, 4)
     '2.500'
@@ -115,7 +115,7 @@ def ratio(above: float, below: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Give a time in seconds since 1970 as a date and a time in UTC.
+    """Return a time in seconds since 1970 as a date and a time in UTC.
 
     >>> moment(1_800_000_000.7)
     '2027-01-15 08:00:00 UTC'

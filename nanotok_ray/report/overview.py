@@ -47,7 +47,7 @@ _SHOWN_ERROR = 4000
 
 
 def head(facts: Facts) -> str:
-    """Give the head."""
+    """Return the head."""
     kind, told = _STATUS.get(facts.status, ("bad", facts.status))
     badge = f'<span class="badge {kind}">{html_of(told)}</span>'
     return (
@@ -58,7 +58,7 @@ def head(facts: Facts) -> str:
 
 
 def title(facts: Facts) -> str:
-    """Give the title of the window."""
+    """Return the title of the window."""
     return f"nanotok report: {facts.out.url[:300]}"
 
 
@@ -102,7 +102,7 @@ def _what(facts: Facts) -> str:
 
 
 def began_at(journal: RunJournal) -> float:
-    """Give when a run began, in seconds since 1970; 0: not known.
+    """Return when a run began, in seconds since 1970; 0: not known.
 
     The end says it best; a head is written again when more is known, at a later time.
     """
@@ -116,7 +116,7 @@ def began_at(journal: RunJournal) -> float:
 
 
 def _started(started: object) -> object:
-    """Give seconds since 1970 of a time as ISO has it; else what was given."""
+    """Return seconds since 1970 of a time as ISO has it; else what was given."""
     if not isinstance(started, str):
         return started
     try:
@@ -126,7 +126,7 @@ def _started(started: object) -> object:
 
 
 def seconds_of(journal: RunJournal) -> float | None:
-    """Give what a run took, or has taken up to its last event."""
+    """Return what a run took, or has taken up to its last event."""
     took = journal.end.get("seconds") if journal.end is not None else None
     if isinstance(took, int | float):
         return float(took)
@@ -143,7 +143,7 @@ def _figures(facts: Facts) -> str:
 
 
 def _each_figure(facts: Facts) -> Iterator[tuple[str, str, str]]:
-    """Give name, value and exact value."""
+    """Yield name, value and exact value."""
     if facts.manifest is not None:
         own = facts.manifest["totals"]["all"]
         documents, size, tokens = own["documents"]["out"], own["text_bytes"], own["tokens"]
@@ -162,7 +162,7 @@ def _each_figure(facts: Facts) -> Iterator[tuple[str, str, str]]:
 
 
 def _speed(facts: Facts) -> tuple[str, float, float]:
-    """Give stage, bytes and seconds of the last stage that went through the text."""
+    """Return stage, bytes and seconds of the last stage that went through the text."""
     stages: Mapping[str, Any] = (facts.summary or {}).get("stages", {})
     found = {name: (own["bytes"], own["seconds"]) for name, own in stages.items()}
     if facts.worked is not None:
@@ -217,7 +217,7 @@ _FILES: Final = {
 
 
 def notes(facts: Facts) -> str:
-    """Give notes of the run, failures of slices, and what could not be read for this page."""
+    """Return notes of the run, failures of slices, and what could not be read for this page."""
     return _notes(facts) + _failures(facts) + _attempts(facts) + _problems(facts)
 
 
@@ -286,7 +286,7 @@ def _problems(facts: Facts) -> str:
 
 
 def exports(facts: Facts) -> str:
-    """Give the exports, nothing if there are none."""
+    """Return the exports, nothing if there are none."""
     found = dict(facts.exports)
     for each in (facts.summary or {}).get("exports", []):
         found.setdefault(str(each["folder"]), each)

@@ -38,7 +38,7 @@ _Part = Callable[[Facts], str]
 
 
 def report_page(out: Folder) -> str:
-    """Give the page of an output, whatever there is of it.
+    """Return the page of an output, whatever there is of it.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.
@@ -112,7 +112,7 @@ def _foot(facts: Facts) -> str:
 
 
 def _sections() -> tuple[tuple[str, str, tuple[_Part, ...]], ...]:
-    """Give name, heading and parts of each section, in the order of the page."""
+    """Return name, heading and parts of each section, in the order of the page."""
     return (
         ("run", "How it ran", (stages, _of_journal)),
         ("sources", "Sources", (sources,)),

@@ -48,7 +48,7 @@ class _Found:
 
 
 def quarantined(facts: Facts) -> str:
-    """Give the table, or say that nothing was set aside."""
+    """Return the table, or say that nothing was set aside."""
     wanted = _counts(facts)
     if facts.manifest is not None and not wanted:
         return "<p>Nothing was set aside.</p>\n"

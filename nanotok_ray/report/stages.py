@@ -33,7 +33,7 @@ class _Line:
 
 
 def stages(facts: Facts) -> str:
-    """Give the table of stages with bars of time; nothing if none is known."""
+    """Return the table of stages with bars of time; nothing if none is known."""
     lines = [*_lines(facts)]
     if not lines:
         return ""
@@ -87,7 +87,7 @@ def _of_journal(stage: Stage, end: float) -> _Line:
 
 
 def _done(stage: Stage) -> int | None:
-    """Give what was done; progress is told now and then, so the last may be missing."""
+    """Return what was done; progress is told now and then, so the last may be missing."""
     if stage.seconds is None:
         return stage.done
     return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
@@ -103,7 +103,7 @@ _SPLITS: Final = {"train": "c1", "val": "c8"}
 
 
 def sources(facts: Facts) -> str:
-    """Give the table by source and split; nothing without a manifest."""
+    """Return the table by source and split; nothing without a manifest."""
     if facts.manifest is None:
         return ""
     own = facts.sources
@@ -155,7 +155,7 @@ _LEAST = 3
 
 
 def stragglers(journal: RunJournal) -> str:
-    """Give the table; nothing if no stage has slices enough."""
+    """Return the table; nothing if no stage has slices enough."""
     found = slowest(journal.slices)
     if not found:
         return ""
@@ -181,7 +181,7 @@ def stragglers(journal: RunJournal) -> str:
 
 
 def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSlice]]:
-    """Give the slowest for their size, each with how many times the median of its stage it took."""
+    """Return the slowest slices for their size, each as a multiple of its stage's median."""
     ended = [own for own in slices if own.error is None and own.num_bytes > 0 and own.seconds > 0]
     by_stage: dict[str, list[JournalledSlice]] = {}
     for own in ended:

@@ -31,13 +31,13 @@ class SliceBar:
 
 
 def origin_of(journal: RunJournal) -> float:
-    """Give when the run began, or its first slice, where the head is not there."""
+    """Return when the run began, or its first slice, where the head is not there."""
     first = min((own.at - own.seconds for own in journal.slices), default=0.0)
     return began_at(journal) or first
 
 
 def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
-    """Give the slices in seconds after the run began, and how long it was.
+    """Return the slices in seconds after the run began, and how long it was.
 
     A worker's clock may be off: a bar ends no later than the driver heard of it.
     """
@@ -56,7 +56,7 @@ def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
 def busy_seconds(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], stages: Sequence[str], width: float
 ) -> NDArray[np.float64]:
-    """Give seconds of work by stage, lane and stretch of time: [stages, lanes, bins]."""
+    """Return seconds of work by stage, lane and stretch of time: [stages, lanes, bins]."""
     lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
     stage_of = {name: number for number, name in enumerate(stages)}
     rows = np.array(
@@ -95,7 +95,7 @@ _LABELS = 16
 
 
 def timeline(journal: RunJournal) -> str:
-    """Give the timeline; nothing if no slice ended."""
+    """Return the timeline; nothing if no slice ended."""
     bars, width = bars_of(journal)
     if not bars:
         return ""
@@ -146,7 +146,7 @@ def _height(lanes: int) -> int:
 
 
 def _rows(lanes: int) -> float:
-    """Give the share of the height that a lane has."""
+    """Return the share of the height that a lane has."""
     return (1 - _MARKS / _height(lanes)) / lanes
 
 

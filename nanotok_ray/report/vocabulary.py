@@ -18,7 +18,7 @@ _POINTS = 240
 
 
 def vocabulary(report: Mapping[str, Any]) -> str:
-    """Give the charts of a tokenizer that was learned."""
+    """Return the charts of a tokenizer that was learned."""
     return _learned(report) + _growth(report) + _counts(report)
 
 
@@ -162,7 +162,7 @@ def _ticks(scale: Scale) -> list[Tick]:
 
 
 def spread(last: int, most: int) -> Sequence[int]:
-    """Give whole numbers from 1 to `last`, evenly far apart on a logarithmic scale.
+    """Return whole numbers from 1 to `last`, evenly far apart on a logarithmic scale.
 
     >>> spread(4, 10), spread(1000, 4)
     ([1, 2, 3, 4], [1, 10, 100, 1000])

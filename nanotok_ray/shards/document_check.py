@@ -14,7 +14,7 @@ from nanotok_ray.chat.reference import segments_of
 from nanotok_ray.chat.segments import Segment, compose
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import to_utf8
-from nanotok_ray.shards.settings import ProofCount, ShardSettings
+from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -44,7 +44,7 @@ class Sample:
         """Bytes of them that are looked at."""
 
     def choose(self, sizes: npt.NDArray[np.int64]) -> Iterator[int]:
-        """Give the documents of the next batch that belong to the sample.
+        """Yield the documents of the next batch that belong to the sample.
 
         >>> sample = Sample("seed")
         >>> len(list(sample.choose(np.array([5, 0, 7, 1])))), sample.documents
@@ -63,7 +63,7 @@ class Sample:
         return self.documents < LEAST_DOCUMENTS or self.bytes * 1000 < LEAST_PER_MILLE * self._seen
 
     def _pick(self, count: int, taken: set[int]) -> int:
-        """Give the next free number after a pseudo-random one."""
+        """Return the next free number after a pseudo-random one."""
         self._picks += 1
         number = _core.hash64(f"{self._seed} {self._picks}".encode()) % count
         while number in taken:
@@ -80,16 +80,16 @@ NOT_LEARNED = "no learner makes these merges"
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class NoCrossCheck:
     """Why tiktoken has no opinion on a text."""
 
     reason: str
 
 
-class SecondOpinion:
+class TiktokenCrossCheck:
     """tiktoken with the merges of a tokenizer, or why there is none: `silence`."""
 
-    def __init__(self, encoding: "tiktoken.Encoding | None", silence: Silence | None) -> None:
+    def __init__(self, encoding: "tiktoken.Encoding | None", silence: NoCrossCheck | None) -> None:
         self._encoding = encoding
         self.silence = silence
         """Why tiktoken has no opinion on any text; None: it may have one."""
@@ -98,20 +98,20 @@ class SecondOpinion:
     def of(cls, tokenizer: Tokenizer) -> Self:
         """Build tiktoken's tables; takes 0.1 s for 32,768 ids."""
         if tokenizer.model.duplicates():
-            return cls(None, Silence(SHARED_BYTES))
+            return cls(None, NoCrossCheck(SHARED_BYTES))
         try:
             return cls(tokenizer.to_tiktoken(), None)
         except ImportError:
-            return cls(None, Silence(NO_PACKAGE))
+            return cls(None, NoCrossCheck(NO_PACKAGE))
         except ValueError:  # its regex engine knows less than ours
-            return cls(None, Silence(NO_PATTERN))
+            return cls(None, NoCrossCheck(NO_PATTERN))
         except BaseException as error:
             if not _is_panic(error):
                 raise
-            return cls(None, Silence(PANIC))
+            return cls(None, NoCrossCheck(PANIC))
 
-    def ids(self, text: str) -> list[int] | Silence:
-        """Give tiktoken's ids of a text, special tokens in it being text."""
+    def ids(self, text: str) -> list[int] | NoCrossCheck:
+        """Return tiktoken's ids of a text, special tokens in it being text."""
         if self._encoding is None:
             assert self.silence is not None
             return self.silence
@@ -120,13 +120,13 @@ class SecondOpinion:
         except BaseException as error:
             if not _is_panic(error):
                 raise
-            return Silence(PANIC)
+            return NoCrossCheck(PANIC)
         if self._encoding.decode_bytes(ids) != text.encode():
-            return Silence(GAPS)  # it drops what the pattern does not match
+            return NoCrossCheck(GAPS)  # it drops what the pattern does not match
         return ids
 
 
-def disagreement(tokenizer: Tokenizer) -> Silence | None:
+def disagreement(tokenizer: Tokenizer) -> NoCrossCheck | None:
     """Say why tiktoken may honestly give other ids than ours; None: it may not.
 
     It merges the two neighbours whose joined bytes have the lowest id, where our rule is the lowest
@@ -137,7 +137,7 @@ def disagreement(tokenizer: Tokenizer) -> Silence | None:
     tokens = tokenizer.model.tokens
     for number, (left, right) in enumerate(tokenizer.model.merges, start=256):
         if _parts(tokens[number], ranks, below=number) != [tokens[left], tokens[right]]:
-            return Silence(NOT_LEARNED)
+            return NoCrossCheck(NOT_LEARNED)
     return None
 
 
@@ -163,7 +163,7 @@ _BLOCK = 1 << 20  # tokens
 
 
 @dataclass(frozen=True, slots=True)
-class ProofTables:
+class CheckTables:
     """What comparing needs of a tokenizer."""
 
     num_tokens: int
@@ -172,31 +172,31 @@ class ProofTables:
     spelling: dict[int, bytes]
     """Bytes of every id; of special tokens their names."""
     splitter: _core.Splitter
-    opinion: SecondOpinion
+    opinion: TiktokenCrossCheck
 
     def spelled(self, ids: Ids) -> bytes:
-        """Give the bytes that ids stand for."""
+        """Return the bytes that ids stand for."""
         spelling = self.spelling.__getitem__
         return b"".join(b"".join(map(spelling, block.tolist())) for block in blocks(ids))
 
 
 def blocks(ids: Ids) -> Iterator[Ids]:
-    """Give ids in parts, so that what is worked out for each takes little memory."""
+    """Yield ids in parts, so that what is worked out for each takes little memory."""
     for start in range(0, len(ids), _BLOCK):
         yield ids[start : start + _BLOCK]
 
 
 @lru_cache(maxsize=2)
-def proof_tables(tokenizer: Tokenizer) -> ProofTables:
+def check_tables(tokenizer: Tokenizer) -> CheckTables:
     """Build the tables, or give those of one of the last two tokenizers."""
     model = tokenizer.model
     special = {number: name.encode() for name, number in model.special_tokens.items()}
-    return ProofTables(
+    return CheckTables(
         num_tokens=len(model.tokens),
         lengths=model.token_lengths(),
         spelling=dict(enumerate(model.tokens)) | special,
         splitter=_core.Splitter(model.pattern),
-        opinion=SecondOpinion.of(tokenizer),
+        opinion=TiktokenCrossCheck.of(tokenizer),
     )
 
 
@@ -207,13 +207,15 @@ _SEED_BYTES = 1 << 20  # of a long document, so many say where to look
 _MIDDLE = 4096
 
 
-class TextProver:
+class TextChecker:
     """Compares texts with their ids, and counts how many."""
 
-    def __init__(self, *, settings: ShardSettings, tokenizer: Tokenizer, count: ProofCount) -> None:
+    def __init__(
+        self, *, settings: ShardSettings, tokenizer: Tokenizer, count: CheckedCount
+    ) -> None:
         """Build the tables, or take those of the last tokenizer."""
         self._settings, self._tokenizer = settings, tokenizer
-        self._tables = proof_tables(tokenizer)
+        self._tables = check_tables(tokenizer)
         self._count = count
 
     def problem(self, document: bytes | npt.NDArray[np.uint8], ids: Ids) -> str | None:
@@ -261,7 +263,7 @@ class TextProver:
         if self._tables.spelled(ids) != piece:
             return f"bytes {start} to {stop} are not what its ids decode to"
         answer = self._tables.opinion.ids(piece.decode())
-        if isinstance(answer, Silence):
+        if isinstance(answer, NoCrossCheck):
             self._silent(answer)
             return None
         if answer != ids.tolist():
@@ -276,7 +278,7 @@ class TextProver:
         spelled = self._tables.spelled(own[first : first + _MIDDLE])
         if spelled != document[start : start + len(spelled)].tobytes():
             return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
-        self._silent(Silence(LONG_SPAN))
+        self._silent(NoCrossCheck(LONG_SPAN))
         return None
 
     def _explain(self, piece: bytes, edges: npt.NDArray[np.int64], *, is_whole: bool) -> str | None:
@@ -285,24 +287,24 @@ class TextProver:
         if silence is None and not is_whole:
             alone = self._tables.splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
             if not np.array_equal(alone, edges - edges[0]):
-                silence = Silence(LOOKS_FURTHER)
+                silence = NoCrossCheck(LOOKS_FURTHER)
         if silence is not None:
             self._silent(silence)
             return None
         return f"tiktoken gives other ids for its bytes {edges[0]} to {edges[-1]}"
 
-    def _silent(self, silence: Silence) -> None:
+    def _silent(self, silence: NoCrossCheck) -> None:
         self._count.not_encoded_again[silence.reason] += 1
 
 
 def _place(document: npt.NDArray[np.uint8]) -> int:
-    """Give where to look into a long document: anywhere, but always the same."""
+    """Return where to look into a long document: anywhere, but always the same."""
     seed = len(document).to_bytes(8, "little") + document[:_SEED_BYTES:97].tobytes()
     return _core.hash64(seed) % (len(document) - WINDOW_BYTES + 1)
 
 
 def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, place: int) -> int | None:
-    """Give which token begins at a byte, as many as there are at the end; None: none does.
+    """Return which token begins at a byte, as many as there are at the end; None: none does.
 
     >>> _token_at(np.array([1, 3]), np.array([0, 1, 0], np.uint16), 4)
     2
@@ -328,7 +330,7 @@ LONG_CONVERSATION = "a conversation above 1 MiB"
 _DECODED_BLOCK = 1 << 16  # ids that are decoded at a time
 
 
-class ComposedProver:
+class RenderedChecker:
     """Compares conversations and vision documents with their ids, and counts how many."""
 
     def __init__(
@@ -336,7 +338,7 @@ class ComposedProver:
         *,
         settings: ShardSettings,
         tokenizer: Tokenizer,
-        count: ProofCount,
+        count: CheckedCount,
         longest: int = LONGEST_CONVERSATION,
     ) -> None:
         """Build the tables, or take those of the last tokenizer.
@@ -345,7 +347,7 @@ class ComposedProver:
         """
         self._longest = longest
         self._tokenizer, self._count = tokenizer, count
-        self._tables = proof_tables(tokenizer)
+        self._tables = check_tables(tokenizer)
         self._limit = settings.max_tokens if settings.too_long == "cut" else None
 
     def problem(
@@ -380,7 +382,7 @@ class ComposedProver:
         return self._rendering_problem(segments, ids, mask, places)
 
     def _decodes_to(self, text: bytes, ids: Ids, *, is_cut: bool) -> bool:
-        """Tell whether ids decode to a text, or to its start; a block of them at a time."""
+        """Return whether ids decode to a text, or to its start; a block of them at a time."""
         place = 0
         for start in range(0, len(ids), _DECODED_BLOCK):
             own = self._tables.spelled(ids[start : start + _DECODED_BLOCK])
@@ -397,7 +399,7 @@ class ComposedProver:
         images: list[tuple[int, int]],
     ) -> str | None:
         answers = self._answers(segments)
-        if isinstance(answers, Silence):
+        if isinstance(answers, NoCrossCheck):
             self._silent(answers)
             return None
         given = iter(answers)
@@ -414,24 +416,24 @@ class ComposedProver:
         self._count.encoded_again += 1
         return None
 
-    def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | Silence:
-        """Give tiktoken's ids of each text, or why it has none of one of them."""
+    def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | NoCrossCheck:
+        """Return tiktoken's ids of each text, or why it has none of one of them."""
         texts = [each.text for each in segments if not each.is_special]
         if sum(map(len, texts)) > self._longest:
-            return Silence(LONG_CONVERSATION)
+            return NoCrossCheck(LONG_CONVERSATION)
         answers: list[list[int]] = []
         for text in texts:
             answer = self._tables.opinion.ids(to_utf8(text).decode())
-            if isinstance(answer, Silence):
+            if isinstance(answer, NoCrossCheck):
                 return answer
             answers.append(answer)
         return answers
 
-    def _silent(self, silence: Silence) -> None:
+    def _silent(self, silence: NoCrossCheck) -> None:
         """Count why there is no second opinion, which is no problem."""
         self._count.not_encoded_again[silence.reason] += 1
 
 
 def _spelled(segments: Sequence[Segment]) -> bytes:
-    """Give what the ids of segments decode to."""
+    """Return what the ids of segments decode to."""
     return b"".join(to_utf8(each.text) * each.count for each in segments)

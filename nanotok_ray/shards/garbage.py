@@ -88,7 +88,7 @@ def find_garbage(out: Folder) -> Garbage:
 
 
 def _named(out: Folder) -> tuple[set[str], list[Record]]:
-    """Give the sources and the records that the manifest names, all of them or none."""
+    """Return the sources and the records that the manifest names, all of them or none."""
     manifest = read_manifest(out)
     data = out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else b""
     if hashlib.sha256(data).hexdigest() != manifest["plan_sha256"]:
@@ -109,7 +109,7 @@ def _not_named(out: Folder, name: str) -> str:
 
 
 def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
-    """Give the files that a job may have written, with their bytes."""
+    """Yield the files that a job may have written, with their bytes."""
     sizes = out.sizes()
     own = sources | set(_former_sources(sizes))
     newest = max(filter(_LEASE.fullmatch, sizes), default="")
@@ -125,7 +125,7 @@ def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
 
 
 def _former_sources(names: Iterable[str]) -> Iterator[str]:
-    """Give the sources that have records or quarantine files, however old."""
+    """Yield the sources that have records or quarantine files, however old."""
     for name in names:
         if _RECORD.fullmatch(name) or _QUARANTINED.fullmatch(name):
             source = name.split("/")[-3]

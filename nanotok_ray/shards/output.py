@@ -128,7 +128,7 @@ class Expected:
 
 
 def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[Expected]:
-    """Give the slices of a plan in order, each with its key under the settings of its source."""
+    """Yield the slices of a plan in order, each with its key under the settings of its source."""
     for each in plan.slices():
         yield Expected(slice=each, key=settings[each.source].key(each))
 
@@ -151,7 +151,7 @@ def read_record(folder: Folder, name: str) -> Record | None:
 def finished_records(
     folder: Folder, wanted: Sequence[tuple[str, str]], *, below: Iterable[str]
 ) -> list[Record | None]:
-    """Give what `finished_record` gives for each (name, key), for the cost of a few listings.
+    """Return what `finished_record` gives for each (name, key), for the cost of a few listings.
 
     `below` are prefixes of names; records and their files lie below one of them.
     """
@@ -170,14 +170,14 @@ def finished_records(
 
 
 def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:
-    """Give the record of each slice, None where it or one of its files is not there."""
+    """Return the record of each slice, None where it or one of its files is not there."""
     sources = sorted({each.slice.source for each in expected})
     below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
     return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
 
 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
-    """Give the record of a slice if it has this key and its files are there with their sizes.
+    """Return the record of a slice if it has this key and its files are there with their sizes.
 
     Only those of its files are asked for whose names begin with `below`.
     """
@@ -190,7 +190,7 @@ def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> 
 
 
 def is_skipped(record: Record) -> bool:
-    """Tell whether a record stands for a slice that was left out: the next run tries it again."""
+    """Return whether a record stands for a slice that was left out: the next run tries it again."""
     return SKIPPED in record.values["quarantined"]
 
 
@@ -232,7 +232,7 @@ def assemble(
 def manifest_facts(
     plan: Plan, *, settings: Mapping[str, ShardSettings], tokenizer: Tokenizer
 ) -> dict[str, Any]:
-    """Give what a manifest says of sources and tokenizer, known before anything is tokenized."""
+    """Return what a manifest says of sources and tokenizer, known before anything is tokenized."""
     return {
         "sources": [source.name for source in plan.sources],
         "kinds": {source.name: source.kind for source in plan.sources},
@@ -270,5 +270,5 @@ def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Itera
 
 
 def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:
-    """Give the settings of each source as a manifest states them."""
+    """Return the settings of each source as a manifest states them."""
     return {name: ShardSettings.from_dict(own) for name, own in manifest["settings"].items()}

@@ -24,7 +24,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Keeping:
+class LengthPolicy:
     """The documents of a batch that are written."""
 
     kept: npt.NDArray[np.int64]
@@ -127,7 +127,7 @@ def _is_trained(rendered: RenderedBatch, lengths: npt.NDArray[np.int64]) -> npt.
 def _chosen(
     rendered: RenderedBatch, lengths: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]
 ) -> tuple[Ids, npt.NDArray[np.uint8]]:
-    """Give ids and labels of the kept documents, the first `lengths` of each."""
+    """Return ids and labels of the kept documents, the first `lengths` of each."""
     starts, ends = rendered.offsets[:-1], rendered.offsets[1:]
     wanted = np.zeros(len(lengths), dtype=np.int64)
     wanted[kept] = lengths[kept]
@@ -141,7 +141,7 @@ def _chosen(
 
 
 def _images(rendered: RenderedBatch, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Give the images of the kept documents, whose numbers become places."""
+    """Return the images of the kept documents, whose numbers become places."""
     at = np.searchsorted(kept, rendered.images[:, 0])
     is_kept = at < len(kept)
     is_kept[is_kept] = kept[at[is_kept]] == rendered.images[is_kept, 0]
@@ -190,7 +190,7 @@ class Renderer:
     _renderers: dict[str, BatchRenderer] = field(default_factory=dict)
 
     def render(self, piece: int, batch: Batch) -> Rendered | None:
-        """Give the documents of a batch that could be used; None if there is none."""
+        """Return the documents of a batch that could be used; None if there is none."""
         render = self._texts if self.reading.slice.kind == "text" else self._conversations
         return render(piece, batch)
 
@@ -205,7 +205,7 @@ class Renderer:
     def _encode_all(
         self, piece: int, batch: Batch
     ) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
-        """Give (kept, ids, lengths) of a batch, leaving out only what cannot be used."""
+        """Return (kept, ids, lengths) of a batch, leaving out only what cannot be used."""
         kept = np.arange(len(batch.documents), dtype=np.int64)
         try:
             ids, lengths = self._encode(batch.documents)
@@ -229,7 +229,7 @@ class Renderer:
         return True
 
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Give all ids, and how many each text has within its frame."""
+        """Return all ids, and how many each text has within its frame."""
         names = (self.settings.prepend, self.settings.append)
         before, after = ([self.tokenizer.encode_special(name) for name in own] for own in names)
         ids, offsets = self.tokenizer.encode_documents(
@@ -264,7 +264,7 @@ class Renderer:
 
     def _conversations(self, piece: int, batch: Batch) -> Rendered | None:
         rendered = self._batch_renderer(piece).render(batch.documents)
-        keeping = Keeping.of(rendered, self.settings)
+        keeping = LengthPolicy.of(rendered, self.settings)
         for index, reason in keeping.left_out.items():
             self.reading.quarantine(piece, batch, index, reason=reason)
         self.account.over_max_tokens += keeping.too_long
@@ -285,7 +285,7 @@ class Renderer:
         )
 
     def _batch_renderer(self, piece: int) -> BatchRenderer:
-        """Give the renderer of a piece's dialect."""
+        """Return the renderer of a piece's dialect."""
         each = self.reading.slice
         name = each.pieces[piece].dialect
         assert name is not None, "the plan names the dialect of every such file"
@@ -295,7 +295,7 @@ class Renderer:
             self._renderers[name] = renderer
         return self._renderers[name]
 
-    def _account_labels(self, rendered: RenderedBatch, keeping: Keeping) -> None:
+    def _account_labels(self, rendered: RenderedBatch, keeping: LengthPolicy) -> None:
         """Count what was kept of a batch."""
         own = self.account
         own.text_bytes += int(rendered.sizes[keeping.kept, 0].sum())

@@ -3,21 +3,21 @@
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import ProofError
+from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.shards.document_check import (
     LONGEST_CONVERSATION,
-    ComposedProver,
+    RenderedChecker,
     Sample,
-    TextProver,
+    TextChecker,
 )
-from nanotok_ray.shards.settings import ProofCount, ShardSettings
+from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import Ids
 from nanotok_ray.shards.writer import Rendered
 from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.tokenizer import Tokenizer
 
 
-class Prover:
+class DocumentChecker:
     """Compares documents of one kind with their ids; `count` says how many."""
 
     def __init__(
@@ -33,9 +33,9 @@ class Prover:
         Conversations of more than `longest_conversation` characters are not encoded again.
         """
         self._kind, self._settings = kind, settings
-        self.count = ProofCount()
-        self._texts = TextProver(settings=settings, tokenizer=tokenizer, count=self.count)
-        self._composed = ComposedProver(
+        self.count = CheckedCount()
+        self._texts = TextChecker(settings=settings, tokenizer=tokenizer, count=self.count)
+        self._composed = RenderedChecker(
             settings=settings,
             tokenizer=tokenizer,
             count=self.count,
@@ -67,7 +67,7 @@ class Prover:
         )
 
 
-class Proof:
+class SampleCheck:
     """The proof of one slice, while its batches go by."""
 
     def __init__(self, each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
@@ -75,10 +75,10 @@ class Proof:
         self._slice = each
         # Not of its key, which holds times of files: copies of them have the same sample.
         self._sample = Sample(f"{each.source}/{each.split}/{each.stem}-{each.number}")
-        self._prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
+        self._prover = DocumentChecker(kind=each.kind, settings=settings, tokenizer=tokenizer)
 
     @property
-    def count(self) -> ProofCount:
+    def count(self) -> CheckedCount:
         """What was looked at so far."""
         return self._prover.count
 
@@ -86,13 +86,13 @@ class Proof:
         """Compare the sample's documents of a batch with their ids.
 
         Raises:
-            ProofError: they are not theirs; names the row.
+            SampleCheckError: they are not theirs; names the row.
         """
         for number in sorted(self._sample.choose(rendered.sizes)):
             problem = self._problem(batch, rendered, number)
             if problem is not None:
                 path = self._slice.pieces[rendered.piece].path
-                raise ProofError(
+                raise SampleCheckError(
                     f"{path}, row {rendered.rows[number]}: {problem}; nothing of this slice is "
                     "recorded. Is the memory of this node sound? If it comes again, this is a bug"
                 )

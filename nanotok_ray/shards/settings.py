@@ -44,7 +44,7 @@ class ShardSettings:
     """Whether the text of a vision document's prompt is trained on."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the settings as JSON values; `from_dict` takes them back."""
+        """Return the settings as JSON values; `from_dict` takes them back."""
         return asdict(self) | {name: list(getattr(self, name)) for name in _LISTS}
 
     @classmethod
@@ -53,7 +53,7 @@ class ShardSettings:
         return cls(**{**values, **{name: tuple(values[name]) for name in _LISTS}})
 
     def dialect(self, kind: str, name: str) -> Dialect:
-        """Give how documents of a kind and the dialect of that name are read."""
+        """Return how documents of a kind and the dialect of that name are read."""
         return Dialect(
             kind=kind,
             name=name,
@@ -64,14 +64,14 @@ class ShardSettings:
         )
 
     def key(self, each: Slice) -> str:
-        """Give the key of the shards of a slice."""
+        """Return the key of the shards of a slice."""
         ids = {} if each.id_column is None else {"id_column": each.id_column}
         own = {**self.to_dict(), **ids, "format": SHARD_FORMAT}
         return key_of({"slice": each.key, "shards": own})
 
 
 @dataclass(slots=True)
-class ProofCount:
+class CheckedCount:
     """What was looked at, as the record says it."""
 
     documents: int = 0
@@ -83,7 +83,7 @@ class ProofCount:
     """Documents for which it could not be asked, by reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values, for a record."""
+        """Return plain values, for a record."""
         return {
             "documents": self.documents,
             "bytes": self.bytes,

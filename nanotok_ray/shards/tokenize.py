@@ -13,8 +13,8 @@ from typing import Any
 
 from nanotok_ray.formats.manifest import RECORD_FORMAT
 from nanotok_ray.shards.render import Account, Renderer
-from nanotok_ray.shards.sample_check import Proof
-from nanotok_ray.shards.settings import ProofCount, ShardSettings
+from nanotok_ray.shards.sample_check import SampleCheck
+from nanotok_ray.shards.settings import CheckedCount, ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED, NativeSink
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.sources import Batch, Slice
@@ -37,7 +37,7 @@ def tokenize_slice(
     Raises:
         AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
         SourceError, TransientIOError: the input cannot be read.
-        ProofError: a document's ids are not its own, and nothing of the slice can be trusted.
+        SampleCheckError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
     [record] = tokenize_slices(
         [each], settings, tokenizer=tokenizer, out=out, give_up_after=give_up_after
@@ -56,8 +56,8 @@ def tokenize_slices(
     """Do as `tokenize_slice` with slices of the same pieces, which are read once.
 
     Raises:
-        AllBadError, SourceError, TransientIOError, ProofError: as `tokenize_slice`; of none of the
-            slices there is a record.
+        AllBadError, SourceError, TransientIOError, SampleCheckError: as
+            `tokenize_slice`; of none of the slices there is a record.
     """
     writings = [_Writing(each, settings, tokenizer=tokenizer, out=out) for each in slices]
     for writing in writings:
@@ -83,7 +83,7 @@ class _Writing:
         self._key = key = settings.key(each)
         self.reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
         self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
-        self._proof = Proof(each, settings, tokenizer=tokenizer)
+        self._proof = SampleCheck(each, settings, tokenizer=tokenizer)
         self.writer = ShardWriter(
             lambda number: [_open_native(out, each, key, number, tokenizer)],
             pieces=each.pieces,
@@ -116,13 +116,13 @@ def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str
     reading = SliceReading(each)
     reading.skip()
     return _record(each, settings, reading, Account(), []) | {
-        "proof": ProofCount().to_dict(),
+        "proof": CheckedCount().to_dict(),
         "files": _write_quarantine(out, each, key, reading),
     }
 
 
 def shard_name(each: Slice, key: str, number: int) -> str:
-    """Give the path of shard `number` of a slice in the output folder, without suffix."""
+    """Return the path of shard `number` of a slice in the output folder, without suffix."""
     return f"{each.source}/{each.split}/{each.stem}-{each.number:05d}-{number:03d}-{key[:16]}"
 
 

@@ -33,7 +33,7 @@ class _Run:
         self.parts.append(range(first, stop))
 
     def entry(self) -> dict[str, Any]:
-        """Give the run as plain values."""
+        """Return the run as plain values."""
         rows = sum(map(len, self.parts))
         first, last = int(self.parts[0][0]), int(self.parts[-1][-1])
         range_ = {"range": [self.piece.start, self.piece.stop]}
@@ -45,7 +45,7 @@ class _Run:
         return entry | {"absent": list(self._absent(first))} if absent else entry
 
     def _absent(self, expected: int) -> Iterator[int]:
-        """Give the rows from `expected` on that are not there."""
+        """Yield the rows from `expected` on that are not there."""
         for part in self.parts:
             start, stop = int(part[0]), int(part[-1]) + 1
             yield from range(expected, start)
@@ -70,12 +70,12 @@ class SourceMap:
         self._runs[-1].add(rows)
 
     def entries(self) -> list[dict[str, Any]]:
-        """Give the map as plain values, for a record."""
+        """Return the map as plain values, for a record."""
         return [run.entry() for run in self._runs]
 
 
 def mapped_rows(entry: dict[str, Any]) -> npt.NDArray[np.int64]:
-    """Give the row of each document of an entry, in order.
+    """Return the row of each document of an entry, in order.
 
     >>> mapped_rows({"first_row": 4, "rows": 3, "absent": [5]}).tolist()
     [4, 6, 7]

@@ -54,7 +54,7 @@ class Batch:
     """With an id column: the id of each document as text, empty where it has none."""
 
     def take(self, at: NDArray[np.int64]) -> "Batch":
-        """Give the chosen documents alone, in the order asked for; what was set aside stays."""
+        """Return the chosen documents alone, in the order asked for; what was set aside stays."""
         own = self.document_ids
         return replace(
             self,
@@ -66,7 +66,7 @@ class Batch:
 
 
 def hash64_of(raw: bytes | bytearray) -> int:
-    """Give the hash64 of bytes without a copy of them."""
+    """Return the hash64 of bytes without a copy of them."""
     data = np.frombuffer(raw, dtype=np.uint8)
     return int(_core.hash_documents(data, np.array([0, len(raw)], dtype=np.int64))[0])
 
@@ -147,7 +147,7 @@ class BatchBuilder:
         return not (self._num_entries or self._bad or self._blank)
 
     def take(self) -> Batch:
-        """Give what was collected, and begin anew."""
+        """Return what was collected, and begin anew."""
         self._gather()
         documents, positions, numbers = zip(*self._parts, strict=True)
         is_one = len(self._parts) == 1

@@ -64,7 +64,7 @@ class SourceFile:
     """As `Piece.dialect`."""
 
     def piece(self, start: int, stop: int) -> Piece:
-        """Give a range of this file; see `Piece` for what the numbers mean."""
+        """Return a range of this file; see `Piece` for what the numbers mean."""
         return Piece(
             url=self.url,
             path=self.path,

@@ -36,7 +36,7 @@ class Skeleton:
     """Long string n is `shortest + n` characters in `text`; no other string has so many."""
 
     def place_of(self, value: str) -> tuple[int, int] | None:
-        """Give where a long string is in the line, None if the value is no long string."""
+        """Return where a long string is in the line, None if the value is no long string."""
         return self.strings[len(value) - self.shortest] if len(value) >= self.shortest else None
 
 
@@ -61,7 +61,7 @@ def skeleton_of(line: bytes | bytearray, *, shortest: int | None = None) -> Skel
 
 
 def decode_string(line: bytes | bytearray, start: int, end: int) -> bytearray:
-    r"""Give the UTF-8 of the bytes between the quotes of a JSON string, as `to_utf8` does.
+    r"""Return the UTF-8 of the bytes between the quotes of a JSON string, as `to_utf8` does.
 
     Raises:
         json.JSONDecodeError: it holds an escape that is none, or a control character.
@@ -97,7 +97,7 @@ def _decode_escapes(run: "re.Match[bytes]") -> str:
 
 
 def _closing_quote(line: bytes | bytearray, start: int) -> int:
-    """Give the place of the quote that ends a string, the length of the line if there is none."""
+    """Return the place of the quote that ends a string, the length of the line if there is none."""
     end = line.find(b'"', start)
     while end >= 0:
         backslashes = end
@@ -141,7 +141,7 @@ class Rejected:
 
 
 def too_large(size: str, *, limit: int) -> str:
-    """Give the reason of a document above the limit.
+    """Return the reason of a document above the limit.
 
     >>> too_large("12 bytes", limit=10)
     'too large: 12 bytes, limits.max_document_bytes = 10'
@@ -150,12 +150,12 @@ def too_large(size: str, *, limit: int) -> str:
 
 
 def invalid_utf8(place: int) -> str:
-    """Give the reason of a document whose byte `place` is not UTF-8."""
+    """Return the reason of a document whose byte `place` is not UTF-8."""
     return f"invalid UTF-8: at byte {place}"
 
 
 def check_text(line: Raw) -> Raw | Rejected:
-    r"""Give back bytes that are UTF-8.
+    r"""Return back bytes that are UTF-8.
 
     >>> check_text(b"ab\xff")
     Rejected(reason='invalid UTF-8: at byte 2')
@@ -165,7 +165,7 @@ def check_text(line: Raw) -> Raw | Rejected:
 
 
 def text_of(line: Raw, *, field: str) -> Raw | Rejected:
-    """Give the UTF-8 of one field of a JSON object.
+    """Return the UTF-8 of one field of a JSON object.
 
     >>> text_of(b'{"text": "hello"}', field="text")
     b'hello'
@@ -176,7 +176,7 @@ def text_of(line: Raw, *, field: str) -> Raw | Rejected:
 
 
 def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
-    """Give the UTF-8 of a string field, and that of the id, empty if there is none.
+    """Return the UTF-8 of a string field, and that of the id, empty if there is none.
 
     >>> text_and_id(b'{"text": "hello", "id": 7}', field="text", id_field="id")
     (b'hello', b'7')
@@ -194,7 +194,7 @@ def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | R
 def text_and_id_of_long(
     line: Raw, *, field: str, id_field: str | None = None, shortest: int | None = None
 ) -> tuple[Raw | Rejected, bytes]:
-    """Give what `text_and_id` gives, slower, in memory for the line and its text alone.
+    """Return what `text_and_id` gives, slower, in memory for the line and its text alone.
 
     Strings of `shortest` bytes are long; None: chosen so that there are few of them.
     """
@@ -227,7 +227,7 @@ def text_and_id_of_long(
 
 
 def _field_of(value: object, field: str) -> str | Rejected:
-    """Give a string field of a JSON value, or why there is none."""
+    """Return a string field of a JSON value, or why there is none."""
     if type(value) is dict and type(text := value.get(field)) is str:
         return text  # nearly always
     if not isinstance(value, dict):
@@ -248,7 +248,7 @@ def _id_of(value: object, field: str | None) -> str:
 
 
 def conversation_and_id(line: Raw, *, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
-    """Give back a line that is a JSON object or array, and the id of an object.
+    """Return back a line that is a JSON object or array, and the id of an object.
 
     What a conversation must hold is the chat's business.
     """
@@ -335,7 +335,7 @@ def _end_of_first(text: str, *, is_whole: bool) -> int | None:
 
 
 def _holds_documents(text: str) -> bool:
-    """Tell whether a text is an array whose first element is no message of a conversation."""
+    """Return whether a text is an array whose first element is no message of a conversation."""
     inside = text[1:].lstrip()
     if text[0] != "[" or inside[:1] == "]":
         return False

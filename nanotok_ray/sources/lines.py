@@ -99,7 +99,7 @@ class LineBlocks:
         self._last = (self._last + data[-2:])[-2:]
 
     def _close(self) -> tuple[int, bytearray | LongLine]:
-        """Give the open line, and keep no hold of it."""
+        """Return the open line, and keep no hold of it."""
         line, self._open = self._open, bytearray()
         size, self._dropped = self._dropped, 0
         last, self._last = self._last, b""
@@ -128,7 +128,7 @@ class PlainLines:
 
 
 def split_plain(block: bytes, *, most: int, is_json: bool = False) -> PlainLines | None:
-    r"""Give the lines of a block that ends with a line break.
+    r"""Return the lines of a block that ends with a line break.
 
     Blank is what is empty; of JSON also what holds nothing but white space. None: a line has more
     than `most` bytes or is not UTF-8.
@@ -165,7 +165,7 @@ def split_plain(block: bytes, *, most: int, is_json: bool = False) -> PlainLines
 def _white(
     block: bytes, data: NDArray[np.uint8], starts: NDArray[np.int64], filled: NDArray[np.bool_]
 ) -> list[int]:
-    """Give the numbers of filled lines of white space alone; few begin with it."""
+    """Return the numbers of filled lines of white space alone; few begin with it."""
     may_be = np.flatnonzero(filled & (data[starts] <= _SPACE))
     return [number for number in may_be.tolist() if _is_white(block, int(starts[number]))]
 
@@ -193,7 +193,7 @@ def read_lines(
     account: ReadAccount,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Give the documents of a piece of a line file; a line above the limit is none.
+    """Yield the documents of a piece of a line file; a line above the limit is none.
 
     Raises:
         SourceError: the file is not as it was when the plan was made.
@@ -285,7 +285,7 @@ def _is_empty(line: Raw | LongLine) -> bool:
 
 
 def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
-    """Give position and content of each line; of plain ones, up to so many bytes, many at once."""
+    """Yield position and content of each line; of plain ones, up to so many bytes, many at once."""
     for start, block in blocks:
         if isinstance(block, LongLine | bytearray):
             only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
@@ -317,7 +317,7 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
 
 
 def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> Blocks:
-    """Give position and bytes of the blocks of lines of a byte range."""
+    """Yield position and bytes of the blocks of lines of a byte range."""
     with open_piece(piece) as file:
         own = _OwnBytes(file, piece, account=account)
         yield from LineBlocks(own.read, start=own.position, max_line_bytes=max_line_bytes)
@@ -335,7 +335,7 @@ class _OwnBytes:
         self.position = _first_line(file, piece.start)
 
     def read(self, size: int) -> bytes:
-        """Give the next bytes, none at the end."""
+        """Return the next bytes, none at the end."""
         left = self._piece.stop - self.position
         if left > 0:
             data = self._file.read(min(size, left))
@@ -372,7 +372,7 @@ def _first_line(file: BinaryIO, start: int) -> int:
 def _read_stream(
     piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
 ) -> Blocks:
-    """Give position and bytes of the blocks of lines of a compressed file, as far as it decodes."""
+    """Yield position and bytes of the blocks of a compressed file, as far as it decodes."""
     assert piece.compression is not None
     with (
         StoredFile(piece, account=account) as stored,

@@ -36,7 +36,7 @@ class FirstDocument:
 def first_document(
     stored: bytes, *, compression: str | None, most: int, is_whole: bool
 ) -> FirstDocument:
-    r"""Give the first line that is JSON, of the first `most` decoded bytes.
+    r"""Return the first line that is JSON, of the first `most` decoded bytes.
 
     >>> first_document(b'\n{"a": 1}\n{"b', compression=None, most=99, is_whole=False).value
     {'a': 1.0}
@@ -138,7 +138,7 @@ def _footer(file: SourceFile, *, source: SourceRecipe) -> Look:
 
 
 def _with_dialect(file: SourceFile, *, source: SourceRecipe) -> SourceFile:
-    """Give a file the dialect of the recipe, or that of files without documents."""
+    """Return a file the dialect of the recipe, or that of files without documents."""
     if source.kind == "text":
         return file
     return replace(file, dialect=source.dialect or FALLBACK_DIALECT)

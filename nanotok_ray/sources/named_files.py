@@ -64,7 +64,7 @@ class ReadingRules:
             )
 
     def format_of(self, path: str) -> str | None:
-        """Give the format of a file; None: its name does not tell.
+        """Return the format of a file; None: its name does not tell.
 
         >>> ReadingRules().format_of("a/b.jsonl.zst"), ReadingRules().format_of("a.md")
         ('jsonl', None)
@@ -77,7 +77,7 @@ class ReadingRules:
         return "document" if self.document_per_file and found in {None, "lines"} else found
 
     def column_of(self, format_name: str) -> str:
-        """Give the column of the text in files of a format; "" where there is none.
+        """Return the column of the text in files of a format; "" where there is none.
 
         >>> ReadingRules().column_of("parquet"), ReadingRules(column="body").column_of("lines")
         ('text', '')
@@ -90,7 +90,7 @@ class ReadingRules:
 
 
 def suffix_format(path: str) -> str | None:
-    """Give the format that a name tells.
+    """Return the format that a name tells.
 
     >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
     ('lines', None)
@@ -141,7 +141,7 @@ def find_named(
 def _formats(
     paths: Iterable[str], rules: ReadingRules, written: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Give the format of each file, and what is wrong with paths."""
+    """Return the format of each file, and what is wrong with paths."""
     formats: dict[str, str] = {}
     problems: list[str] = []
     for path in dict.fromkeys(paths):
@@ -194,7 +194,7 @@ def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str
 def _look(
     path: str, format_name: str, *, rules: ReadingRules
 ) -> tuple[SourceFile, tuple[str, ...]] | str:
-    """Give a file and notes of it, or why it cannot be used."""
+    """Return a file and notes of it, or why it cannot be used."""
     source = SourceRecipe(
         name=NAME,
         kind=rules.kind,

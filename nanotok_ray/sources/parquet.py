@@ -35,7 +35,7 @@ def read_row_groups(
     account: ReadAccount,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Give the documents of a run of row groups; no batch has rows of two of them.
+    """Yield the documents of a run of row groups; no batch has rows of two of them.
 
     A row group ends at damage, with a `tail`; the next is read. The account is of all chunks.
 
@@ -74,7 +74,7 @@ _Arrays = tuple[pa.Array, pa.Array | None]
 
 
 def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Rejected]:
-    """Give arrays until they have all rows of a row group, or, as the last, why they have not.
+    """Yield arrays until they have all rows of a row group, or, as the last, why they have not.
 
     Arrow skips a page whose header makes no sense to it, and ends early without an error.
     """
@@ -131,14 +131,14 @@ class GroupRows:
         return found
 
     def _batch_rows(self, *, most: int) -> int:
-        """Give how many rows of average length a batch may hold."""
+        """Return how many rows of average length a batch may hold."""
         own = self.metadata.row_group(self.group)
         total = sum(own.column(each).total_uncompressed_size for each in self.selection.chunks)
         average = total / max(1, self.num_rows)
         return max(1, min(most, int(MAX_BATCH_BYTES / max(1.0, average))))
 
     def batches(self, arrays: Iterator[_Arrays | Rejected], *, first_row: int) -> Iterator[Batch]:
-        """Give the rows of a row group, and a tail for those that cannot be read."""
+        """Yield the rows of a row group, and a tail for those that cannot be read."""
         row, end = first_row, first_row + self.num_rows
         for found in arrays:
             if isinstance(found, Rejected):
@@ -148,7 +148,7 @@ class GroupRows:
                 row += len(found[0])
 
     def arrays(self, parquet: pq.ParquetFile, *, batch_rows: int) -> Iterator[_Arrays]:
-        """Give the documents of the row group as plain string arrays, and their ids."""
+        """Yield the documents of the row group as plain string arrays, and their ids."""
         id_column = self.selection.id_column
         ids = () if id_column is None else (id_column,)
         batches = parquet.iter_batches(
@@ -186,7 +186,7 @@ class GroupRows:
     def _sort_out(
         self, array: pa.Array, ids: pa.Array | None, *, first_row: int
     ) -> tuple[NDArray[np.int64], list[BadDocument]]:
-        """Give the places of good texts, and the bad ones; slow, for batches that have bad ones."""
+        """Return the positions of good texts, and the bad ones; slow, for batches with bad ones."""
         good: list[int] = []
         bad: list[BadDocument] = []
         for place, value in enumerate(array.cast(pa.large_binary())):
@@ -209,7 +209,7 @@ class GroupRows:
         return np.array(good, dtype=np.int64), bad
 
     def _checked(self, value: pa.Scalar) -> tuple[str, int | None, int] | None:
-        """Give reason, hash64 and bytes of a bad text, None of a good one."""
+        """Return reason, hash64 and bytes of a bad text, None of a good one."""
         if not value.is_valid:
             return f"field is null: {self.selection.columns[0]!r}", None, 0
         raw = value.as_buffer()
@@ -274,7 +274,7 @@ def first_rows(
 
 
 def _starts_well(rows: GroupRows, file: ChunkFile) -> bool:
-    """Tell whether the first pages of the chunks can be decoded, and are small."""
+    """Return whether the first pages of the chunks can be decoded, and are small."""
     for number in rows.selection.chunks:
         chunk = rows.metadata.row_group(rows.group).column(number)
         start, length = chunk_range(chunk)

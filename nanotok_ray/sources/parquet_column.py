@@ -15,7 +15,7 @@ from nanotok_ray.sources.stored import is_damage
 
 
 def plain_texts(array: pa.Array) -> pa.Array:
-    """Give texts as an array of strings, nulls kept, whatever their bytes are."""
+    """Return texts as an array of strings, nulls kept, whatever their bytes are."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
@@ -24,7 +24,7 @@ def plain_texts(array: pa.Array) -> pa.Array:
 
 
 def id_texts(array: pa.Array) -> pa.Array:
-    """Give ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
+    """Return ids as text, empty where there is none; what is not UTF-8 in them is U+FFFD."""
     texts = pc.fill_null(plain_texts(array), "")
     if is_utf8(texts):
         return texts
@@ -33,7 +33,7 @@ def id_texts(array: pa.Array) -> pa.Array:
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Tell whether all strings of an array are what Arrow says they are."""
+    """Return whether all strings of an array are what Arrow says they are."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -74,7 +74,7 @@ class Selection:
 
 
 def read_footer(url: str, *, column: str, id_column: str | None = None) -> Footer:
-    """Give row groups and hash of a parquet file's footer, and see that the columns can be read.
+    """Return row groups and hash of a parquet file's footer, and see that the columns can be read.
 
     Raises:
         SourceError: the file is no parquet file, or has no string column of that very path, or no
@@ -87,7 +87,7 @@ def read_footer(url: str, *, column: str, id_column: str | None = None) -> Foote
 
 
 def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[int]) -> Footer:
-    """Give what the footer says of the columns with these numbers."""
+    """Return what the footer says of the columns with these numbers."""
     groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
     return Footer(
         layout=tuple(
@@ -102,7 +102,7 @@ def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[in
 
 
 def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
-    """Give the opened file.
+    """Return the opened file.
 
     Raises:
         SourceError: the file is no parquet file.
@@ -152,7 +152,7 @@ def text_selection(
 
 
 def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
-    """Give the number of a column of ids, which are strings or integers.
+    """Return the number of a column of ids, which are strings or integers.
 
     Raises:
         SourceError: there is no such column.
@@ -170,7 +170,7 @@ def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
 
 
 def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
-    """Give the values of a column that was read, by its path; nulls of structs are nulls."""
+    """Return the values of a column that was read, by its path; nulls of structs are nulls."""
     if column in batch.schema.names:
         return batch.column(column)
     first, *rest = column.split(".")
@@ -181,7 +181,7 @@ def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
 
 
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Give where the stored bytes of a column chunk begin and how many they are; 0, 0 of none."""
+    """Return where the stored bytes of a column chunk begin and how many they are; 0, 0 of none."""
     # Some writers say 0 where there is no such page; byte 0 is the file's magic.
     pages = [each for each in (chunk.dictionary_page_offset, chunk.data_page_offset) if each]
     return (min(pages), chunk.total_compressed_size) if pages else (0, 0)
@@ -190,7 +190,7 @@ def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
 def _find_column(
     metadata: pq.FileMetaData, schema: pa.Schema, *, column: str, key: str, url: str
 ) -> tuple[int, pa.DataType | None]:
-    """Give number and type of a column; no type if it is inside a list."""
+    """Return number and type of a column; no type if it is inside a list."""
     paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
     if paths.count(column) != 1:
         has_turns = key == "column" and not _TURNS.isdisjoint(schema.names)
@@ -217,7 +217,7 @@ def _type_at(schema: pa.Schema, column: str) -> pa.DataType | None:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether values are strings, or all null, which writers make a type of its own."""
+    """Return whether values are strings, or all null, which writers make a type of its own."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     types = pa.types

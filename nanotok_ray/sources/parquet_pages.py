@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nanotok_ray.sources.stored import ReadAccount
-from nanotok_ray.storage import InputFile, PositionedFile, open_input, version_of
+from nanotok_ray.storage import InputFile, SeekableFile, open_input, version_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -101,7 +101,7 @@ class PageHeaders:
         return next((problem for problem in found if problem is not None), None)
 
     def batch_rows(self, *, most: int, in_lists: int | None = None) -> int:
-        """Give how many rows may be decoded at a time, so that none of the batches is too large.
+        """Return how many rows may be decoded at a time, so that none of the batches is too large.
 
         Each value can be the largest of the dictionary, of which only the sum is known; others are
         together no more than their pages. Of a column inside lists `in_lists` is how many rows it
@@ -122,7 +122,7 @@ class PageHeaders:
 
 
 def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
-    """Give the most bytes that so many rows in a row can touch."""
+    """Return the most bytes that so many rows in a row can touch."""
     row_ends, byte_ends = [0], [0]
     for values, num_bytes in pages:
         row_ends.append(row_ends[-1] + values)
@@ -136,7 +136,7 @@ def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
 
 
 def _parse_page(data: bytes | memoryview, place: int) -> tuple[Page, int]:
-    """Give the page whose header begins at a place, and where the header ends.
+    """Return the page whose header begins at a place, and where the header ends.
 
     Raises:
         IndexError: the header is longer than the data.
@@ -157,7 +157,7 @@ def _parse_page(data: bytes | memoryview, place: int) -> tuple[Page, int]:
 def _read_struct(
     data: bytes | memoryview, place: int, *, path: str, depth: int
 ) -> tuple[dict[str, int], int]:
-    """Give the numbers of a struct of Thrift (compact) by their path, and where it ends."""
+    """Return the numbers of a struct of Thrift (compact) by their path, and where it ends."""
     fields: dict[str, int] = {}
     number = 0
     while True:
@@ -183,7 +183,7 @@ def _read_struct(
 
 
 def _skip(data: bytes | memoryview, place: int, kind: int) -> int:
-    """Give where a value ends of which nothing is wanted."""
+    """Return where a value ends of which nothing is wanted."""
     if kind == _BINARY:
         length, place = _read_varint(data, place)
     elif kind in {_BYTE, _DOUBLE}:
@@ -228,7 +228,7 @@ class _Kept:
     """The memory behind them, perhaps larger."""
 
 
-class ChunkFile(PositionedFile):
+class ChunkFile(SeekableFile):
     """A parquet file of which column chunks are read ahead, and hashed on the way.
 
     The hash is of stored bytes, which Arrow does not show. Keeping them until Arrow asks for them
@@ -276,7 +276,7 @@ class ChunkFile(PositionedFile):
             self._spare = []
 
     def _room(self, size: int) -> bytearray:
-        """Give memory for so many bytes, the same again: new memory costs as much as reading."""
+        """Return memory for so many bytes, the same again: new memory costs as much as reading."""
         fits = [place for place, buffer in enumerate(self._spare) if len(buffer) >= size]
         if fits:
             return self._spare.pop(min(fits, key=lambda place: len(self._spare[place])))
@@ -289,14 +289,14 @@ class ChunkFile(PositionedFile):
         return version_of(self._file, again=again)
 
     def footer_sha256(self) -> str:
-        """Give the hex sha256 of the footer, its length and the magic included."""
+        """Return the hex sha256 of the footer, its length and the magic included."""
         self._file.seek(self._size - _END_BYTES)
         length = int.from_bytes(self._file.read(4), "little")
         self._file.seek(self._size - _END_BYTES - length)
         return hashlib.sha256(self._file.read()).hexdigest()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Give the next bytes, from what is kept where it has them all."""
+        """Return the next bytes, from what is kept where it has them all."""
         size = max(0, self._size - self._position) if size < 0 else size
         data = self._from_kept(size)
         if data is None:

@@ -50,7 +50,7 @@ _AS_STRINGS: _Checks = (_t.is_timestamp, _t.is_date, _t.is_time, _t.is_decimal)
 
 
 def json_of(array: pa.Array) -> pa.Array:
-    r"""Give the JSON of each value as a large_string, null where the value is null.
+    r"""Return the JSON of each value as a large_string, null where the value is null.
 
     Floats that are no numbers are null; dates, times and decimals are strings.
 
@@ -69,7 +69,7 @@ def json_of(array: pa.Array) -> pa.Array:
 
 
 def objects_of(names: Sequence[str], arrays: Sequence[pa.Array], *, count: int) -> pa.Array:
-    """Give one JSON object for each of `count` rows, nulls written as null.
+    """Return one JSON object for each of `count` rows, nulls written as null.
 
     >>> objects_of(["a", "b"], [pa.array([1, None]), pa.array(["x", "y"])], count=2).to_pylist()
     ['{"a":1,"b":"x"}', '{"a":null,"b":"y"}']
@@ -84,7 +84,7 @@ def objects_of(names: Sequence[str], arrays: Sequence[pa.Array], *, count: int) 
 
 
 def unfit(kind: pa.DataType) -> pa.DataType | None:
-    """Give the first type in a type that has no JSON, None if all of it has.
+    """Return the first type in a type that has no JSON, None if all of it has.
 
     >>> unfit(pa.list_(pa.struct({"image": pa.binary()})))
     DataType(binary)
@@ -101,7 +101,7 @@ def unfit(kind: pa.DataType) -> pa.DataType | None:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether values are lists of any kind."""
+    """Return whether values are lists of any kind."""
     return _is(kind, _LISTS)
 
 
@@ -156,7 +156,7 @@ def _strings(array: pa.Array) -> pa.Array:
 def _escaped(
     data: NDArray[np.uint8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Give texts, back to back, with what JSON does not allow in a string escaped."""
+    """Return texts, back to back, with what JSON does not allow in a string escaped."""
     places = np.flatnonzero((data < _LOWEST_PRINTABLE) | (data == _QUOTE) | (data == _BACKSLASH))
     if not len(places):
         return data, offsets
@@ -170,7 +170,7 @@ def _escaped(
 
 
 def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Give the bytes of a large_string array, and where each text begins in them; no copy."""
+    """Return the bytes of a large_string array, and where each text begins in them; no copy."""
     _, starts, data = array.buffers()
     if starts is None or data is None or not len(array):
         return np.empty(0, dtype=np.uint8), np.zeros(len(array) + 1, dtype=np.int64)
@@ -203,7 +203,7 @@ _LIST_FIELDS = ("messages", "conversations", "image_token_counts")
 def read_rows_footer(
     url: str, *, kind: str, dialect: str | None, id_column: str | None = None
 ) -> tuple[Footer, str]:
-    """Give what a footer says of the columns of a dialect, and which that is if it is not said.
+    """Return what a footer says of the columns of a dialect, and which that is if it is not said.
 
     Raises:
         SourceError: the file is no parquet file, or its columns are not those of the dialect, or of
@@ -254,7 +254,7 @@ def row_selection(
 
 
 def _chunks(parquet: pq.ParquetFile, name: str, *, url: str) -> list[int]:
-    """Give the numbers of all columns of the footer that one top-level column is made of."""
+    """Return the numbers of all columns of the footer that one top-level column is made of."""
     names = parquet.schema_arrow.names
     like = [each for each in names if each == name or each.startswith(f"{name}.")]
     if len(like) > 1:  # Arrow would read both: it is asked by the begin of a path

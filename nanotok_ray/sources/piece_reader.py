@@ -22,7 +22,7 @@ _BLOCK_BYTES = 1 << 20
 def read_document(
     piece: Piece, *, account: ReadAccount, max_document_bytes: int
 ) -> Iterator[Batch]:
-    """Give the one document of a file; an empty file is an empty document.
+    """Yield the one document of a file; an empty file is an empty document.
 
     Of one above the limit no more is decoded than shows that it is.
 

@@ -71,7 +71,7 @@ class Slice:
         )
 
     def name_for(self, key: str) -> str:
-        """Give the name of this slice's results under a key: stem, number, 16 hex of the key."""
+        """Return the name of this slice's results under a key: stem, number, 16 hex of the key."""
         return f"{self.stem}-{self.number:05d}-{key[:16]}"
 
 
@@ -104,7 +104,7 @@ class Plan:
     """What a person should know, e.g. that a source of one file has no val split; not on disk."""
 
     def slices(self, *, split: str | None = None) -> Iterator[Slice]:
-        """Give the slices in order: sources as in the recipe, train before val."""
+        """Yield the slices in order: sources as in the recipe, train before val."""
         for source in self.sources:
             for each in source.slices:
                 if split is None or each.split == split:
@@ -126,14 +126,14 @@ def estimated_bytes(file: SourceFile, piece: Piece) -> int:
 
 
 def file_key(file: SourceFile) -> list[Any]:
-    """Give what identifies the content of a file without reading it, and how that is understood."""
+    """Return what identifies the content of a file without reading it, and its kind."""
     version = file.etag if file.etag is not None else file.mtime_ns
     own = [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
     return own if file.dialect is None else [*own, file.dialect]
 
 
 def clean_stem(path: str) -> str:
-    """Give the part of a file's name that its shards carry.
+    """Return the part of a file's name that its shards carry.
 
     >>> clean_stem("a/b/héllo world.jsonl.gz")
     'h-llo-world'
@@ -147,7 +147,7 @@ SHOWN_FILES = 5
 
 
 def overview(plan: Plan) -> list[dict[str, Any]]:
-    """Give the numbers of each source, JSON-able, in the order of the recipe."""
+    """Return the numbers of each source, JSON-able, in the order of the recipe."""
     return [_source(source) for source in plan.sources]
 
 

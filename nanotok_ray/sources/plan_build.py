@@ -51,7 +51,7 @@ Grouped = tuple[str, int, list[tuple[SourceFile, Piece]]]
 
 
 def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Grouped]:
-    """Give the slices of the files of one split, in order.
+    """Yield the slices of the files of one split, in order.
 
     A file over a quarter of `slice_bytes` is cut into slices of its own; smaller ones are grouped,
     and no group weighs more than twice `slice_bytes`.
@@ -86,7 +86,7 @@ def _weight(file: SourceFile, pieces: list[Piece]) -> int:
 
 
 def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
-    """Tell whether a group ends after this file: by its name, once per half a slice on average."""
+    """Return whether a group ends after this file, decided by a hash of its name."""
     return _core.hash64(file.path.encode()) < min(1, 2 * weight / slice_bytes) * _HASH_RANGE
 
 
@@ -102,7 +102,7 @@ def assign_splits(
     frozen: PlannedSource | None,
     notes: list[str],
 ) -> tuple[str, ...]:
-    """Give the split of each file; one that is frozen keeps its own. Adds to `notes`.
+    """Return the split of each file; one that is frozen keeps its own. Adds to `notes`.
 
     Raises:
         PlanError: the recipe contradicts the frozen split, or names a val file that is not there.
@@ -154,7 +154,7 @@ def _note_lost_val(frozen: PlannedSource, splits: Sequence[str], notes: list[str
 def _by_name(
     source: SourceRecipe, files: Sequence[SourceFile], frozen: PlannedSource | None
 ) -> tuple[str, ...]:
-    """Give val to the files that `val_files` names."""
+    """Return val to the files that `val_files` names."""
     paths = [file.path for file in files]
     val: set[str] = set()
     for pattern in source.val_files:
@@ -179,7 +179,7 @@ def _by_name(
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether a path is the one named, or matches a glob, whose `**` is any folders.
+    """Return whether a path is the one named, or matches a glob, whose `**` is any folders.
 
     >>> matches("held/a.jsonl", "held/*.jsonl"), matches("held/b/a.jsonl", "*.jsonl")
     (True, False)
@@ -268,7 +268,7 @@ def _identity(file: SourceFile) -> object:
 
 
 def _is_in_both(group: Sequence[_Read]) -> bool:
-    """Tell whether a file is train and val; a share puts equal documents into the same split."""
+    """Return whether a file is train and val; a share puts equal documents into the same split."""
     rules = {each.source.rule if each.split == SHARED else each.split for each in group}
     return len(rules) > 1
 

@@ -24,7 +24,7 @@ class SourceChanges:
     """Of a changed file, what tells that it changed, as `size 10 -> 12`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return {
             "source": self.source,
             "added": list(self.added),
@@ -34,7 +34,7 @@ class SourceChanges:
 
 
 def changes(before: Plan, after: Plan) -> Iterator[SourceChanges]:
-    """Give the sources whose files changed: those of the later plan in order, then those gone."""
+    """Yield the sources whose files changed: those of the later plan in order, then those gone."""
     old = {source.name: source for source in before.sources}
     new = {source.name: source for source in after.sources}
     for name in (*new, *(name for name in old if name not in new)):
@@ -88,7 +88,7 @@ class ReadingChange:
     now: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values."""
+        """Return plain values."""
         return asdict(self)
 
 
@@ -97,7 +97,7 @@ _READING = {"kind": "kind", "column": "column", "id_column": "id_column", "split
 
 
 def reading_changes(before: Plan, after: Plan) -> Iterator[ReadingChange]:
-    """Give what is read otherwise, of the sources that both plans have."""
+    """Yield what is read otherwise, of the sources that both plans have."""
     old = {source.name: source for source in before.sources}
     for source in after.sources:
         for what, field in _READING.items() if source.name in old else ():

@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"(?<![\w-])\d+\b")  # not that of UTF-8
 
 
 def kind_of_reason(reason: str) -> str:
-    """Give a reason without what it repeats of a document, so that there are few kinds.
+    """Return a reason without what it repeats of a document, so that there are few kinds.
 
     That is what follows a colon or ", got ", numbers, and speakers of no known role.
 
@@ -106,7 +106,7 @@ class QuarantineEntry:
         return kind_of_reason(self.reason)
 
     def to_json(self) -> str:
-        """Give the entry as one line of JSON with sorted keys, without the line break."""
+        """Return the entry as one line of JSON with sorted keys, without the line break."""
         hash64, own = _or_null(self.hash64), _or_null(self.id)
         return (
             f'{{"bytes":{self.bytes},"file":{_quoted(self.file)},"hash64":{hash64},"id":{own},'
@@ -149,7 +149,7 @@ class Quarantined:
         return self._kinds.total()
 
     def __iter__(self) -> Iterator[QuarantineEntry]:
-        """Give the entries."""
+        """Yield the entries."""
         for block in self.blocks():
             yield from filter(None, map(entry_of, block.splitlines()))
 
@@ -159,7 +159,7 @@ class Quarantined:
         return dict(sorted(self._kinds.items()))
 
     def blocks(self) -> Iterator[bytes]:
-        """Give the bytes of the quarantine file: one entry a line, some thousand lines a block."""
+        """Yield the bytes of the quarantine file: one entry a line, some thousand lines a block."""
         yield from map(zlib.decompress, self._packs)
         if self._lines:
             yield "".join(self._lines).encode()
@@ -198,7 +198,7 @@ def _entry(values: object) -> QuarantineEntry:
 
 
 def is_quarantine_file(name: str) -> bool:
-    """Tell whether a file of an output or work folder lists what was quarantined.
+    """Return whether a file of an output or work folder lists what was quarantined.
 
     >>> is_quarantine_file("counts/web/a-00000-0123456789abcdef.quarantine.jsonl")
     True

@@ -87,7 +87,7 @@ def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequenc
 
 
 def _suffix_format(path: str) -> str | None:
-    """Give the format that a file's name tells, whether compressed or not.
+    """Return the format that a file's name tells, whether compressed or not.
 
     >>> _suffix_format("a/b.jsonl.gz"), _suffix_format("a/b.txt")
     ('jsonl', None)
@@ -131,7 +131,7 @@ def _check_one_format(formats: dict[str, str], *, source: SourceRecipe) -> None:
 
 
 def _common_folder(folders: Sequence[str], *, source: SourceRecipe) -> str:
-    """Give the deepest folder that holds all folders.
+    """Return the deepest folder that holds all folders.
 
     >>> source = SourceRecipe(name="web", kind="text", paths=("-",))
     >>> _common_folder(["/data/web/a", "/data/wiki"], source=source)

@@ -251,7 +251,7 @@ def check_sample(
 
 
 def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
-    """Tell whether every file is one JSON array; the last line of such a file may be a document."""
+    """Return whether every file is one JSON array, whose last line may be a document."""
     filled = [each for each in sampled if each.documents or each.shape is not None]
     return bool(filled) and all(each.shape == "array" for each in filled)
 
@@ -389,5 +389,5 @@ def _value_at(odd: SampledFile, bad: BadDocument) -> object:
 
 
 def _is_plain(odd: SampledFile, bad: BadDocument) -> bool:
-    """Tell whether a line does not even begin as JSON documents do."""
+    """Return whether a line does not even begin as JSON documents do."""
     return _line_at(odd, bad).lstrip()[:1] not in {b"{", b"["}

@@ -70,7 +70,7 @@ class SliceReading:
     """Per piece: file, range, bytes and sha256 of what was read."""
 
     def __iter__(self) -> Iterator[tuple[int, Batch]]:
-        """Give (number of the piece, batch of own documents)."""
+        """Yield (number of the piece, batch of own documents)."""
         for _, number, batch in read_slices([self]):
             yield number, batch
 

@@ -48,7 +48,7 @@ class StoredFile:
         self.closed = False
 
     def read(self, size: int) -> bytes:
-        """Give the next bytes, none at the end."""
+        """Return the next bytes, none at the end."""
         start = self._account.num_bytes
         data = self._file.read(size)
         if data:
@@ -182,7 +182,7 @@ def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None 
 
 
 def changed(piece: Piece, what: str) -> SourceError:
-    """Give the error for a file that is not as it was when the plan was made."""
+    """Return the error for a file that is not as it was when the plan was made."""
     return SourceError(
         f"{piece.url} changed since the plan was made: it has {what}; run again to plan anew"
     )
@@ -196,7 +196,7 @@ _ZSTD_SKIPPABLE = (0x184D2A50, 0xFFFFFFF0)
 
 
 def is_compressed(first: bytes, compression: str) -> bool:
-    r"""Tell whether a file that begins so can be of a compression, gzip or zstd.
+    r"""Return whether a file that begins so can be of a compression, gzip or zstd.
 
     >>> is_compressed(b"\x1f\x8b\x08\x00", "gzip"), is_compressed(b'{"te', "zstd")
     (True, False)
@@ -211,7 +211,7 @@ _BLOCK_BYTES = 1 << 18
 
 
 def invalid_at(data: bytes | bytearray) -> int | None:
-    r"""Give the place of the first byte that is not UTF-8, None if all is.
+    r"""Return the place of the first byte that is not UTF-8, None if all is.
 
     Python's text takes up to four bytes a character, so no more than a block of it is made.
 

@@ -17,14 +17,14 @@ from nanotok_ray.storage.inputs import (
 )
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.node_copy import local_copy
-from nanotok_ray.storage.remote_input import PositionedFile
+from nanotok_ray.storage.remote_input import SeekableFile
 from nanotok_ray.storage.tree import is_below
 
 __all__ = [
     "Folder",
     "FoundFiles",
     "InputFile",
-    "PositionedFile",
+    "SeekableFile",
     "WholeFile",
     "find_files",
     "is_below",

@@ -30,7 +30,7 @@ _EXTRAS = {
 
 
 def store_options(url: str) -> dict[str, dict[str, Any]]:
-    """Give the options of every store that a URL names, by its scheme.
+    """Return the options of every store that a URL names, by its scheme.
 
     >>> store_options("zip://a.txt::az://b/c.zip")
     {'az': {'connection_timeout': 10, 'read_timeout': 20}}
@@ -40,7 +40,7 @@ def store_options(url: str) -> dict[str, dict[str, Any]]:
 
 
 def extra_for(url: str) -> str | None:
-    """Give the extra of this package that a URL needs, None if there is none for it.
+    """Return the extra of this package that a URL needs, None if there is none for it.
 
     >>> extra_for("gs://bucket/web"), extra_for("sftp://host/web")
     ('gcs', None)
@@ -78,7 +78,7 @@ _OPTIONS: dict[str | None, Callable[[], dict[str, Any]]] = {
 
 
 def _configured(*schemes: str) -> dict[str, Any]:
-    """Give what the user set for a store in fsspec's configuration or its variables."""
+    """Return what the user set for a store in fsspec's configuration or its variables."""
     return {
         key: value
         for scheme in schemes
@@ -87,7 +87,7 @@ def _configured(*schemes: str) -> dict[str, Any]:
 
 
 def _aiohttp_limits() -> object:
-    """Give limits for connecting and for silence, and none for a whole transfer."""
+    """Return limits for connecting and for silence, and none for a whole transfer."""
     from aiohttp import ClientTimeout  # noqa: PLC0415 - only these stores bring it
 
     return ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
@@ -101,7 +101,7 @@ VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
 
 
 def connect(url: str) -> tuple[AbstractFileSystem, str]:
-    """Give the file system of a URL and the path in it; listings are not cached, they go stale.
+    """Return the file system of a URL and the path in it; listings are not cached, they go stale.
 
     Raises:
         SourceError: the URL's scheme is unknown, or its package is not installed.
@@ -131,11 +131,11 @@ class RemoteTree:
         self._file_system = file_system
 
     def url(self, path: str) -> str:
-        """Give the URL of a path in the store."""
+        """Return the URL of a path in the store."""
         return str(self._file_system.unstrip_protocol(path))
 
     def look_at(self, path: str) -> Entry | None:
-        """Give the entry of a file or folder, None if there is neither."""
+        """Return the entry of a file or folder, None if there is neither."""
         try:
             details = attempt("look at", self.url(path), lambda: self._file_system.info(path))
         except FileNotFoundError:
@@ -143,7 +143,7 @@ class RemoteTree:
         return self.entry(details)
 
     def list_folder(self, folder: str) -> Iterator[Entry]:
-        """Give what is in a folder, nothing if there is no such folder."""
+        """Yield what is in a folder, nothing if there is no such folder."""
         try:
             listing = attempt(
                 "list", self.url(folder), lambda: self._file_system.ls(folder, detail=True)
@@ -162,7 +162,7 @@ class RemoteTree:
 
     @staticmethod
     def entry(details: dict[str, Any]) -> Entry:
-        """Give what a store's own details of a file or folder say."""
+        """Return what a store's own details of a file or folder say."""
         etag = next((details[key] for key in _ETAG_KEYS if details.get(key)), None)
         moment = next((details[key] for key in _TIME_KEYS if details.get(key)), None)
         size = details.get("size")
@@ -176,7 +176,7 @@ class RemoteTree:
 
 
 def _nanoseconds(moment: object) -> int | None:
-    """Give a time, as any store writes it, in nanoseconds, to the microsecond.
+    """Return a time, as any store writes it, in nanoseconds, to the microsecond.
 
     >>> _nanoseconds("1970-01-01T00:00:01Z"), _nanoseconds(1.0), _nanoseconds(None)
     (1000000000, 1000000000, None)

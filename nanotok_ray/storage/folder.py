@@ -34,15 +34,15 @@ class Folder:
         self._store = RemoteStore(self.url) if path is None else LocalStore(path)
 
     def join(self, name: str) -> str:
-        """Give the path or URL of a name."""
+        """Return the path or URL of a name."""
         return f"{self.url.rstrip('/')}/{check_name(name)}"
 
     def local_path(self, name: str) -> str | None:
-        """Give the path of a name on a local disk, None on a remote store."""
+        """Return the path of a name on a local disk, None on a remote store."""
         return local_path(self.join(name))
 
     def read_bytes(self, name: str) -> bytes:
-        """Give all bytes of a file.
+        """Return all bytes of a file.
 
         Raises:
             FileNotFoundError: there is none.
@@ -52,7 +52,7 @@ class Folder:
         return self._store.read_bytes(name)
 
     def read_start(self, name: str, length: int) -> bytes:
-        """Give the first `length` bytes of a file, fewer if it has fewer, fetching no others.
+        """Return the first `length` bytes of a file, fewer if it has fewer, fetching no others.
 
         Raises:
             FileNotFoundError: there is none.
@@ -110,15 +110,15 @@ class Folder:
         return copy.size, copy.sha256
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a file of that name."""
+        """Return whether there is a file of that name."""
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
-        """Give the bytes of a file, None if there is none."""
+        """Return the bytes of a file, None if there is none."""
         return self._store.size(name)
 
     def sha256(self, name: str) -> str:
-        """Give the hex sha256 of a file, read in blocks.
+        """Return the hex sha256 of a file, read in blocks.
 
         Raises:
             FileNotFoundError: there is none.
@@ -130,15 +130,15 @@ class Folder:
         return digest.hexdigest()
 
     def list_temporaries(self, prefix: str = "") -> list[str]:
-        """Give the sorted names of files being written, or left by a process that was killed."""
+        """Return the sorted names of files being written, or left by a process that was killed."""
         return sorted(filter(is_temporary, self._store.sizes(prefix)))
 
     def list(self, prefix: str = "") -> list[str]:
-        """Give the sorted names of all files, at any depth, that begin with a prefix."""
+        """Return the sorted names of all files, at any depth, that begin with a prefix."""
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Give name and size of the files that `list` gives, for the cost of one listing."""
+        """Return name and size of the files that `list` gives, for the cost of one listing."""
         return {n: size for n, size in self._store.sizes(prefix).items() if not is_temporary(n)}
 
     def remove(self, name: str) -> None:
@@ -153,7 +153,7 @@ class Folder:
 
 
 def arrow_sink(file: WholeFile) -> "pa.NativeFile":
-    """Give what Arrow writes to; closing it leaves the file open, to be published by its opener."""
+    """Return what Arrow writes to; closing it leaves the file open for its opener to publish."""
     import pyarrow as pa  # noqa: PLC0415 - storage is used without it
 
     return pa.PythonFile(_Sink(file), mode="w")

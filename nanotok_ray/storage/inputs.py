@@ -63,7 +63,7 @@ class FoundFiles:
 
 
 def list_files(paths: Iterable[str]) -> list[InputFile]:
-    """Give the files that globs, files and folders stand for, each once, sorted by path.
+    """Return the files that globs, files and folders stand for, each once, sorted by path.
 
     Raises:
         SourceError: a path matches nothing.
@@ -73,7 +73,7 @@ def list_files(paths: Iterable[str]) -> list[InputFile]:
 
 
 def find_files(path: str, *, written: Mapping[str, str] = MappingProxyType({})) -> FoundFiles:
-    """Give the files that one glob, file or folder stands for.
+    """Return the files that one glob, file or folder stands for.
 
     Temporary files (`.tmp`) are left out, and files and folders whose names begin with `.` or `_`,
     unless they are named: as a file, or by a glob of which a part begins so.
@@ -157,7 +157,7 @@ def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
 
 
 def read_start(path: str, length: int) -> bytes:
-    """Give the first `length` bytes of a file or URL, fewer if it has fewer, fetching no others.
+    """Return the first `length` bytes of a file or URL, fewer if it has fewer, fetching no others.
 
     Raises:
         OSError: it cannot be read, or is not there.

@@ -56,15 +56,15 @@ class LocalStore:
         self.root = Path(root)
 
     def path(self, name: str) -> Path:
-        """Give where a name lies."""
+        """Return where a name lies."""
         return self.root / check_name(name)
 
     def read_bytes(self, name: str) -> bytes:
-        """Give all bytes of a file."""
+        """Return all bytes of a file."""
         return self.path(name).read_bytes()
 
     def read_start(self, name: str, length: int) -> bytes:
-        """Give the first bytes of a file."""
+        """Return the first bytes of a file."""
         with self.path(name).open("rb") as file:
             return file.read(length)
 
@@ -135,14 +135,14 @@ class LocalStore:
         return True
 
     def size(self, name: str) -> int | None:
-        """Give the bytes of a file, None if there is none."""
+        """Return the bytes of a file, None if there is none."""
         try:
             return self.path(name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Give name and size of every file below the folder whose name begins with a prefix."""
+        """Return name and size of every file below the folder whose name begins with a prefix."""
         start = self.root / prefix.rpartition("/")[0]
         found = {}
         for folder, _, names in os.walk(start, onerror=_raise_unless_missing):
@@ -205,7 +205,7 @@ def _free_bytes(path: Path) -> int:
 
 
 def _temporary_name(name: str) -> str:
-    """Give a name that no other attempt has, on this host or another that shares the disk."""
+    """Return a name that no other attempt has, on this host or another that shares the disk."""
     attempt = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
     temporary = f".{name[:_LONGEST_KEPT_NAME]}.{attempt}.tmp"
     assert is_temporary(temporary)

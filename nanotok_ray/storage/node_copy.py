@@ -19,7 +19,7 @@ CACHE_VARIABLE = "NANOTOK_CACHE_DIR"
 
 
 def local_copy(folder: Folder, name: str, *, head_bytes: int, anew: bool = False) -> Path:
-    """Give the path of a file's copy on this node, made unless one of the same size is there.
+    """Return the path of a file's copy on this node, made unless one of the same size is there.
 
     One process of a node copies and the others wait for it; where the disk cannot lock, each makes
     a copy and the last one stays. Copies are never removed: they are a cache's to clear.
@@ -49,7 +49,7 @@ def local_copy(folder: Folder, name: str, *, head_bytes: int, anew: bool = False
 
 
 def cache_folder() -> Path:
-    """Give the folder of this node's copies, making it if need be.
+    """Return the folder of this node's copies, making it if need be.
 
     $NANOTOK_CACHE_DIR, else $XDG_CACHE_HOME/nanotok_ray, else ~/.cache/nanotok_ray; if it cannot be
     written to, a folder of this user's own among the temporary files.
@@ -69,7 +69,7 @@ def cache_folder() -> Path:
 
 
 def _candidates() -> Iterator[tuple[Path, bool]]:
-    """Give (folder, whether another user could have made it)."""
+    """Yield (folder, whether another user could have made it)."""
     if own := os.environ.get(CACHE_VARIABLE):
         yield Path(own), False
     elif base := os.environ.get("XDG_CACHE_HOME"):

@@ -18,21 +18,21 @@ _CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
 _PRECONDITION_FAILED = 412
 
 
-def knows_conditions(file_system: AbstractFileSystem) -> bool:
-    """Tell whether a store takes mode `xb`: S3, GCS and Azure, by packages of 2025 and later."""
+def supports_conditions(file_system: AbstractFileSystem) -> bool:
+    """Return whether a store takes mode `xb`: S3, GCS and Azure, by packages of 2025 and later."""
     protocol = file_system.protocol
     own = {protocol} if isinstance(protocol, str) else set(protocol)
     return bool(own & _CONDITIONAL)
 
 
-def is_taken(error: BaseException | None) -> bool:
-    """Tell whether an exception of a store, or what caused it, says that a name is taken.
+def is_precondition_conflict(error: BaseException | None) -> bool:
+    """Return whether an exception of a store, or what caused it, says that a name is taken.
 
     S3's client turns the answer into FileExistsError only if it names the condition, which AWS'
     does and others' may not.
 
-    >>> is_taken(FileExistsError()), is_taken(FileNotFoundError()), is_taken(None)
-    (True, False, False)
+    >>> [is_precondition_conflict(e) for e in (FileExistsError(), FileNotFoundError(), None)]
+    [True, False, False]
     """
     seen: list[BaseException] = []
     while error is not None and not any(error is each for each in seen):
@@ -44,7 +44,7 @@ def is_taken(error: BaseException | None) -> bool:
 
 
 def _status(error: BaseException) -> object:
-    """Give the HTTP status that an exception of botocore carries."""
+    """Return the HTTP status that an exception of botocore carries."""
     response = getattr(error, "response", None)
     if not isinstance(response, dict):
         return getattr(error, "status_code", None)
@@ -65,12 +65,12 @@ class RemoteStore:
         self._root = root.rstrip("/")
 
     def read_bytes(self, name: str) -> bytes:
-        """Give all bytes of a file."""
+        """Return all bytes of a file."""
         path = self._path(name)
         return bytes(self._attempt("read", name, lambda: self._file_system.cat_file(path)))
 
     def read_start(self, name: str, length: int) -> bytes:
-        """Give the first bytes of a file."""
+        """Return the first bytes of a file."""
         path = self._path(name)
         data = self._attempt(
             "read", name, lambda: self._file_system.cat_file(path, start=0, end=length)
@@ -98,7 +98,7 @@ class RemoteStore:
         Raises:
             TransientIOError: other bytes were there; the next attempt finds the name free.
         """
-        if not knows_conditions(self._file_system):
+        if not supports_conditions(self._file_system):
             with self.create(name) as file:
                 yield file
             return
@@ -108,7 +108,7 @@ class RemoteStore:
                 with self._transient("publish", name):
                     sink.close()
             except Exception as error:
-                if not is_taken(error):
+                if not is_precondition_conflict(error):
                     raise
                 self._settle(name, file, error)
                 self._discard(sink, name)
@@ -131,7 +131,7 @@ class RemoteStore:
                 lambda: self._file_system.pipe_file(path, data, mode="create"),
             )
         except Exception as error:
-            if not is_taken(error):
+            if not is_precondition_conflict(error):
                 raise
             with suppress(FileNotFoundError):  # removed meanwhile
                 return self.size(name) == len(data) and self.read_bytes(name) == data
@@ -139,7 +139,7 @@ class RemoteStore:
         return True
 
     def size(self, name: str) -> int | None:
-        """Give the bytes of a file, None if there is none."""
+        """Return the bytes of a file, None if there is none."""
         path = self._path(name)
         try:
             details = self._attempt("look at", name, lambda: self._file_system.info(path))
@@ -148,7 +148,7 @@ class RemoteStore:
         return int(details["size"]) if details["type"] == "file" else None
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Give name and size of every file below the folder whose name begins with a prefix."""
+        """Return name and size of every file below the folder whose name begins with a prefix."""
         start = f"{self._root}/{prefix.rpartition('/')[0]}".rstrip("/")
         entries = walk(RemoteTree(self._file_system).list_folder, start)
         found = {entry.path[len(self._root) + 1 :]: entry.size or 0 for entry in entries}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-class PositionedFile(io.RawIOBase):
+class SeekableFile(io.RawIOBase):
     """A file of known size with a position of its own; a subclass reads."""
 
     def __init__(self, *, size: int) -> None:
@@ -31,7 +31,7 @@ class PositionedFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Give the position of the next read."""
+        """Return the position of the next read."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
@@ -44,7 +44,7 @@ class PositionedFile(io.RawIOBase):
 _SKIP_BYTES = 1 << 20
 
 
-class RemoteInput(PositionedFile):
+class RemoteInput(SeekableFile):
     """A remote file with a position of its own.
 
     A read that fails is tried again with a new handle. The file must then be the one that was
@@ -168,7 +168,7 @@ class RemoteInput(PositionedFile):
 
 
 def _entry_of(file: IO[bytes], file_system: AbstractFileSystem, path: str) -> Entry:
-    """Give size, etag and time of an open file, asking the store only if the handle lacks them."""
+    """Return size, etag and time of an open file; the store is asked only if they are missing."""
     details = getattr(file, "details", None)
     if not isinstance(details, dict) or not details.keys() & VERSION_KEYS:
         details = file_system.info(path)
@@ -180,5 +180,5 @@ def _is_http(file_system: AbstractFileSystem) -> bool:
 
 
 def _is_expired(error: BaseException) -> bool:
-    """Tell whether a store refused to read on in a file that was replaced (s3fs)."""
+    """Return whether a store refused to read on in a file that was replaced (s3fs)."""
     return type(error).__name__ == "FileExpired"

@@ -85,13 +85,13 @@ def transient_errors(action: str, url: str) -> Iterator[None]:
 def passing_failure(
     action: str, url: str, error: Exception, *, tried: str = ""
 ) -> TransientIOError:
-    """Give the error for a failure that may pass; `tried` says what was done about it."""
+    """Return the error for a failure that may pass; `tried` says what was done about it."""
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return TransientIOError(f"cannot {action} {url} for now{tried} ({reason}); try again")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether an exception of a remote store, or what caused it, may pass.
+    """Return whether an exception of a remote store, or what caused it, may pass.
 
     >>> is_transient(TimeoutError()), is_transient(FileNotFoundError(2, "no such key"))
     (True, False)
@@ -119,7 +119,7 @@ def _looks_transient(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> object:
-    """Give the HTTP status that an exception carries, wherever its library puts it."""
+    """Return the HTTP status that an exception carries, wherever its library puts it."""
     for name in ("status", "status_code", "code"):
         value = getattr(error, name, None)
         if value is not None:
@@ -131,7 +131,7 @@ def _status(error: BaseException) -> object:
 
 
 def _code(error: BaseException) -> object:
-    """Give the error code that an exception of botocore carries."""
+    """Return the error code that an exception of botocore carries."""
     response = getattr(error, "response", None)
     return response.get("Error", {}).get("Code") if isinstance(response, dict) else None
 

@@ -33,7 +33,7 @@ Lister = Callable[[str], Iterable[Entry]]
 
 
 def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> Iterator[Entry]:
-    """Give every file below a folder, leaving out names that begin with a `hidden` one."""
+    """Yield every file below a folder, leaving out names that begin with a `hidden` one."""
     for entry in list_folder(folder):
         if entry.name.startswith(hidden):
             continue
@@ -46,7 +46,7 @@ def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> I
 def match(
     list_folder: Lister, folder: str, parts: Sequence[str], *, hidden: tuple[str, ...] = ()
 ) -> Iterator[Entry]:
-    """Give the files below a folder that match a glob, whose parts are given one by one.
+    """Yield the files below a folder that match a glob, whose parts are given one by one.
 
     `*`, `?` and `[...]` stay within a part; a part `**` is any number of folders, none included.
     A file can come more than once where `**` stands twice.
@@ -68,7 +68,7 @@ def match(
 
 
 def static_parts(pattern: str) -> tuple[str, list[str]]:
-    """Give the folder above the first part with a wildcard, and the parts from there on.
+    """Return the folder above the first part with a wildcard, and the parts from there on.
 
     >>> static_parts("/data/web/*/part-*.parquet")
     ('/data/web', ['*', 'part-*.parquet'])
@@ -147,7 +147,7 @@ def _next_part(path: str, folder: str) -> str:
 
 
 def list_local(folder: str) -> Iterator[Entry]:
-    """Give what is in a folder, nothing if there is no such folder.
+    """Yield what is in a folder, nothing if there is no such folder.
 
     Raises:
         SourceError: a link in it leads nowhere, or a name is not UTF-8.
@@ -169,7 +169,7 @@ def list_local(folder: str) -> Iterator[Entry]:
 
 
 def look_at_local(path: str) -> Entry | None:
-    """Give the entry of a file or folder, None if it is neither or not there.
+    """Return the entry of a file or folder, None if it is neither or not there.
 
     Raises:
         SourceError: its name is not UTF-8.
@@ -187,7 +187,7 @@ def look_at_local(path: str) -> Entry | None:
 
 
 def check_name(name: str) -> str:
-    """Give back a name that stays inside its folder.
+    """Return back a name that stays inside its folder.
 
     Raises:
         CorruptOutputError: it is absolute, empty, or climbs out.
@@ -198,7 +198,7 @@ def check_name(name: str) -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether a name is that of a file being written, by this software or another.
+    """Return whether a name is that of a file being written, by this software or another.
 
     >>> is_temporary("web/.a.bin.host-12-3f.tmp"), is_temporary("web/a.bin")
     (True, False)

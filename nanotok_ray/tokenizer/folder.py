@@ -158,7 +158,7 @@ def _remove_foreign_report(target: Folder, model: Model) -> None:
 
 
 def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
-    """Give the names of the files that are not as `save_model` leaves them, missing or there.
+    """Return the names of the files that are not as `save_model` leaves them, missing or there.
 
     Of no file is more read than it should have.
 
@@ -176,7 +176,7 @@ def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
 
 
 def left_out_files(model: Model) -> list[str]:
-    """Give the names of the files that `save_model` does not write for this model.
+    """Return the names of the files that `save_model` does not write for this model.
 
     Hugging Face numbers special tokens without gaps, and one whose name spells a token of text as
     that token: it would give others than the model's ids.
@@ -186,7 +186,7 @@ def left_out_files(model: Model) -> list[str]:
 
 
 def why_left_out(model: Model) -> str | None:
-    r"""Give why files cannot say the ids of this model; None if they can.
+    r"""Return why files cannot say the ids of this model; None if they can.
 
     >>> why_left_out(Model(pattern="a", unicode_version="16.0.0", merges=((32, 97),),
     ...                    special_tokens={"Ġa": 257}))
@@ -287,6 +287,6 @@ def checked_bytes(folder: Folder, name: str, *, size: int) -> bytes:
 
 
 def default_folder() -> str:
-    """Give the folder that nanochat uses: $NANOCHAT_BASE_DIR/tokenizer."""
+    """Return the folder that nanochat uses: $NANOCHAT_BASE_DIR/tokenizer."""
     base = os.environ.get("NANOCHAT_BASE_DIR") or str(Path.home() / ".cache" / "nanochat")
     return f"{base.rstrip('/')}/tokenizer"

@@ -22,7 +22,7 @@ _INTERVAL: Final = re.compile(r"\{\d.*\}\+?")
 
 
 def to_huggingface_pattern(pattern: str) -> str:
-    r"""Give the pattern with each possessive interval as an atomic group.
+    r"""Return the pattern with each possessive interval as an atomic group.
 
     >>> to_huggingface_pattern(r"(b[\]}]{2}+){1,3}+|\p{N}{1,2}")
     '(?>(b(?>[\\]}]{2})){1,3})|\\p{N}{1,2}'
@@ -49,7 +49,7 @@ def _is_quantifier(part: str) -> bool:
 
 
 def to_huggingface_file(model: Model) -> bytes:
-    """Give the file.
+    """Return the file.
 
     Raises:
         TokenizerError: Two ids stand for the same bytes, or special tokens leave ids unused.
@@ -109,7 +109,7 @@ def _added_tokens(model: Model) -> list[dict[str, Any]]:
 
 
 def _alphabet() -> list[str]:
-    """Give the character for each byte: itself where it prints, else one from U+0100 on."""
+    """Return the character for each byte: itself where it prints, else one from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return [chr(value if value in printable else next(substitutes)) for value in range(256)]
@@ -191,7 +191,7 @@ CHAT_TEMPLATE: Final = r"""
 
 
 def to_chat_template(model: Model) -> str | None:
-    r"""Give the template; None if the model lacks one of nanochat's special tokens.
+    r"""Return the template; None if the model lacks one of nanochat's special tokens.
 
     >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
     ...               special_tokens={"<|bos|>": 256})
@@ -211,7 +211,7 @@ _ROLES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def to_huggingface_config(model: Model) -> bytes:
-    r"""Give the file.
+    r"""Return the file.
 
     >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=(),
     ...               special_tokens={"<|bos|>": 256})
@@ -249,7 +249,7 @@ _ADDED_TOKEN: Final = {
 
 
 def _roles(model: Model) -> dict[str, str]:
-    """Give the special token of each role, as far as the model has one for it."""
+    """Return the special token of each role, as far as the model has one for it."""
     found = {
         role: next((name for name in names if name in model.special_tokens), None)
         for role, names in _ROLES.items()
@@ -266,7 +266,7 @@ _BYTES = {
 
 
 def token_bytes(spelling: str, *, name: str) -> bytes:
-    r"""Give the bytes of a token.
+    r"""Return the bytes of a token.
 
     >>> token_bytes("Ġthe", name="f")
     b' the'
@@ -284,7 +284,7 @@ def token_bytes(spelling: str, *, name: str) -> bytes:
 
 
 def spelled_bytes(text: str) -> bytes | None:
-    r"""Give the bytes that a text spells; None if it spells none.
+    r"""Return the bytes that a text spells; None if it spells none.
 
     >>> spelled_bytes("Ġ<|>"), spelled_bytes("<a b>")
     (b' <|>', None)

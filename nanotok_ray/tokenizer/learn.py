@@ -57,7 +57,7 @@ class LearnedTokenizer:
         Folder(os.fspath(folder)).write_whole(REPORT_NAME, to_json(self.report))
 
     def truncated(self, vocab_size: int) -> "LearnedTokenizer":
-        """Give what learning to this smaller size would have given; nothing is learned again.
+        """Return what learning to this smaller size would have given; nothing is learned again.
 
         Raises:
             TokenizerError: It is larger than the tokenizer, or there is no room for 256 bytes and

@@ -213,7 +213,7 @@ class MergeProgress:
 
 
 def timed(on_progress: Callable[[MergeProgress], None]) -> OnMerges:
-    """Give what the core calls; it calls `on_progress` with a value. The time begins now."""
+    """Return what the core calls; it calls `on_progress` with a value. The time begins now."""
     start = time.perf_counter()
 
     def report(done: int, total: int, last: Made | None) -> None:

@@ -91,7 +91,7 @@ class Model:
         return self.num_ids - len(self.tokens) - len(self.special_tokens)
 
     def truncated(self, vocab_size: int) -> "Model":
-        r"""Give the model of the first merges; special tokens keep their order and follow them.
+        r"""Return the model of the first merges; special tokens keep their order and follow them.
 
         It is the one that learning to this size would have given.
 
@@ -123,7 +123,7 @@ class Model:
         )
 
     def extended(self, names: Sequence[str]) -> "Model":
-        r"""Give the model with more special tokens; no id moves.
+        r"""Return the model with more special tokens; no id moves.
 
         Names that it lacks get the ids after the last, in their order.
 
@@ -144,22 +144,22 @@ class Model:
         return replace(self, special_tokens={**self.special_tokens, **added})
 
     def without(self, names: Collection[str]) -> "Model":
-        """Give the model without special tokens of these names; no id moves."""
+        """Return the model without special tokens of these names; no id moves."""
         kept = {name: own for name, own in self.special_tokens.items() if name not in names}
         return replace(self, special_tokens=kept)
 
     def token(self, number: int) -> bytes:
-        """Give the bytes of an id that is not a special token."""
+        """Return the bytes of an id that is not a special token."""
         return self.tokens[number]
 
     def token_lengths(self) -> NDArray[np.int32]:
-        """Give the number of bytes of each id; 0 for special tokens."""
+        """Return the number of bytes of each id; 0 for special tokens."""
         lengths = np.zeros(self.num_ids, dtype=np.int32)
         lengths[: len(self.tokens)] = [len(token) for token in self.tokens]
         return lengths
 
     def ranks(self) -> dict[bytes, int]:
-        """Give the id of each token by its bytes, as foreign formats hold merges.
+        """Return the id of each token by its bytes, as foreign formats hold merges.
 
         Raises:
             TokenizerError: Two ids stand for the same bytes.
@@ -172,7 +172,7 @@ class Model:
         return {token: number for number, token in enumerate(self.tokens)}
 
     def duplicates(self) -> list[tuple[int, int]]:
-        """Give (lowest id, other id) wherever two ids stand for the same bytes; never if learned.
+        """Return (lowest id, other id) wherever two ids stand for the same bytes; never if learned.
 
         >>> model = Model(pattern="a", unicode_version="16.0.0", special_tokens={},
         ...               merges=((97, 98), (98, 99), (256, 99), (97, 257)))
@@ -240,7 +240,7 @@ def _tokens(merges: Sequence[tuple[int, int]], byte_order: bytes) -> tuple[bytes
 
 
 def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str, int]:
-    """Give special tokens the ids that follow the last merge.
+    """Return special tokens the ids that follow the last merge.
 
     >>> number_special_tokens(["<|bos|>", "<|end|>"], num_merges=3)
     {'<|bos|>': 259, '<|end|>': 260}

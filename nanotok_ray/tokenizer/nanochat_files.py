@@ -36,7 +36,7 @@ def pickle_instance(module: str, name: str, *, state: Mapping[str, Value]) -> by
 
 
 def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[str, Value]) -> bool:
-    """Tell whether `data` has the opcodes of `pickle_instance`, wherever its frames end.
+    """Return whether `data` has the opcodes of `pickle_instance`, wherever its frames end.
 
     As the C pickler gives those of the state, this takes a tenth of the time. Other opcodes that
     would give the same instance are not recognised.
@@ -147,7 +147,7 @@ _ALIGNMENT = 64
 
 
 def to_pickle(model: Model) -> bytes:
-    """Give tokenizer.pkl.
+    """Return tokenizer.pkl.
 
     Raises:
         TokenizerError: Two ids stand for the same bytes.
@@ -156,7 +156,7 @@ def to_pickle(model: Model) -> bytes:
 
 
 def is_pickle_of(data: bytes, model: Model) -> bool:
-    """Tell whether `data` is tokenizer.pkl of this model, as it is written here and by nanochat.
+    """Return whether `data` is tokenizer.pkl of this model, as it is written here and by nanochat.
 
     A pickle that says the same in other words is not recognised. Nothing of it is read.
     """
@@ -174,12 +174,12 @@ def _state(model: Model, ranks: Mapping[bytes, int]) -> dict[str, Value]:
 
 
 def to_token_bytes(model: Model) -> bytes:
-    """Give token_bytes.pt."""
+    """Return token_bytes.pt."""
     return save_tensor(model.token_lengths())
 
 
 def save_tensor(values: NDArray[np.int32]) -> bytes:
-    """Give the file of a 1-D int32 tensor, as `torch.load` reads it."""
+    """Return the file of a 1-D int32 tensor, as `torch.load` reads it."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "archive/data.pkl", _tensor_pickle(len(values)))
@@ -201,7 +201,7 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, *, align: bool = Fals
 
 
 def _tensor_pickle(size: int) -> bytes:
-    """Give the call that rebuilds the tensor: its storage is the entry data/0.
+    """Return the call that rebuilds the tensor: its storage is the entry data/0.
 
     torch._utils._rebuild_tensor_v2(storage 0, 0, (size,), (1,), False, OrderedDict())
     """

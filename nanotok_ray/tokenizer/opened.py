@@ -64,7 +64,7 @@ def open_tokenizer(
 
 
 def is_file(spec: str) -> bool:
-    """Tell whether `open_tokenizer` reads a file by itself, and not a folder.
+    """Return whether `open_tokenizer` reads a file by itself, and not a folder.
 
     >>> is_file("a/tokenizer.json"), is_file("ranks.tiktoken:gpt4"), is_file("s3://bucket/v1.5")
     (True, True, False)
@@ -160,7 +160,7 @@ def get_tokenizer() -> Tokenizer:
 
 
 def get_token_bytes(device: str = "cpu") -> Any:  # noqa: ANN401 - a torch.Tensor; torch is not ours
-    """Give the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
+    """Return the number of bytes of each id as an int32 torch tensor, 0 for special tokens.
 
     Raises:
         TokenizerError: There is no tokenizer; the message says what to do.

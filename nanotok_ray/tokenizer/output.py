@@ -47,7 +47,7 @@ WITHOUT_SPECIAL_TOKENS: Final = ".tiktoken"
 
 
 def file_suffix(output: str) -> str | None:
-    """Give the suffix of an output that is one file; None: it is a folder.
+    """Return the suffix of an output that is one file; None: it is a folder.
 
     >>> file_suffix("a/b.tiktoken"), file_suffix("s3://bucket/tokenizer-v1.5")
     ('.tiktoken', None)
@@ -65,7 +65,7 @@ def file_suffix(output: str) -> str | None:
 
 
 def sized_output(output: str, size: int) -> str:
-    """Give the name of the output for a smaller size.
+    """Return the name of the output for a smaller size.
 
     >>> sized_output("a/b.tiktoken", 8192), sized_output("a/b/", 8192)
     ('a/b-8192.tiktoken', 'a/b-8192')
@@ -75,13 +75,13 @@ def sized_output(output: str, size: int) -> str:
 
 
 def files_there(output: str) -> list[str]:
-    """Give the names of a tokenizer's files that are there already, whatever they hold."""
+    """Return the names of a tokenizer's files that are there already, whatever they hold."""
     folder, names = _place(output)
     return [name for name in names if folder.exists(name)]
 
 
 def files_of_others(model: Model, output: str) -> list[str]:
-    """Give the names of those that are there and are not what is to be written.
+    """Return the names of those that are there and are not what is to be written.
 
     Raises:
         TokenizerError: The file, or one of the folder, cannot hold this model.
@@ -180,7 +180,7 @@ def write_file(model: Model, output: str) -> None:
 
 
 def _place(output: str) -> tuple[Folder, tuple[str, ...]]:
-    """Give the folder and the names in it."""
+    """Return the folder and the names in it."""
     if file_suffix(output) is None:
         return Folder(output), FILE_NAMES
     parent, slash, name = output.rpartition("/")

@@ -15,7 +15,7 @@ MAX_READABLE_BYTES = 64 << 20
 
 
 def to_readable(model: Model) -> bytes:
-    """Give the file of a model."""
+    """Return the file of a model."""
     in_order = model.byte_order == IN_ORDER
     lines = [
         FIRST_LINE if in_order else FIRST_LINE_WITH_BYTES,
@@ -31,7 +31,7 @@ def to_readable(model: Model) -> bytes:
 
 
 def sha256_of(model: Model) -> str:
-    """Give the name of a tokenizer: sha256 of its readable file, in hex."""
+    """Return the name of a tokenizer: sha256 of its readable file, in hex."""
     return hashlib.sha256(to_readable(model)).hexdigest()
 
 
@@ -82,7 +82,7 @@ class _Lines:
         self._position = 0
 
     def next(self) -> str:
-        """Give the next line."""
+        """Return the next line."""
         self._position += 1
         if self._position > len(self._lines) - 1:
             raise self._error("the file ends too early")
@@ -137,7 +137,7 @@ class _Lines:
 
 
 def to_tiktoken_file(model: Model) -> bytes:
-    """Give the file.
+    """Return the file.
 
     Raises:
         TokenizerError: Two ids stand for the same bytes.

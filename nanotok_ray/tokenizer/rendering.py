@@ -47,24 +47,24 @@ class Rendering(ABC):
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """Give the ids of a text."""
+        """Return the ids of a text."""
 
     @abstractmethod
     def encode_special(self, text: str) -> int:
-        """Give the id of a special token."""
+        """Return the id of a special token."""
 
     @abstractmethod
     def batch_renderer(self, dialect: Dialect) -> BatchRenderer:
-        """Give what renders batches of documents."""
+        """Return what renders batches of documents."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """Give the text of ids."""
+        """Return the text of ids."""
 
     def render_conversation(
         self, conversation: chat.Conversation, max_tokens: int | None = MAX_TOKENS
     ) -> tuple[list[int], list[int]]:
-        """Give the ids of a conversation and their mask: 1 where the assistant learns.
+        """Return the ids of a conversation and their mask: 1 where the assistant learns.
 
         Raises:
             AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
@@ -72,7 +72,7 @@ class Rendering(ABC):
         return chat.render(self.encode, self.encode_special, conversation, max_tokens=max_tokens)
 
     def render_for_completion(self, conversation: chat.Conversation) -> list[int]:
-        """Give the ids that ask for the last message, which must be the assistant's.
+        """Return the ids that ask for the last message, which must be the assistant's.
 
         Raises:
             AssertionError, IndexError, KeyError, TypeError, ValueError: It is malformed, and how.
@@ -119,7 +119,7 @@ class Rendering(ABC):
         *,
         grounding: bool = False,
     ) -> tuple[list[int], Positions]:
-        """Give the ids of a text in which each `<image>` is an image, and where the images are.
+        """Return the ids of a text in which each `<image>` is an image, and where the images are.
 
         `<|assistant_end|>` at its very end is the special token; what else is spelled out stays
         text, but for the names of `grounding`. All of it is learned from, except the images.
@@ -143,7 +143,7 @@ class Rendering(ABC):
         grounding: bool = False,
         train_prompt: bool = True,
     ) -> tuple[list[int], list[int], Positions]:
-        """Give the ids of a question about images and its answer, their mask, and the images.
+        """Return the ids of a question about images and its answer, their mask, and the images.
 
         An `<image>` in the response is text. The mask is 0 for images, and for the prompt unless
         `train_prompt`.
@@ -170,7 +170,7 @@ class Rendering(ABC):
         *,
         grounding: bool = False,
     ) -> tuple[list[int], list[int], Positions]:
-        """Give what `render_conversation` gives, with each `<image>` of the user as an image.
+        """Return what `render_conversation` gives, with each `<image>` of the user as an image.
 
         An int for `image_token_counts` is the number of every image.
 
@@ -233,7 +233,7 @@ _OFFSET_TYPES = (np.dtype(np.int64),)
 
 
 def is_plain(ids: NDArray[Any]) -> TypeGuard[Ids]:
-    """Say whether ids are of one dimension, a width of ours, and without holes between them.
+    """Return whether ids are of one dimension, a width of ours, and without holes between them.
 
     >>> is_plain(np.array([7, 8], np.uint16)), is_plain(np.array([7, 8], np.int64))
     (True, False)
@@ -243,7 +243,7 @@ def is_plain(ids: NDArray[Any]) -> TypeGuard[Ids]:
 
 
 def required(ids: Ids, offsets: Offsets) -> tuple[Ids, Offsets]:
-    """Give both as they are, copied only if they lie otherwise than the core reads them.
+    """Return both as they are, copied only if they lie otherwise than the core reads them.
 
     >>> ids, offsets = required(np.arange(9, dtype=np.uint16)[::4], np.array([0, 3]))
     >>> ids.tolist(), is_plain(ids)

@@ -20,7 +20,7 @@ FIRST_STEP = 1000
 def size_curve(
     applied: Sequence[int], *, span_bytes: int, num_special_tokens: int
 ) -> list[dict[str, Any]]:
-    """Give a row for 0 merges, 1,000, 2,000, 4,000 and so on, and for all of them.
+    """Return a row for 0 merges, 1,000, 2,000, 4,000 and so on, and for all of them.
 
     >>> rows = size_curve([3, 1], span_bytes=9, num_special_tokens=1)
     >>> [(row["merges"], row["vocab_size"], row["tokens"], row["bytes_per_token"]) for row in rows]
@@ -177,7 +177,7 @@ def training_report(
 
 
 def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
-    """Give the report of a tokenizer truncated to fewer merges: as if it had been learned so.
+    """Return the report of a tokenizer truncated to fewer merges: as if it had been learned so.
 
     `model` is the truncated one, `report` that of the tokenizer it was taken from.
 
@@ -198,7 +198,7 @@ def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
 
 
 def short_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the report without what grows with the vocabulary, and without the rules."""
+    """Return the report without what grows with the vocabulary, and without the rules."""
     long = {"curve", "duplicate_tokens", "format", "merges", "rules"}
     return {name: value for name, value in report.items() if name not in long}
 
@@ -219,7 +219,7 @@ def why_stopped(report: Mapping[str, Any]) -> str:
 
 
 def token_text(token: bytes) -> str:
-    r"""Give the bytes of a token as text from which they can be had back.
+    r"""Return the bytes of a token as text from which they can be had back.
 
     >>> token_text(" naïve".encode()), token_text(b"\xff\\")
     (' naïve', '\\xff\\\\')
@@ -248,5 +248,5 @@ def _check_lengths(model: Model, **columns: Numbers) -> None:
 
 
 def _integers(numbers: Numbers) -> list[int]:
-    """Give Python's integers, which JSON can hold and whose sums have no limit."""
+    """Return Python's integers, which JSON can hold and whose sums have no limit."""
     return numbers.tolist() if isinstance(numbers, np.ndarray) else list(numbers)

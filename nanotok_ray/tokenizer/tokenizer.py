@@ -186,7 +186,7 @@ class Tokenizer(Rendering):
         save_model(self.model, folder)
 
     def truncated(self, vocab_size: int) -> Self:
-        """Give the tokenizer of the first merges: equal to one learned at that size.
+        """Return the tokenizer of the first merges: equal to one learned at that size.
 
         Special tokens keep their order and follow the last merge. A span table is not carried
         along.
@@ -202,7 +202,7 @@ class Tokenizer(Rendering):
         return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
 
     def extended(self, names: Sequence[str]) -> Self:
-        """Give the tokenizer with more special tokens; no id moves, and texts keep their ids.
+        """Return the tokenizer with more special tokens; no id moves, and texts keep their ids.
 
         Names that it lacks get the ids after the last, in their order; those that it has stay as
         they are. `nanotok_ray.chat.PRESETS` has names for images. As this is another tokenizer, a
@@ -285,23 +285,23 @@ class Tokenizer(Rendering):
         return 256 + len(self.model.merges)
 
     def get_vocab_size(self) -> int:
-        """Give the highest id + 1, special tokens included."""
+        """Return the highest id + 1, special tokens included."""
         return self.model.num_ids
 
     def get_special_tokens(self) -> set[str]:
-        """Give the names of the special tokens."""
+        """Return the names of the special tokens."""
         return set(self.model.special_tokens)
 
     def get_bos_token_id(self) -> int:
-        """Give the id that every document starts with."""
+        """Return the id that every document starts with."""
         return self.encode_special("<|bos|>")
 
     def token_bytes(self) -> NDArray[np.int32]:
-        """Give the number of bytes of each id, 0 for special tokens: what token_bytes.pt holds."""
+        """Return the number of bytes of each id, 0 for special tokens, as in token_bytes.pt."""
         return self.model.token_lengths()
 
     def to_tiktoken(self) -> "tiktoken.Encoding":
-        """Give the same tokenizer as tiktoken's class.
+        """Return the same tokenizer as tiktoken's class.
 
         Raises:
             TokenizerError: Two ids stand for the same bytes.
@@ -340,7 +340,7 @@ class Tokenizer(Rendering):
         append: int | str | None = None,
         num_threads: int = 8,
     ) -> list[int] | list[list[int]]:
-        """Give the ids of a text, or one list of ids for each of a list of texts.
+        """Return the ids of a text, or one list of ids for each of a list of texts.
 
         `prepend` and `append` are ids or names of special tokens; names in `text` stay text.
 
@@ -371,7 +371,7 @@ class Tokenizer(Rendering):
         threads: int = 1,
         nulls: Nulls = "error",
     ) -> tuple[Ids, Offsets]:
-        """Give all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
+        """Return all ids back to back, and n + 1 offsets; invalid UTF-8 is encoded as bytes.
 
         Texts in an Arrow array (string, large_string, binary, large_binary) are not copied, but for
         chunks below 4 MiB, of which 16 MiB are joined at a time; string_view and binary_view are. A
@@ -407,7 +407,7 @@ class Tokenizer(Rendering):
         threads: int = 1,
         gaps: Gaps = "spans",
     ) -> tuple[Ids, Offsets]:
-        """Give all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
+        """Return all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
 
         `before` and `after` are ids around those of every document. Text that the pattern does not
         match is a span of its own, or refused with `gaps="error"`.
@@ -427,7 +427,7 @@ class Tokenizer(Rendering):
         )
 
     def batch_renderer(self, dialect: Dialect, *, gaps: Gaps = "spans") -> BatchRenderer:
-        """Give what renders batches of documents of a dialect.
+        """Return what renders batches of documents of a dialect.
 
         Raises:
             TokenizerError: there is no such dialect.
@@ -440,7 +440,7 @@ class Tokenizer(Rendering):
         )
 
     def encode_special(self, text: str) -> int:
-        """Give the id of a special token, or of a text that is exactly one token.
+        """Return the id of a special token, or of a text that is exactly one token.
 
         Raises:
             KeyError: It is neither.
@@ -453,7 +453,7 @@ class Tokenizer(Rendering):
         return number
 
     def decode(self, ids: Iterable[int] | NDArray[np.integer]) -> str:
-        """Give the text of ids; special tokens by name, invalid UTF-8 as U+FFFD.
+        """Return the text of ids; special tokens by name, invalid UTF-8 as U+FFFD.
 
         Raises:
             KeyError: An id is not a token.
@@ -461,7 +461,7 @@ class Tokenizer(Rendering):
         return self.decode_bytes(ids).decode(errors="replace")
 
     def decode_bytes(self, ids: Iterable[int] | NDArray[np.integer]) -> bytes:
-        """Give the bytes of ids; special tokens by name.
+        """Return the bytes of ids; special tokens by name.
 
         Raises:
             KeyError: An id is not a token.
@@ -478,7 +478,7 @@ class Tokenizer(Rendering):
     def decode_batch(
         self, ids: Ids, offsets: Offsets, *, as_bytes: bool = False
     ) -> "pa.LargeStringArray | pa.LargeBinaryArray":
-        """Give the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
+        """Return the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
 
         `ids` is a uint16 or uint32 array and `offsets` n + 1 positions in it, int64, never falling,
         the first not necessarily 0: what `encode_batch` gives.
@@ -497,7 +497,7 @@ class Tokenizer(Rendering):
         return Documents(data=data, offsets=ends).to_arrow(as_bytes=as_bytes)
 
     def decode_single_token_bytes(self, token_id: int) -> bytes:
-        """Give the bytes of an id; the name of a special token.
+        """Return the bytes of an id; the name of a special token.
 
         Raises:
             KeyError: The id is not a token.
@@ -508,7 +508,7 @@ class Tokenizer(Rendering):
             raise KeyError(str(token_id)) from None
 
     def id_to_token(self, token_id: int) -> str:
-        """Give the text of one id.
+        """Return the text of one id.
 
         Raises:
             KeyError: The id is not a token.

@@ -149,7 +149,7 @@ def check_goal(
 
 
 def num_merges_for(vocab_size: int, *, num_special_tokens: int) -> int:
-    """Give how many merges a vocabulary has room for.
+    """Return how many merges a vocabulary has room for.
 
     Raises:
         VocabularySizeError: There is not even room for 256 bytes; nanochat's own message.

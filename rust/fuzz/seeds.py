@@ -23,7 +23,7 @@ DOCUMENTS = (
 
 
 def programs() -> dict[str, bytes]:
-    """Give random programs."""
+    """Return random programs."""
     found = {}
     for pattern in range(8):
         for number, length in enumerate((8, 20, 50, 150)):
@@ -33,7 +33,7 @@ def programs() -> dict[str, bytes]:
 
 
 def documents() -> dict[str, bytes]:
-    """Give documents for every dialect, and random pieces."""
+    """Return documents for every dialect, and random pieces."""
     found = {}
     for dialect in range(16):
         for number, document in enumerate(DOCUMENTS):

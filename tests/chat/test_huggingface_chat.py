@@ -29,7 +29,7 @@ def peer(own):
 
 
 def spelled_by(messages):
-    """Give every text of messages, with its type."""
+    """Yield every text of messages, with its type."""
     for message in messages:
         content = message["content"]
         listed = [{"type": "text", "text": content}] if isinstance(content, str) else content

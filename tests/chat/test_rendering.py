@@ -64,7 +64,7 @@ def documents_of(dialect):
 
 
 def plain(document, dialect, *, encoder=ENCODER, special_tokens=NARROW):
-    """Give (ids, labels, images, sizes, problem) of one document by the plain reading."""
+    """Return (ids, labels, images, sizes, problem) of one document by the plain reading."""
     try:
         segments = segments_of(document, dialect)
         composed = compose(
@@ -87,7 +87,7 @@ def spelled(texts, names):
 
 
 def each_of(batch):
-    """Give what a batch has of each of its documents."""
+    """Return what a batch has of each of its documents."""
     assert (batch.offsets[0], batch.offsets[-1]) == (0, len(batch.ids)) == (0, len(batch.labels))
     assert (batch.images.shape[1], batch.sizes.shape) == (3, (len(batch), 2))
     assert list(batch.problems) == sorted(batch.problems)

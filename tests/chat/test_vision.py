@@ -61,7 +61,7 @@ def mask_of(answer):
 
 
 def text_form(tokenizer, case, *, grounding=()):
-    """Give what the reference gives for a case, by the functions that a job uses."""
+    """Return what the reference gives for a case, by the functions that a job uses."""
     counts = case.get("image_token_counts")
     segments = text_segments(
         case["text"], counts=counts, image_token="<image>", grounding=grounding

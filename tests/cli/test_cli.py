@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def job(tmp_path, in_process):
-    """Give the path of a recipe, and the output folder it names."""
+    """Return the path of a recipe, and the output folder it names."""
     write_corpus(tmp_path / "in")
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))

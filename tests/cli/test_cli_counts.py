@@ -12,7 +12,7 @@ from tests.support.small_corpus import RECIPE, contents, texts, write_corpus, wr
 
 @pytest.fixture
 def job(tmp_path, in_process):
-    """Give the path of a recipe that was run, and its work folder."""
+    """Return the path of a recipe that was run, and its work folder."""
     write_corpus(tmp_path / "in")
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))

@@ -23,7 +23,7 @@ WIDTH = 101
 
 
 def walk(own, words=()):
-    """Give every parser with the words that lead to it."""
+    """Yield every parser with the words that lead to it."""
     yield words, own
     for action in own._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -37,14 +37,14 @@ every_parser = pytest.mark.parametrize("own", PARSERS.values(), ids=IDS)
 
 
 def examples(own):
-    """Give the commands of a help text: lines that go on joined, remarks in brackets left out."""
+    """Return the commands of a help text: lines that go on joined, remarks in brackets left out."""
     text = re.sub(r"\\\n\s*", "", own.description)
     lines = [line for line in text.splitlines() if line.startswith(EXAMPLE)]
     return [re.sub(r"\s{2,}\(.*\)$", "", line.strip()) for line in lines]
 
 
 def arguments_of(example):
-    """Give what a command hands to the parser."""
+    """Return what a command hands to the parser."""
     words = shlex.split(example)
     if words[0] == "python":
         return [JOBS[words[2].removeprefix("jobs.")], *words[3:]]
@@ -52,7 +52,7 @@ def arguments_of(example):
 
 
 def documented(own):
-    """Give the arguments that a user sees, without -h and the commands."""
+    """Return the arguments that a user sees, without -h and the commands."""
     left_out = (argparse._HelpAction, argparse._SubParsersAction)
     return [action for action in own._actions if not isinstance(action, left_out)]
 

@@ -28,7 +28,7 @@ def counts(tmp_path):
 
 
 def run(capsys, *arguments):
-    """Give the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and what people read."""
     code = main(["learn", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1

@@ -38,7 +38,7 @@ def _no_fsync(monkeypatch):
 
 
 def run(capsys, *arguments):
-    """Give the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and what people read."""
     code = main(["train", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1

@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(capsys, *arguments):
-    """Give the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and what people read."""
     code = main(["tokenizer", "warm", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1
@@ -84,7 +84,7 @@ def test_a_table_that_is_there_is_replaced_also_a_damaged_one(folder, tmp_path, 
 
 
 def with_bytes_backwards(own):
-    """Give the tokenizer whose ids 0 to 255 are the bytes from the last on, as others number."""
+    """Return the tokenizer whose ids 0 to 255 are the bytes from the last on, as others number."""
     merges = [tuple(255 - id_ if id_ < 256 else id_ for id_ in pair) for pair in own.merges]
     order = bytes(range(255, -1, -1))
     return Tokenizer(replace(own.model, merges=tuple(merges), byte_order=order))

@@ -11,7 +11,7 @@ from nanotok_ray.cli import progress as progresses
 from nanotok_ray.cli.progress import Progress, StageProgress
 from nanotok_ray.job import run_stage as fan_outs
 from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
-from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.task import Task, TaskResult
 from tests.support.executors import InProcess
 
 MB = 10**6
@@ -131,11 +131,11 @@ def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
                 on_look(2)
                 times.append(times[-1] + 0.1)
             for task in tasks:
-                yield Ended(task=task, result=5)
+                yield TaskResult(task=task, result=5)
 
     tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
     events = []
-    fan_outs.fan_out("count", tasks, kept=0, on_event=events.append, executor=Slow())
+    fan_outs.run_stage("count", tasks, kept=0, on_event=events.append, executor=Slow())
     told = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
     assert told == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]

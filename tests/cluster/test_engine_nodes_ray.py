@@ -19,13 +19,13 @@ from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.job.probes import shared_folders
-from nanotok_ray.job.task import Patience, Task
+from nanotok_ray.job.task import RetryPolicy, Task
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
-QUICK = Patience(first_wait=0.01, longest_wait=0.02)
+QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 
 HEALTH = {
     "health_check_initial_delay_ms": 0,
@@ -99,7 +99,7 @@ def freeze(argument):
 
 
 def is_struck(node, marker, *, when=lambda: True):
-    """Tell whether this is the node; elsewhere wait until it is struck, so that it has a call."""
+    """Return whether this is the node; elsewhere wait until it is struck, so that it has a call."""
     if os.environ["NODE"] == node:
         while not when():
             time.sleep(0.02)
@@ -163,7 +163,7 @@ def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
 def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up(cluster, tmp_path):
     pids = tmp_path / "pids"
     notes = []
-    patience = Patience(overdue_floor=scaled(1.0))
+    patience = RetryPolicy(overdue_floor=scaled(1.0))
     try:
         tasks = tasks_of(freeze, ("2", str(pids)))
         ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))

@@ -12,14 +12,14 @@ import pytest
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 from nanotok_ray.job.events import Note
-from nanotok_ray.job.run_stage import fan_out
 from nanotok_ray.job.scheduler import LEAST_BYTES
-from nanotok_ray.job.task import Patience, SharedFolder, Task
+from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task
 from tests.support.machine_speed import scaled
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
-QUICK = Patience(first_wait=0.01, longest_wait=0.02)
+QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 
 
 def tasks_of(work, arguments):
@@ -36,7 +36,7 @@ def tasks_of(work, arguments):
 
 
 def is_first(marker):
-    """Tell whether nobody was here before."""
+    """Return whether nobody was here before."""
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -88,7 +88,7 @@ def test_a_worker_that_dies_in_a_call_of_many_slices_costs_none_of_them(tmp_path
 def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
     told = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
-    [failed] = fan_out(
+    [failed] = run_stage(
         "count", tasks, kept=0, on_event=told.append, max_skipped=1, executor=RayExecutor()
     )
     assert (failed.task.told_inputs, failed.attempts) == ("/in/1.gz", 4)
@@ -114,7 +114,7 @@ def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     tasks = [*tasks_of(hang_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]  # each in a call of its own
     notes = []
-    patience = Patience(overdue_floor=scaled(0.3))
+    patience = RetryPolicy(overdue_floor=scaled(0.3))
     ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 3
     assert {each.task.argument: each.attempts for each in ended} == {marker: 2, "a": 1, "b": 1}
@@ -136,7 +136,7 @@ def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_pat
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]
-    patience = Patience(overdue_floor=scaled(0.3))
+    patience = RetryPolicy(overdue_floor=scaled(0.3))
     assert [each.error for each in RayExecutor().run(tasks, patience=patience)] == [None] * 3
     pid = Path(f"{marker}.pid").read_text()
     while Path(f"/proc/{pid}").exists():  # else the time limit ends the test

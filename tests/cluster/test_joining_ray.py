@@ -27,7 +27,7 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture
 def prepare(recipe, monkeypatch, capsys):
-    """Give what `nanotok prepare` with a RAY_ADDRESS ends with: its code, and its only error."""
+    """Return what `nanotok prepare` with a RAY_ADDRESS ends with: its code, and its only error."""
 
     def run(address):
         monkeypatch.setenv("RAY_ADDRESS", address)
@@ -49,7 +49,7 @@ def error_in(stderr):
 
 @pytest.fixture
 def silent():
-    """Give the address of somebody who listens and never answers."""
+    """Return the address of somebody who listens and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 

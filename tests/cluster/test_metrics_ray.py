@@ -58,7 +58,7 @@ def head():
 
 
 def scraped(port):
-    """Give the samples as Prometheus reads them: name, stage, and cause or boundary to value."""
+    """Return the samples as Prometheus reads them: name, stage, and cause or boundary to value."""
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=scaled(10)) as answer:
         text = answer.read().decode()
     found = {}

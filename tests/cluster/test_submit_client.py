@@ -101,7 +101,7 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def submit(server, tmp_path, capsys, quick):
-    """Give what the command gives: its code, the last line of stdout, and stderr."""
+    """Return what the command gives: its code, the last line of stdout, and stderr."""
     recipe, out = tmp_path / "web.toml", tmp_path / "out"
     recipe.write_text(RECIPE.format(out=out))
 

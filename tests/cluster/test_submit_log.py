@@ -42,7 +42,7 @@ def test_a_last_line_without_its_end_is_seen_too():
 
 
 def streams(*texts):
-    """Give the text of one stream after the other; each but the last then breaks off."""
+    """Yield the text of one stream after the other; each but the last then breaks off."""
     left = list(texts)
 
     async def stream():

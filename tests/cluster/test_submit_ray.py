@@ -37,7 +37,7 @@ def command(head, demo, *arguments):
 
 
 def submit(head, demo, *arguments, environment=None):
-    """Give the exit code, the last line of stdout, and stderr."""
+    """Return the exit code, the last line of stdout, and stderr."""
     done = subprocess.run(
         command(head, demo, *arguments),
         env={**head.environment, **(environment or {})},

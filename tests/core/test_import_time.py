@@ -9,7 +9,7 @@ HEAVY = {"adlfs", "fsspec", "gcsfs", "matplotlib", "numpy", "pyarrow", "ray", "s
 
 
 def imported(code):
-    """Give which heavy modules a fresh process has imported after some code."""
+    """Return which heavy modules a fresh process has imported after some code."""
     tail = f"\nimport sys; print(sorted({HEAVY} & sys.modules.keys()), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code + tail], capture_output=True, text=True, check=True

@@ -38,14 +38,14 @@ def normal(name):
 
 
 def pins(name):
-    """Give the version of every package that a file of requirements/ pins."""
+    """Return the version of every package that a file of requirements/ pins."""
     lines = (ROOT / "requirements" / name).read_text().splitlines()
     found = [re.match(r"([A-Za-z0-9._-]+)(?:\[.*\])?==(\S+)", line) for line in lines]
     return {normal(match[1]): match[2] for match in found if match}
 
 
 def names(requirements):
-    """Give the package names of requirement strings, our own left out."""
+    """Return the package names of requirement strings, our own left out."""
     found = {normal(re.match(r"[A-Za-z0-9._-]+", text)[0]) for text in requirements}
     return found - {"nanotok-ray"}
 
@@ -88,7 +88,7 @@ LOCKED = {"dev", "hf", "http", "plots", "report", "s3", "test"}
 
 
 def expanded(extras, name):
-    """Give the packages that an extra brings, also by way of other extras."""
+    """Return the packages that an extra brings, also by way of other extras."""
     found = set()
     for requirement in extras[name]:
         inner = re.fullmatch(r"nanotok_ray\[(.+)\]", requirement)

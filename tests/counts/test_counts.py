@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray import _core
-from nanotok_ray.counts.count_file import COUNTS_SCHEMA, NUM_RANGES, CountOrigin, pack_counts
+from nanotok_ray.counts.count_file import COUNTS_SCHEMA, NUM_RANGES, CountProvenance, pack_counts
 from nanotok_ray.counts.count_slice import CountSettings, count_slice
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
 from nanotok_ray.counts.reader import CountReader
@@ -28,7 +28,7 @@ from tests.support.reference import learn_merges as learn_plainly
 from tests.support.small_corpus import recipe, texts, write_corpus
 
 SETTINGS = CountSettings(pattern=SPLIT_PATTERN, gaps="spans")
-ORIGIN = CountOrigin(pattern=SPLIT_PATTERN, texts=1, text_bytes=2, spans=3, num_gaps=0)
+ORIGIN = CountProvenance(pattern=SPLIT_PATTERN, texts=1, text_bytes=2, spans=3, num_gaps=0)
 TEXTS = st.lists(st.text(alphabet="ab 1\n数", max_size=40), max_size=12)
 
 
@@ -188,7 +188,7 @@ def test_a_record_says_what_was_read_and_counted(tmp_path):
     assert [file["name"] for file in record["files"]] == ["counts/x.arrow"]
     assert folder.sha256("counts/x.arrow") == record["files"][0]["sha256"]
     data = folder.read_bytes("counts/x.arrow")
-    assert read_origin(pa.BufferReader(data), name="x") == CountOrigin(
+    assert read_origin(pa.BufferReader(data), name="x") == CountProvenance(
         pattern=SPLIT_PATTERN,
         gaps="spans",
         unicode=_core.UNICODE_VERSION,
@@ -204,13 +204,13 @@ def test_a_record_says_what_was_read_and_counted(tmp_path):
 
 
 def talk(*said):
-    """Give a line of the user and the assistant in turn."""
+    """Return a line of the user and the assistant in turn."""
     roles = ("user", "assistant")
     return json.dumps([{"role": roles[n % 2], "content": each} for n, each in enumerate(said)])
 
 
 def counted(tmp_path, lines, *, kind="chat", **settings):
-    """Give the record and the quarantine entries of counting a file of lines, and its spans."""
+    """Return the record and the quarantine entries of counting a file of lines, and its spans."""
     (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in lines))
     own = parse_recipe(
         f"""

@@ -5,14 +5,14 @@ import uuid
 import pytest
 
 from nanotok_ray.api import train_tokenizer
-from nanotok_ray.counts.cache import kept_counts, remove_counts
+from nanotok_ray.counts.cache import cached_counts, remove_counts
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 
 
 @pytest.fixture
 def work(tmp_path, in_process):
-    """Give a work folder of ten sets of counts, one of them with a quarantine list."""
+    """Return a work folder of ten sets of counts, one of them with a quarantine list."""
     write_corpus(tmp_path / "in")
     with (tmp_path / "in/chats/0.jsonl").open("a") as file:
         file.write("oops\n")
@@ -22,7 +22,7 @@ def work(tmp_path, in_process):
 
 
 def test_sets_have_their_records_and_all_their_files(work):
-    found = kept_counts(str(work))
+    found = cached_counts(str(work))
     assert {each.source for each in found.counts} == {"web", "chats"}
     assert [each.name for each in found.counts] == sorted(each.name for each in found.counts)
     assert sum(each.number("texts") for each in found.counts if each.source == "web") == 80
@@ -42,14 +42,14 @@ def test_other_files_are_listed_apart(work):
     (work / "counts/notes.txt").write_bytes(b"123")
     (work / "counts/web/notes.txt").write_bytes(b"1")
     (work / "counts/web/.a.arrow.host-1-2.tmp").write_bytes(b"1")
-    found = kept_counts(str(work))
+    found = cached_counts(str(work))
     assert found.other == {"counts/notes.txt": 3, "counts/web/notes.txt": 1, "merged/all.arrow": 2}
     assert found.temporaries == ("counts/web/.a.arrow.host-1-2.tmp",)
 
 
 @pytest.mark.parametrize("damage", ["no record", "no JSON", "other size", "no counts"])
 def test_a_set_that_is_not_whole_has_no_record(work, damage):
-    whole = kept_counts(str(work)).counts[0]
+    whole = cached_counts(str(work)).counts[0]
     record, counts = work / f"{whole.name}.json", work / f"{whole.name}.arrow"
     if damage == "no record":
         record.unlink()
@@ -59,7 +59,7 @@ def test_a_set_that_is_not_whole_has_no_record(work, damage):
         counts.write_bytes(counts.read_bytes()[:-1])
     else:
         counts.unlink()
-    found = kept_counts(str(work)).counts[0]
+    found = cached_counts(str(work)).counts[0]
     assert found.name == whole.name
     assert found.record is None
     assert found.number("texts") == 0
@@ -67,7 +67,7 @@ def test_a_set_that_is_not_whole_has_no_record(work, damage):
 
 
 def test_removal_takes_the_record_first_and_the_others_stay(work, monkeypatch):
-    found = kept_counts(str(work))
+    found = cached_counts(str(work))
     chosen = next(each for each in found.counts if len(each.files) == 3)
     removed = []
     remove = Folder.remove
@@ -80,19 +80,19 @@ def test_removal_takes_the_record_first_and_the_others_stay(work, monkeypatch):
     remove_counts(str(work), chosen)
     assert removed[0] == f"{chosen.name}.json"
     assert sorted(removed) == sorted(chosen.files)
-    assert kept_counts(str(work)).counts == tuple(each for each in found.counts if each != chosen)
+    assert cached_counts(str(work)).counts == tuple(each for each in found.counts if each != chosen)
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path):
     for url in (str(tmp_path / "none"), f"memory:///{uuid.uuid4().hex}"):
-        found = kept_counts(url)
+        found = cached_counts(url)
         assert (found.counts, found.other, found.temporaries) == ((), {}, ())
 
 
 def test_remote_work_folders_are_listed_too():
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     folder.write_whole("counts/web/a-00000-0123456789abcdef.arrow", b"12345")
-    (found,) = kept_counts(folder.url).counts
+    (found,) = cached_counts(folder.url).counts
     assert (found.source, found.num_bytes, found.record) == ("web", 5, None)
     remove_counts(folder.url, found)
     assert folder.list() == []

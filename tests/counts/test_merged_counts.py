@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.counts import count_file
-from nanotok_ray.counts.count_file import BATCH_ROWS, COUNTS_FORMAT, CountOrigin, pack_counts
-from nanotok_ray.counts.reader import origins_of
+from nanotok_ray.counts.count_file import BATCH_ROWS, COUNTS_FORMAT, CountProvenance, pack_counts
+from nanotok_ray.counts.reader import provenances_of
 from nanotok_ray.counts.reduce import (
     CountPart,
     merge_count_files,
@@ -40,7 +40,7 @@ def run_of(counts):
 def origin_of(counts, **other):
     spans = sum(counts.values())
     own = {"pattern": ".", "texts": 3, "text_bytes": spans, "spans": spans, "num_gaps": 1}
-    return CountOrigin(**(own | other))
+    return CountProvenance(**(own | other))
 
 
 def files_of(folder, counters):
@@ -63,7 +63,7 @@ def check(folder, counters, **options):
     urls = files_of(folder, counters)
     record = merged(folder, urls, **options)
     total = sum(map(Counter, counters), Counter())
-    whole = pack_counts(run_of(total), CountOrigin.joined(origins_of(urls))).to_pybytes()
+    whole = pack_counts(run_of(total), CountProvenance.joined(provenances_of(urls))).to_pybytes()
     path = folder / record["files"][0]["name"]
     assert path.read_bytes() == whole
     parts = [CountPart(url=url) for url in urls]

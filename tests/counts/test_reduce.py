@@ -16,7 +16,7 @@ from nanotok_ray.counts.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
     ROW_BYTES,
-    CountOrigin,
+    CountProvenance,
     CountWriter,
     pack_counts,
     range_sizes,
@@ -27,7 +27,7 @@ from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsErr
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.merges import learn_reduced
 
-ORIGIN = CountOrigin.nothing(pattern=".", gaps="spans")
+ORIGIN = CountProvenance.nothing(pattern=".", gaps="spans")
 
 COUNTERS = st.lists(
     st.dictionaries(st.binary(max_size=3), st.integers(1, 9), max_size=30), max_size=5

@@ -85,7 +85,7 @@ def place(tmp_path, monkeypatch):
 
 
 def here(text, place):
-    """Give a text with /data below the reader's folder, whether a path or within a word."""
+    """Return a text with /data below the reader's folder, whether a path or within a word."""
     return re.sub(r"(?<![\w.}/])/data\b", f"{place}/data", text)
 
 
@@ -127,7 +127,7 @@ def check_nanotok(arguments, *, runs, place=None, default_recipe=None):
 
 
 def subcommands():
-    """Give the parser of each subcommand."""
+    """Return the parser of each subcommand."""
     actions = parser()._actions
     return next(each.choices for each in actions if isinstance(each, argparse._SubParsersAction))
 
@@ -230,7 +230,7 @@ READ = {
 
 
 def recipe_of(steps):
-    """Give the first whole recipe of a page, else that of all pages without."""
+    """Return the first whole recipe of a page, else that of all pages without."""
     whole = [each.text for each in steps if each.language == "toml" and "[output]" in each.text]
     return whole[0] if whole else RECIPE
 

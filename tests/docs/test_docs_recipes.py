@@ -61,7 +61,7 @@ def section(title):
 
 
 def rows(title):
-    """Give the cells of each row of a section's table, by key."""
+    """Return the cells of each row of a section's table, by key."""
     found = {}
     for line in section(title).splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -74,7 +74,7 @@ CELLS = [(title, key, cells) for title in TABLES for key, cells in rows(title).i
 
 
 def shown_values(cell, reader):
-    """Give the values in a cell's code, as a recipe would hold them."""
+    """Return the values in a cell's code, as a recipe would hold them."""
     texts = [text.replace("\\|", "|") for text in re.findall(r"`([^`]+)`", cell)]
     return [reader(tomllib.loads(f"value = {text}")["value"], "x") for text in texts]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli.printing import EXIT_CODES
-from nanotok_ray.job.task import Cause, Patience
+from nanotok_ray.job.task import Cause, RetryPolicy
 from nanotok_ray.sources.quarantine import DROPPED, SKIPPED, TAIL
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ RELEASED_LATER = {"7"}
 
 
 def literals(source):
-    """Give every text of Python code but docstrings; what is filled in is a NUL."""
+    """Return every text of Python code but docstrings; what is filled in is a NUL."""
     found = []
     tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -58,7 +58,7 @@ def messages():
 
 
 def rows(title):
-    """Give the cells of the rows of a table, without its head."""
+    """Return the cells of the rows of a table, without its head."""
     text = FAILURES.partition(f"\n### {title}\n")[2].partition("\n### ")[0]
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -69,7 +69,7 @@ def quoted(cell):
 
 
 def is_said(quote, messages):
-    """Tell whether a message has the words of a quote in their order; `...` is anything."""
+    """Return whether a message has the words of a quote in their order; `...` is anything."""
     if quote in FROM_ELSEWHERE:
         return True
     parts = [part.strip() for part in quote.removesuffix(": ...").split("...")]
@@ -111,7 +111,7 @@ def test_every_exit_code_is_there_and_no_other():
 def test_every_cause_is_there_with_its_tries():
     told = {quoted(row[0])[0]: row[2] for row in rows("Attempts that failed")}
     for cause in Cause:
-        tries = Patience().limits[cause]
+        tries = RetryPolicy().limits[cause]
         assert int(re.match(r"\d+", told[cause.value])[0]) == tries
 
 

@@ -28,7 +28,7 @@ COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 
 
 def commands(block):
-    """Give each command of a block with the output below it."""
+    """Return each command of a block with the output below it."""
     _, *parts = COMMAND.split(block)
     return [*zip(parts[::2], parts[1::2], strict=True)]
 

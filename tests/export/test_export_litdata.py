@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 
 def plain_chunk(blocks, code="H"):
-    """Give a chunk, by the book."""
+    """Return a chunk, by the book."""
     size = len(blocks[0]) * struct.calcsize(f"<{code}")
     positions = [4 + 4 * (len(blocks) + 1) + size * number for number in range(len(blocks) + 1)]
     ids = [one for block in blocks for one in block]

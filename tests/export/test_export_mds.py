@@ -43,7 +43,7 @@ def folder(tmp_path):
 
 
 def plain_array(values, code):
-    """Give an array as MDS has it, by the book."""
+    """Return an array as MDS has it, by the book."""
     shape = struct.pack("<BB", 4, len(values)) if len(values) < 256 else None
     shape = shape or struct.pack("<BH", 5, len(values))
     return shape + struct.pack(f"<{len(values)}{code}", *values)
@@ -54,7 +54,7 @@ def plain_sample(*columns):
 
 
 def plain_part(samples, columns, limit=1 << 26):
-    """Give a part, by the book."""
+    """Return a part, by the book."""
     config = {
         "column_encodings": list(columns.values()),
         "column_names": list(columns),
@@ -148,7 +148,7 @@ def test_a_source_of_empty_documents_has_an_index_of_no_parts(tmp_path, folder):
 
 
 def plain_cut(samples, overhead, limit):
-    """Give how many samples each part has, as MDSWriter adds them up; no part is empty."""
+    """Return how many samples each part has, as MDSWriter adds them up; no part is empty."""
     parts, size = [], 0
     for sample in samples:
         if not parts or limit < size + sample + 4:

@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 
 def index(lengths, *, code, size):
-    """Give a Megatron index as its writer does, one sequence a document."""
+    """Return a Megatron index as its writer does, one sequence a document."""
     ends = np.cumsum([0, *lengths])
     return (
         b"MMIDIDX\0\0"

@@ -56,7 +56,7 @@ def documents_of(exported, corpus, folder, layout):
 
 
 def scanned(ids: list[int], end: int) -> list[list[int]]:
-    """Give the documents that OLMo-core sees in a local file."""
+    """Return the documents that OLMo-core sees in a local file."""
     stops = [place + 1 for place, own in enumerate(ids) if own == end]
     return [ids[start:stop] for start, stop in pairwise([0, *stops])]
 
@@ -247,7 +247,7 @@ def test_files_that_do_not_agree_are_found(suffix, tmp_path, folder):
 
 
 def rule_sources(bodies, chats):
-    """Give one source for each rule, of the same bodies, and their documents as readers see."""
+    """Return one source for each rule, of the same bodies, and their documents as readers see."""
     sources = [
         MadeSource(
             name="kept",

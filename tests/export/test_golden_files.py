@@ -21,7 +21,7 @@ TABLES = {".arrow": lambda path: pa.ipc.open_file(path).read_all(), ".parquet": 
 
 
 def contents(path):
-    """Give the bytes of a file, decompressed."""
+    """Return the bytes of a file, decompressed."""
     data = path.read_bytes()
     return gzip.decompress(data) if path.suffix == ".gz" else data
 

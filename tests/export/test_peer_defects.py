@@ -44,7 +44,7 @@ slice_bytes = 2000
 
 @pytest.fixture
 def job(tmp_path, in_process, capsys):
-    """Give a function that runs a command on files of documents: (exit code, JSON, stderr)."""
+    """Return a function that runs a command on files of documents: (exit code, JSON, stderr)."""
 
     def run(*arguments, command="prepare", append=(), special_tokens=SPECIAL_TOKENS, size=340):
         recipe = tmp_path / "recipe.toml"
@@ -68,7 +68,7 @@ def write(folder: Path, name: str, documents: list[str]) -> list[str]:
 
 
 def written(folder: Path) -> list[str]:
-    """Give the documents of the shards, without the token before each."""
+    """Return the documents of the shards, without the token before each."""
     tokenizer = Tokenizer.load(folder / "out/tokenizer")
     shards = open_shards(str(folder / "out"))
     assert all(ids[0] == tokenizer.get_bos_token_id() for ids in shards)

@@ -46,7 +46,7 @@ def out(root):
 
 
 def native(out, place):
-    """Give ids and mask of every document; the mask is None for texts."""
+    """Return ids and mask of every document; the mask is None for texts."""
     source, split = place.split("/")
     shards = open_shards(str(out), split, source)
     masks = [shards.mask(number) for number in range(len(shards))]
@@ -67,7 +67,7 @@ def cut(ids, ends):
 
 
 def documents(ids_path, ends, mask_path):
-    """Give the documents of files of ids, and of masks if there are any, that lie back to back."""
+    """Return documents of files of ids, and of masks if there are any, that lie back to back."""
     ids = cut(np.memmap(ids_path, dtype=np.uint16, mode="r"), ends)
     if not mask_path.exists():
         return [(own, None) for own in ids]

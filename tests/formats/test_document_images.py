@@ -25,7 +25,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=4).ma
 
 
 def rows(documents):
-    """Give the images of documents as the writer has them."""
+    """Return the images of documents as the writer has them."""
     found = [(number, *span) for number, own in enumerate(documents) for span in own]
     return np.array(found, dtype=np.int64).reshape(-1, 3)
 
@@ -64,7 +64,7 @@ def test_a_part_is_numbered_from_its_first_document(documents, data):
 
 
 def with_images(counts, *images):
-    """Give a file that says what it is told to say."""
+    """Return a file that says what it is told to say."""
     header = struct.pack("<8sIIQ", b"NANOTOKI", 1, 0, len(counts) - 1)
     own = [struct.pack("<3i", *image) for image in images]
     return header + struct.pack(f"<{len(counts)}q", *counts) + b"".join(own)

@@ -144,7 +144,7 @@ def out(finished, tmp_path, in_process):
 
 
 def change(path, version):
-    """Give a JSON file another version; its name stays."""
+    """Return a JSON file another version; its name stays."""
     values = json.loads(path.read_bytes())
     name = values["format"].split(" ")[0]
     values["format"] = f"{name} {version}"

@@ -23,7 +23,7 @@ import pytest
 
 from nanotok_ray import Tokenizer, _core
 from nanotok_ray.api import prepare
-from nanotok_ray.counts.count_file import CountOrigin, pack_counts
+from nanotok_ray.counts.count_file import CountProvenance, pack_counts
 from nanotok_ray.counts.patterns import SPLIT_PATTERN, split
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import VocabularySizeError
@@ -284,7 +284,7 @@ def test_a_count_file_that_is_summed_twice_counts_twice(tmp_path):
     documents = Documents.from_strings(texts(50, seed=20))
     counter.update(documents.data, documents.offsets)
     folder = Folder(str(tmp_path))
-    origin = CountOrigin.nothing(pattern=SPLIT_PATTERN, gaps="spans")
+    origin = CountProvenance.nothing(pattern=SPLIT_PATTERN, gaps="spans")
     folder.write_whole("a.arrow", pack_counts(counter.sorted_run(), origin))
     once, twice = (learn_files([folder.join("a.arrow")] * n, num_merges=10**6) for n in (1, 2))
     assert twice.merges.tolist() == once.merges.tolist()

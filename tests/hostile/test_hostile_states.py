@@ -59,7 +59,7 @@ def shards(tmp_path_factory):
 
 
 def offer(loader, state):
-    """Give a state to a loader, which takes it or stays where it is."""
+    """Return a state to a loader, which takes it or stays where it is."""
     before = loader.state_dict()
     try:
         loader.load_state_dict(state)
@@ -70,7 +70,7 @@ def offer(loader, state):
 
 
 def places_of(state):
-    """Give the keys on the way to everything in a state."""
+    """Return the keys on the way to everything in a state."""
     inner = [(name, own) for name, each in state.items() if type(each) is dict for own in each]
     return [(name,) for name in state] + inner
 

@@ -29,7 +29,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 @pytest.fixture
 def ray_unset(monkeypatch, tmp_path):
-    """Give a home folder of its own and no settings of Ray."""
+    """Return a home folder of its own and no settings of Ray."""
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job.scheduler import LEAST_BYTES, Attempts
-from nanotok_ray.job.task import Cause, Failure, Outcome, Patience, Task
+from nanotok_ray.job.scheduler import LEAST_BYTES, Scheduler
+from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task
 
-GOOD = Outcome(result=1, seconds=0.5)
-LIMITS = Patience()
+GOOD = AttemptResult(result=1, seconds=0.5)
+LIMITS = RetryPolicy()
 
 
 def bad(cause):
-    return Outcome(failure=Failure(cause, f"text of {cause.name}"))
+    return AttemptResult(failure=Failure(cause, f"text of {cause.name}"))
 
 
 def attempts_at(count, *, num_bytes=0, **settings):
-    """Give attempts at tasks of one size: from `LEAST_BYTES` on each is a call of its own."""
+    """Return attempts at tasks of one size: from `LEAST_BYTES` on each is a call of its own."""
     tasks = [
         Task(name=f"slice {number}", work=len, argument="", num_bytes=num_bytes)
         for number in range(count)
     ]
     given = {"patience": LIMITS} | settings
-    return Attempts(tasks, **given)
+    return Scheduler(tasks, **given)
 
 
 def failed(attempts, call, failure, now):
     """Let a call fail as a whole."""
-    return attempts.ended(call, [Outcome(failure=failure)] * len(call.slices), now)
+    return attempts.ended(call, [AttemptResult(failure=failure)] * len(call.slices), now)
 
 
 def take_all(attempts, now):
@@ -204,7 +204,7 @@ def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left
 
 
 def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight():
-    attempts = attempts_at(1, patience=Patience(worker_deaths=1))
+    attempts = attempts_at(1, patience=RetryPolicy(worker_deaths=1))
     [call] = take_all(attempts, 0.0)
     second = attempts.take_second(call)
     assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []

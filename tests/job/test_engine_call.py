@@ -3,7 +3,7 @@
 import pytest
 
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
-from nanotok_ray.job.calls import run_call
+from nanotok_ray.job.calls import run_batch
 from nanotok_ray.job.probes import Probe
 from nanotok_ray.job.task import Cause
 
@@ -27,7 +27,7 @@ def test_a_slice_that_raises_does_not_stop_the_others():
         (raises(OSError(28, "No space left")), None),
         (len, "four"),
     ]
-    outcomes = run_call(steps, [])
+    outcomes = run_batch(steps, [])
     assert [each.failure and each.failure.cause for each in outcomes] == [
         Cause.ERROR,
         Cause.STORAGE,
@@ -43,7 +43,7 @@ def test_a_slice_that_raises_does_not_stop_the_others():
 
 
 def test_what_the_machine_refuses_is_one_line_and_no_traceback():
-    [outcome] = run_call(
+    [outcome] = run_batch(
         [(raises(PermissionError(13, "Permission denied", "/data/out")), None)], []
     )
     assert outcome.failure.text.startswith("/data/out: Permission denied; ")
@@ -53,12 +53,12 @@ def test_what_the_machine_refuses_is_one_line_and_no_traceback():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_being_cancelled_is_no_failure_of_a_slice(error):
     with pytest.raises(error):
-        run_call([(raises(error()), None)], [])
+        run_batch([(raises(error()), None)], [])
 
 
 def test_nothing_runs_where_a_folder_is_another_one(tmp_path):
     done = []
     probe = Probe(str(tmp_path), "run/probe/a", "token", waits=(0.0,))
     with pytest.raises(SharedFolderError, match="does not see what the job wrote there"):
-        run_call([(done.append, 1)], [probe])
+        run_batch([(done.append, 1)], [probe])
     assert done == []

@@ -4,8 +4,8 @@ import pytest
 
 from nanotok_ray.errors import SliceError
 from nanotok_ray.job.events import Advanced, Note
-from nanotok_ray.job.run_stage import fan_out
-from nanotok_ray.job.task import Ended, Task
+from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.task import Task, TaskResult
 from tests.support.executors import InProcess
 
 
@@ -37,14 +37,14 @@ class Engine(InProcess):
             for number, each in enumerate(tasks):
                 self.begun += 1
                 error = f"why {number}" if number % 2 else None
-                yield Ended(task=each, result=None if error else 7, error=error)
+                yield TaskResult(task=each, result=None if error else 7, error=error)
         finally:
             self.is_closed = True
 
 
 def run(engine, count, *, on_event=None, **settings):
     told = []
-    failures = fan_out(
+    failures = run_stage(
         "count",
         [task(number) for number in range(count)],
         kept=0,

@@ -3,20 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job.engine import Pace
-from nanotok_ray.job.scheduler import Call
-from nanotok_ray.job.task import Patience
+from nanotok_ray.job.engine import StragglerDetector
+from nanotok_ray.job.scheduler import TaskBatch
+from nanotok_ray.job.task import RetryPolicy
 
 MIB = 1 << 20
 
 
 def call_of(size, *, twin=None):
-    return Call(slices=(0,), num_bytes=size, twin=twin)
+    return TaskBatch(slices=(0,), num_bytes=size, twin=twin)
 
 
 def pace_after(*calls):
-    """Give a pace that has seen calls end: (bytes, seconds)."""
-    pace = Pace(Patience())
+    """Return a pace that has seen calls end: (bytes, seconds)."""
+    pace = StragglerDetector(RetryPolicy())
     for size, seconds in calls:
         call = call_of(size)
         pace.began(call, 0.0, cpus=4)
@@ -47,7 +47,7 @@ def test_the_slowest_fifth_does_not_count():
 
 
 def test_before_any_call_has_ended_a_mebibyte_a_second_is_expected():
-    pace = Pace(Patience())
+    pace = StragglerDetector(RetryPolicy())
     pace.began(call_of(100 * MIB), 0.0, cpus=2)
     assert first_overdue(pace) == 301
 
@@ -81,7 +81,7 @@ def past(pace, now):
 
 @given(st.lists(st.integers(1, 100 << 30), min_size=1, max_size=20), st.integers(1, 5))
 def test_no_call_is_given_up_before_an_hour_for_each_gibibyte_that_was_begun(sizes, cpus):
-    pace = Pace(Patience())
+    pace = StragglerDetector(RetryPolicy())
     calls = [call_of(size) for size in sizes]
     for call in calls:
         pace.began(call, 0.0, cpus=cpus)
@@ -93,7 +93,7 @@ def test_no_call_is_given_up_before_an_hour_for_each_gibibyte_that_was_begun(siz
 
 
 def test_a_call_has_all_of_its_time_from_the_moment_a_cpu_was_free_for_it():
-    pace = Pace(Patience(deadline=10.0))
+    pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first, second = call_of(MIB), call_of(MIB)
     pace.began(first, 0.0, cpus=1)
     pace.began(second, 0.0, cpus=1)
@@ -103,7 +103,7 @@ def test_a_call_has_all_of_its_time_from_the_moment_a_cpu_was_free_for_it():
 
 
 def test_a_second_attempt_has_a_deadline_of_its_own():
-    pace = Pace(Patience(deadline=10.0))
+    pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first = call_of(MIB)
     first.twin = call_of(MIB, twin=first)
     pace.began(first, 0.0, cpus=2)
@@ -112,7 +112,7 @@ def test_a_second_attempt_has_a_deadline_of_its_own():
 
 
 def test_calls_that_want_several_cpus_are_taken_to_run_when_no_other_waits():
-    pace = Pace(Patience(deadline=10.0))
+    pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first, large, second = (call_of(MIB) for _ in range(3))
     pace.began(first, 0.0, cpus=2)
     pace.began(large, 0.0, cpus=2, wanted=2)
@@ -126,7 +126,7 @@ def test_calls_that_want_several_cpus_are_taken_to_run_when_no_other_waits():
 
 
 def test_a_call_that_wants_more_cpus_than_there_are_is_taken_to_run_alone():
-    pace = Pace(Patience(deadline=10.0))
+    pace = StragglerDetector(RetryPolicy(deadline=10.0))
     large = call_of(MIB)
     pace.began(large, 0.0, cpus=1, wanted=4)
     assert past(pace, 11.0) == [large]
@@ -138,7 +138,7 @@ def test_a_call_is_tried_beside_itself_so_often_and_no_more():
     pace = pace_after((MIB, 1.0))
     call = call_of(MIB)
     pace.began(call, 0.0, cpus=2)
-    call.num_seconds = Patience().second_attempts - 1
+    call.num_seconds = RetryPolicy().second_attempts - 1
     assert pace.overdue(1000.0) == [call]
     call.num_seconds += 1
     assert pace.overdue(1000.0) == []

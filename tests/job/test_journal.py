@@ -33,7 +33,7 @@ def out(tmp_path):
 
 
 def rows_of(*stages):
-    """Give the rows of a run of some stages, each with the slices that are named."""
+    """Yield the rows of a run of some stages, each with the slices that are named."""
     at = iter(range(1, 10_000))
     yield {"event": "run", "at": next(at), "command": "prepare"}
     for name, slices in stages:

@@ -36,7 +36,7 @@ def out(tmp_path):
 
 
 def fail_at(kind, stage, error):
-    """Give a listener that raises at the first such event."""
+    """Return a listener that raises at the first such event."""
 
     def listen(event):
         if isinstance(event, kind) and event.stage == stage:

@@ -326,7 +326,7 @@ class Contenders(RuleBasedStateMachine):
                 self.leases[slot].renew()
 
     def holding(self):
-        """Give who would be told by storage now that it holds the lease."""
+        """Return who would be told by storage now that it holds the lease."""
         return [slot for slot, own in self.leases.items() if copy.copy(own)._is_ours()]
 
     @invariant()

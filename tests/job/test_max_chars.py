@@ -16,7 +16,7 @@ TRAIN = [*texts(40, seed=0), *texts(40, seed=1)]
 
 
 def upstream_documents(*, max_chars, doc_cap):
-    """Give the documents that nanochat's iterator yields: capped, up to the one that passes."""
+    """Return the documents that nanochat's iterator yields: capped, up to the one that passes."""
     taken, total = [], 0
     for text in TRAIN:
         taken.append(text[:doc_cap])
@@ -54,7 +54,7 @@ def test_slices_after_the_cut_are_not_counted(tmp_path, in_process):
 
 
 def rows_of_slices(tmp_path):
-    """Give how many documents each slice of 1,000 bytes has."""
+    """Return how many documents each slice of 1,000 bytes has."""
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000"))
     return [
         sum(file.layout[group].rows for group in range(piece.start, piece.stop))

@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # its scripts im
 import simulate
 import simulated_scenarios
 from nanotok_ray.job.engine import run_tasks
-from nanotok_ray.job.task import Patience
+from nanotok_ray.job.task import RetryPolicy
 from simulated_cluster import SimulatedCluster
 from simulated_faults import ALL, CALM, Faults
 from simulated_run import assert_once, run
@@ -26,7 +26,7 @@ SHARES = st.sampled_from([0.0, 0.001, 0.01, 0.03])
 
 @pytest.fixture
 def weather(monkeypatch):
-    """Give a function that runs a weather of its own."""
+    """Return a function that runs a weather of its own."""
 
     def run_in(faults, patience=None, **settings):
         with monkeypatch.context() as patch:
@@ -57,12 +57,12 @@ def test_every_slice_ends_once_and_none_but_poison_fails_whatever_goes_wrong(
 ):
     tasks = tasks_of(slices, faults, random.Random(seed))
     cluster = SimulatedCluster(faults, nodes=nodes, first_nodes=nodes, seed=seed)
-    ended = list(run_tasks(tasks, calls_with=lambda _: cluster, patience=PATIENT))
+    ended = list(run_tasks(tasks, runner_of=lambda _: cluster, patience=PATIENT))
     assert_once(tasks, ended)
     assert [each.error for each in ended if each.error and not each.task.argument.is_poison] == []
 
 
-PATIENT = Patience(storage_failures=20, worker_deaths=12, missed_deadlines=12)
+PATIENT = RetryPolicy(storage_failures=20, worker_deaths=12, missed_deadlines=12)
 """At failures of three in a hundred a slice may well fail three times by chance."""
 
 
@@ -95,7 +95,7 @@ def test_the_same_seed_gives_the_same_figures():
 @pytest.mark.parametrize("seed", [3, 5])
 def test_an_attempt_beside_a_hung_one_that_is_lost_too_is_made_again(weather, seed):
     faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
-    own = weather(faults, Patience(worker_deaths=20), slices=300, cpus=96, seed=seed)
+    own = weather(faults, RetryPolicy(worker_deaths=20), slices=300, cpus=96, seed=seed)
     assert own.seconds < 1800  # else the deadline of an hour ends them
 
 

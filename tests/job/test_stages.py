@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.errors import ProofError, TransientIOError
+from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.job.work import TokenizeWork, tokenize_work
 from nanotok_ray.shards.writer import ShardWriter
 from nanotok_ray.sources import make_plan
@@ -83,7 +83,7 @@ def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch
         right(self, replace(documents, ids=documents.ids[documents.lengths[0] :], **cut))
 
     monkeypatch.setattr(ShardWriter, "write", lose_the_first)
-    with pytest.raises(ProofError, match=r"record \w{16}: \d+ documents in, \d+ out.*a bug"):
+    with pytest.raises(SampleCheckError, match=r"record \w{16}: \d+ documents in, \d+ out.*a bug"):
         tokenize_work(work)
     assert records(tmp_path) == []
 
@@ -96,6 +96,6 @@ def test_what_was_lost_between_reading_and_writing_ends_a_slice(work, tmp_path, 
 
     monkeypatch.setattr(SliceReading, "__getattribute__", one_more)
     told = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
-    with pytest.raises(ProofError, match=told):
+    with pytest.raises(SampleCheckError, match=told):
         tokenize_work(work)
     assert records(tmp_path) == []

@@ -96,7 +96,7 @@ def test_in_another_thread_signals_stay_as_they_are():
 
 @pytest.fixture
 def ctrl_c(monkeypatch):
-    """Give what presses Ctrl-C after so many seconds; the clock stands still in between."""
+    """Return what presses Ctrl-C after so many seconds; the clock stands still in between."""
     now = 0.0
     monkeypatch.setattr(termination.time, "monotonic", lambda: now)
 

@@ -91,7 +91,7 @@ class _Job:
         return Driver(self._recipe, address=self._nodes.address, log=self._log)
 
     def num_files(self, stage: str) -> int:
-        """Give how many files of a stage there are, half-written ones included."""
+        """Return how many files of a stage there are, half-written ones included."""
         places = (
             [self.work / "counts"]
             if stage == "count"

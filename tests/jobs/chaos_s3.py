@@ -72,7 +72,7 @@ def _recipe(bucket: Folder, name: str) -> Recipe:
 
 
 def objects(bucket: Folder, name: str) -> dict[str, str]:
-    """Give the sha256 of every object of an output and its counts, but for run/ and probes."""
+    """Return the sha256 of every object of an output and its counts, but for run/ and probes."""
     return {
         each[len(name) :]: hashlib.sha256(bucket.read_bytes(each)).hexdigest()
         for each in bucket.list(name)

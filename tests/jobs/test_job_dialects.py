@@ -76,7 +76,7 @@ def settings(source: str, *more: str) -> str:
 
 
 def job(root: Path, sources: list[str], *overrides: str):
-    """Give the recipe of a job over some texts and these sources."""
+    """Return the recipe of a job over some texts and these sources."""
     write_parquet(root / "text/a.parquet", texts(30, seed=1))
     text = settings("web", 'kind = "text"', f'paths = ["{root}/text"]', 'split = "train"')
     rest = f'[tokenizer]\nvocab_size = 400\n[output]\npath = "{root}/out"'
@@ -84,7 +84,7 @@ def job(root: Path, sources: list[str], *overrides: str):
 
 
 def rendered(tokenizer: Tokenizer, rows: list[object], dialect: Dialect):
-    """Give what the plain reading makes of rows."""
+    """Return what the plain reading makes of rows."""
     return [
         compose(
             tokenizer.encode,

@@ -9,8 +9,8 @@ import nanotok_ray
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.job import training
+from nanotok_ray.job.dry_run import dry_run
 from nanotok_ray.job.events import Note, StageStarted
-from nanotok_ray.job.outlook import outlook
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
@@ -47,7 +47,7 @@ def record_of(out):
 
 
 def published(out):
-    """Give the files of an output but for the table, which a changed extension goes without."""
+    """Return the files of an output but for the table, which a changed extension goes without."""
     found = contents(out)
     found.pop("tokenizer/span_table.bin", None)
     return found
@@ -99,7 +99,7 @@ def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, fir
     out = tmp_path / "out"
     run(recipe(corpus, out, ALSO, *first), command)
     job = recipe(corpus, out, ALSO, *then)
-    assert outlook(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
+    assert dry_run(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
     _, stages, notes = run(job, command)
     assert not {"count", "learn"} & set(stages)
     assert ("tokenize" in stages) == (command is prepare)

@@ -42,7 +42,7 @@ HIDDEN = ["..jsonl", "...jsonl", ".hidden.jsonl", "..sub../same.jsonl", "_part.j
 
 @pytest.fixture
 def job(tmp_path, in_process, capsys):
-    """Give a function that runs a command on paths: (exit code, JSON, stderr)."""
+    """Return a function that runs a command on paths: (exit code, JSON, stderr)."""
 
     def run(paths, command="prepare", slice_bytes=100_000):
         recipe = tmp_path / "recipe.toml"

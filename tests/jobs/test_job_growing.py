@@ -7,9 +7,9 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.errors import SourceError
+from nanotok_ray.job.dry_run import dry_run
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.outlook import outlook
 from nanotok_ray.job.work import count_work
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
@@ -178,11 +178,11 @@ def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     run(job)
     grow(corpus)
-    foreseen = outlook(job, command="prepare").values
-    assert (foreseen["count"]["todo"], foreseen["learn"]["todo"]) == (0, 0)
-    assert [note for note in foreseen["notes"] if "--relearn" in note]
-    assert outlook(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
-    assert outlook(job, command="train").values["learn"]["todo"] == 1
+    announced = dry_run(job, command="prepare").values
+    assert (announced["count"]["todo"], announced["learn"]["todo"]) == (0, 0)
+    assert [note for note in announced["notes"] if "--relearn" in note]
+    assert dry_run(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
+    assert dry_run(job, command="train").values["learn"]["todo"] == 1
     run(job, tokenize_corpus)
     second_pass = contents(out)
     assert run(job)[0]["status"] == "unchanged"

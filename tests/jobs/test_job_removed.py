@@ -7,7 +7,7 @@ import pytest
 from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.errors import PlanError
-from nanotok_ray.job.outlook import outlook
+from nanotok_ray.job.dry_run import dry_run
 from nanotok_ray.job.planning import plan_job
 from tests.support.small_corpus import (
     RECIPE,
@@ -53,11 +53,13 @@ def without_chats(root, out):
     return head + tail[tail.index("[tokenizer]") :]
 
 
-def dry_run(job):
-    return outlook(job, command="train")
+def dry_run_of(job):
+    return dry_run(job, command="train")
 
 
-@pytest.mark.parametrize("command", [prepare, train_tokenizer, tokenize_corpus, plan_job, dry_run])
+@pytest.mark.parametrize(
+    "command", [prepare, train_tokenizer, tokenize_corpus, plan_job, dry_run_of]
+)
 def test_more_than_a_tenth_of_the_files_gone_is_refused_by_every_job(tmp_path, corpus, command):
     remove(corpus, 3, 7)
     message = refused(tmp_path, command)

@@ -24,7 +24,7 @@ def corpus(tmp_path, in_process):
 
 @pytest.fixture
 def used(monkeypatch):
-    """Give the list of how many spans the table of each tokenized slice has."""
+    """Return the list of how many spans the table of each tokenized slice has."""
     sizes = []
     tokenize_slices = work.tokenize_slices
 

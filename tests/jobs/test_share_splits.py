@@ -223,10 +223,10 @@ def test_what_is_announced_counts_the_text_once_and_all_slices(corpus, tmp_path)
 
 def test_a_plan_counts_the_text_once(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
-    foreseen = plan_job(job, workers=1, rate=1.0)
-    told = foreseen.values["tokenize"]
+    announced = plan_job(job, workers=1, rate=1.0)
+    told = announced.values["tokenize"]
     assert (told["todo"], told["bytes"]) == (len(slices_of(job)), text_bytes(job))
-    seconds = foreseen.values["estimate"]["stages"]["tokenize"]["seconds"]
+    seconds = announced.values["estimate"]["stages"]["tokenize"]["seconds"]
     assert seconds == round(text_bytes(job) / 1e6, 1)
 
 
@@ -276,7 +276,7 @@ def test_both_splits_are_exported_in_the_same_pass(corpus, tmp_path):
 
 
 def read(slices):
-    """Give the texts of each slice, read together, and the readings."""
+    """Return the texts of each slice, read together, and the readings."""
     readings = [SliceReading(each) for each in slices]
     found = [[] for _ in slices]
     for which, _, batch in read_slices(readings):

@@ -77,7 +77,7 @@ class Terminal:
         return self.process.returncode, seconds, json.loads(self.answer.read_text())
 
     def processes(self):
-        """Give the names of the processes that are left."""
+        """Return the names of the processes that are left."""
         return [name for path in Path("/proc").glob("[0-9]*") if (name := self._name(path))]
 
     def _name(self, path):

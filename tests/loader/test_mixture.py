@@ -18,7 +18,7 @@ from tests.support.plain_loader import made_shards, made_sources
 
 
 def shards_of(sources):
-    """Give shards that were never written: (documents, tokens) of each source, one shard each."""
+    """Return shards that were never written: (documents, tokens) of each source, one shard each."""
     names = [f"s{number}" for number in range(len(sources))]
     rows = np.zeros(len(sources), dtype=[("source", "<u4"), ("tokens", "<u8")])
     rows["source"] = range(len(sources))
@@ -43,7 +43,7 @@ def mixture_of(sources, weights, **more):
 
 
 def streams_of(mixture, documents):
-    """Give the number of the stream of each document."""
+    """Return the number of the stream of each document."""
     return np.searchsorted(
         [stream.documents.stop for stream in mixture.streams], documents, "right"
     )

@@ -329,7 +329,7 @@ def test_arrays_of_another_shape_are_refused(shards):
 
 
 def rewritten(rows):
-    """Give some rows that cannot be tokenized: null, as no text has it."""
+    """Return some rows that cannot be tokenized: null, as no text has it."""
     return [None if number % 7 == 3 else row for number, row in enumerate(rows)]
 
 

@@ -41,7 +41,7 @@ def opened(lengths):
 
 
 def any_fits(lengths, capacity):
-    """Tell whether some document makes a row though longer ones are dropped."""
+    """Return whether some document makes a row though longer ones are dropped."""
     return any(0 < one <= capacity for source in lengths for shard in source for one in shard)
 
 

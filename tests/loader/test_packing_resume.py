@@ -18,7 +18,7 @@ CORPORA = st.lists(LENGTHS.map(lambda own: [shard[:4] for shard in own]), min_si
 
 @contextmanager
 def loaders(lengths, settings):
-    """Give a function that makes loaders of the same rows."""
+    """Return a function that makes loaders of the same rows."""
     capacity = settings["length"] + 1 if settings["too_long"] == "drop" else 60
     assume(any_fits(lengths, capacity))
     with tempfile.TemporaryDirectory() as root:

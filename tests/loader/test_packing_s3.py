@@ -40,7 +40,7 @@ def server(local):
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    """Give a proxy that fails every third time, small blocks, and storage that does not wait."""
+    """Return a proxy that fails every third time, small blocks, and storage that does not wait."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
     monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)

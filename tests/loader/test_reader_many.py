@@ -57,7 +57,7 @@ def finished(tmp_path_factory):
 
 
 def stretches(data):
-    """Give documents, in any order and repeated, and a stretch of each."""
+    """Return documents, in any order and repeated, and a stretch of each."""
     documents = data.draw(st.lists(st.integers(0, len(DOCUMENTS) - 1), max_size=150))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     starts = [int(rng.integers(0, len(DOCUMENTS[d]) + 1)) for d in documents]

@@ -37,7 +37,7 @@ def url() -> str:
 
 @pytest.fixture
 def fetched(monkeypatch) -> list[tuple[str, int, int]]:
-    """Give what is fetched of files of shards: name, position and bytes."""
+    """Return what is fetched of files of shards: name, position and bytes."""
     seen = []
     plain = RemoteInput.readinto
 
@@ -53,7 +53,7 @@ def fetched(monkeypatch) -> list[tuple[str, int, int]]:
 
 @pytest.fixture
 def made(tmp_path, url):
-    """Give a local output and its copy on a store; the shards are of several blocks."""
+    """Return a local output and its copy on a store; the shards are of several blocks."""
     made_output(
         tmp_path / "made",
         MadeSource(name="web", shards=[NUMBERS, [], NUMBERS[:3]], with_document_ids=True),

@@ -42,7 +42,7 @@ def server(local):
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    """Give the proxy without faults, small blocks, and storage that does not wait."""
+    """Return the proxy without faults, small blocks, and storage that does not wait."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(remote, "_READ_AHEAD_BYTES", 16)
@@ -63,7 +63,7 @@ URL = f"s3://{BUCKET}/out"
 
 
 def asked_of_shards(proxy) -> list[str]:
-    """Give the paths of requests for the files of shards."""
+    """Return the paths of requests for the files of shards."""
     return [path for _, path, _ in proxy.requests if "/train/" in path or "/val/" in path]
 
 

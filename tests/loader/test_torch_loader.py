@@ -106,13 +106,13 @@ def test_ranks_with_workers_share_the_rows_of_an_epoch(shards, packing):
 
 
 def dealt(ranks):
-    """Give the rows of all ranks, batch after batch."""
+    """Return the rows of all ranks, batch after batch."""
     batches = zip_longest(*ranks, fillvalue=([], None))
     return [row for batch in batches for rows, _ in batch for row in rows]
 
 
 def ranks_rows(shards, packing, workers, rank, world_size, *, state=None):
-    """Give the inputs of each batch of a rank, and the state after it."""
+    """Return the inputs of each batch of a rank, and the state after it."""
     own = dataset(shards, packing, epochs=1, rank=rank, world_size=world_size)
     if state is not None:
         own.load_state_dict(state)

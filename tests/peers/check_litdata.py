@@ -49,7 +49,7 @@ def block_size_of(folder: Path) -> int:
 
 
 def wanted(place: Place, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Give all blocks, of each shard first and of what they leave last; and what is left."""
+    """Return all blocks, of each shard first and of what they leave last; and what is left."""
     flat = [place.ids_of(documents) for _, documents in place.by_shard()]
     whole = [ids[: len(ids) - len(ids) % size] for ids in flat]
     rests = np.concatenate([ids[len(own) :] for ids, own in zip(flat, whole, strict=True)])

@@ -136,7 +136,7 @@ def check_c_loader(checkout: Path, pattern: str, files: list[Path]) -> int:
 
 
 def readers_of(given: argparse.Namespace, item_bytes: int) -> dict[str, Callable[[str], Any]]:
-    """Give what reads the ids of a whole file, by name."""
+    """Return what reads the ids of a whole file, by name."""
     readers: dict[str, Callable[[str], Any]] = {}
     if item_bytes == 2:
         readers["nemo-automodel"] = lambda path: nemo().load_bin_shard(path).numpy()

@@ -66,7 +66,7 @@ def open_in_neox(checkout: Path) -> Callable[[str], Opened]:
 
 
 def labels_of(ids: Any, mask: Any) -> Any:
-    """Give what gpt-neox trains on: the ids themselves, -100 where there is nothing to learn."""
+    """Return what gpt-neox trains on: the ids themselves, -100 where there is nothing to learn."""
     return np.where(mask == 1, ids.astype(np.int64), -100)
 
 

@@ -22,7 +22,7 @@ LENGTH = 1024
 
 
 def native(out, source, split, end):
-    """Give ids and mask of every document by shard, the end token at its end."""
+    """Return ids and mask of every document by shard, the end token at its end."""
     shards, found = open_shards(out, split=split, source=source), {}
     for number in range(len(shards)):
         ids, mask = shards[number].astype(np.int64), shards.mask(number)

@@ -23,7 +23,7 @@ MASKS = ("assistant_masks", "completion_mask", "labels")
 
 
 def labels_of(shards, number):
-    """Give what a trainer is to learn of a document: the id, or -100."""
+    """Return what a trainer is to learn of a document: the id, or -100."""
     ids, mask = shards[number].astype(np.int64), shards.mask(number)
     return ids if mask is None else np.where(mask, ids, -100)
 
@@ -69,7 +69,7 @@ def check_datasets(paths, shards):
 
 
 def small_trainer(dataset, num_ids):
-    """Give TRL's SFTTrainer of a model of a few weights."""
+    """Return TRL's SFTTrainer of a model of a few weights."""
     from tokenizers import Tokenizer, models  # noqa: PLC0415
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: PLC0415
     from trl import SFTConfig, SFTTrainer  # noqa: PLC0415

@@ -90,7 +90,7 @@ class Peers:
         )
 
     def encode(self, texts: list[str]) -> dict[str, list[list[int]]]:
-        """Give the ids of texts by each way to them."""
+        """Return the ids of texts by each way to them."""
         auto = self.auto(texts, add_special_tokens=False, split_special_tokens=True)
         return {
             "AutoTokenizer": auto["input_ids"],
@@ -152,7 +152,7 @@ def compare_chat(own: Tokenizer, peers: Peers, messages: list, totals: Counter) 
 
 
 def cut_differently(pattern: str) -> set[str]:
-    """Give what tokenizers cuts in other places: each code point in each of the contexts."""
+    """Return what tokenizers cuts in other places: each code point in each of the contexts."""
     pattern = resolve_pattern(pattern)
     regex = Regex(to_huggingface_pattern(pattern))
     peer = pre_tokenizers.Split(regex, "isolated")

@@ -50,7 +50,7 @@ def made_by_a_job(demo: Path, folder: Path) -> Made:
 
 
 def texts_of(path: Path) -> list[str]:
-    """Give the texts of a parquet file."""
+    """Return the texts of a parquet file."""
     return pq.read_table(path, columns=["text"]).column(0).to_pylist()
 
 
@@ -71,7 +71,7 @@ def write_pages(docs: list[str], path: Path) -> None:
 
 
 def page(number: int, text: str) -> dict[str, object]:
-    """Give a document of the dialect `prompt-response`."""
+    """Return a document of the dialect `prompt-response`."""
     counts = [1 + (number + place) % 7 for place in range(number % 3)]
     prompt = "<image>" * len(counts) + "\nWhat does it say?"
     return {"prompt": prompt, "response": text, "image_token_counts": counts}

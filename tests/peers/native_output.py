@@ -26,23 +26,23 @@ class Place:
     shards: Shards
 
     def by_shard(self) -> Iterator[tuple[str, range]]:
-        """Give each shard that has documents, and which they are."""
+        """Yield each shard that has documents, and which they are."""
         for name, group in groupby(range(len(self.shards)), lambda n: self.shards.shard_of(n)[0]):
             numbers = list(group)
             yield name, range(numbers[0], numbers[-1] + 1)
 
     def ids_of(self, documents: range) -> Ids:
-        """Give the ids of neighbouring documents back to back."""
+        """Return the ids of neighbouring documents back to back."""
         return np.concatenate([self.shards[number] for number in documents])
 
     def mask_of(self, documents: range) -> np.ndarray | None:
-        """Give their masks back to back, None if there are none."""
+        """Return their masks back to back, None if there are none."""
         masks = [self.shards.mask(number) for number in documents]
         return None if masks[0] is None else np.concatenate(masks)
 
 
 def places_of(out: str) -> Iterator[Place]:
-    """Give every source and split that has documents."""
+    """Yield every source and split that has documents."""
     manifest = json.loads((Path(out) / "manifest.json").read_bytes())
     for source in manifest["sources"]:
         for split in SPLITS:

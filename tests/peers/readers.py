@@ -24,7 +24,7 @@ class Check:
     """The option that names a project's sources, where it takes those too."""
 
     def command(self, made: Made, export: Path) -> list[str]:
-        """Give the check and its arguments."""
+        """Return the check and its arguments."""
         if self.layout == TOKENIZER:
             script, texts, chats = "transformers", map(str, made.texts), map(str, made.chats)
             arguments = [str(made.out / "tokenizer"), "--texts", *texts, "--chats", *chats]
@@ -34,7 +34,7 @@ class Check:
 
 
 def checks(llm_c: Path | None, gpt_neox: Path | None) -> list[Check]:
-    """Give every check; a checkout of llm.c is a reader beside nemo-automodel."""
+    """Return every check; a checkout of llm.c is a reader beside nemo-automodel."""
     own = () if llm_c is None else ("--llm-c", str(llm_c.resolve()))
     found = [
         Check(layout="llmc", peers=("nemo-automodel", "torch"), options=own, checkout=own[:1]),

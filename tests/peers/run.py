@@ -52,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class TaskResult:
     """A process that has ended."""
 
     seconds: float
@@ -135,14 +135,14 @@ def checked(check: Check, made: Made, *, python: str, versions: dict[str, str]) 
     """Run the check in the peers' environment."""
     missing = [name for name in check.peers if name not in versions]
     if missing:
-        ended = Ended(seconds=0.0, code=1, output=f"without {', '.join(missing)}")
+        ended = TaskResult(seconds=0.0, code=1, output=f"without {', '.join(missing)}")
         return row(check, ended, MISSING, versions=versions)
     ended = ran([python, *check.command(made, made.out / "export" / check.layout)])
     is_equal = not ended.code and ended.last_line.startswith("equal: ")
     return row(check, ended, OK if is_equal else FAILED, versions=versions)
 
 
-def row(check: Check, ended: Ended, outcome: str, *, versions: dict[str, str]) -> Row:
+def row(check: Check, ended: TaskResult, outcome: str, *, versions: dict[str, str]) -> Row:
     """Make a line of the table of what a process said; all of it is told if it failed."""
     if outcome == FAILED:
         lines = ended.output.strip().splitlines()[-TOLD_LINES:]
@@ -158,7 +158,7 @@ def row(check: Check, ended: Ended, outcome: str, *, versions: dict[str, str]) -
     )
 
 
-def ran(command: Sequence[str]) -> Ended:
+def ran(command: Sequence[str]) -> TaskResult:
     """Run a process at the root of this repository, which is on its path."""
     begin = time.perf_counter()
     done = subprocess.run(
@@ -171,11 +171,11 @@ def ran(command: Sequence[str]) -> Ended:
     )
     seconds = time.perf_counter() - begin
     output = done.stdout if done.returncode == 0 else done.stdout + done.stderr
-    return Ended(seconds=seconds, code=done.returncode, output=output)
+    return TaskResult(seconds=seconds, code=done.returncode, output=output)
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Give the rows as lines with a heading, each column as wide as it must be.
+    """Return the rows as lines with a heading, each column as wide as it must be.
 
     >>> row = Row(layout="raw", reader="numpy 2", seconds=1.25, outcome=OK, compared="3 documents")
     >>> print(table([row]))

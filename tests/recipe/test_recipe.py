@@ -87,7 +87,7 @@ label = "ray.io/market-type=on-demand"
 
 
 def with_source(**keys: object) -> str:
-    """Give a recipe of one source, with some keys set; None leaves a key out."""
+    """Return a recipe of one source, with some keys set; None leaves a key out."""
     values = {"name": "web", "kind": "text", "paths": ["/data"]} | keys
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None]
     return "\n".join(["[[source]]", *lines, "[output]", 'path = "/out"'])

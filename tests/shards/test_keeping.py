@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.chat.batches import RenderedBatch
 from nanotok_ray.shards import render as module
-from nanotok_ray.shards.render import Keeping
+from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.tokenizer import Tokenizer
 from tests.chat.test_chat import conversations
@@ -32,7 +32,7 @@ def settings(**rules):
 
 
 def batch(documents):
-    """Give a batch of (labels, images, problem or None); the ids count all tokens through."""
+    """Return a batch of (labels, images, problem or None); the ids count all tokens through."""
     labels = [label for own, _, _ in documents for label in own]
     images = [(n, *span) for n, (_, spans, _) in enumerate(documents) for span in spans]
     lengths = [len(own) for own, _, _ in documents]
@@ -60,7 +60,7 @@ def documents(draw):
 
 
 def plainly(document, rules):
-    """Give (labels kept, images, reason) of one document."""
+    """Return (labels kept, images, reason) of one document."""
     labels, spans, why = document
     limit = rules.get("max_tokens")
     if why:
@@ -88,7 +88,7 @@ def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
 ):
     rules = {"max_tokens": limit, "too_long": too_long, "untrainable": untrainable}
     rendered = batch(own)
-    found = Keeping.of(rendered, settings(**rules))
+    found = LengthPolicy.of(rendered, settings(**rules))
     expected = [plainly(document, rules) for document in own]
     kept = [n for n, (_, _, why) in enumerate(expected) if why is None]
     assert found.kept.tolist() == kept
@@ -113,7 +113,7 @@ def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
 def test_a_cut_at_every_place_is_nanochats(talks):
     rendered = TOKENIZER.render_batch([json.dumps(each) for each in talks])
     for limit in range(1, int(np.diff(rendered.offsets).max()) + 2):
-        found = Keeping.of(rendered, settings(max_tokens=limit, too_long="cut"))
+        found = LengthPolicy.of(rendered, settings(max_tokens=limit, too_long="cut"))
         expected = [TOKENIZER.render_conversation(each, max_tokens=limit) for each in talks]
         assert found.ids.tolist() == [number for ids, _ in expected for number in ids]
         assert (found.labels & 1).tolist() == [flag for _, mask in expected for flag in mask]
@@ -123,14 +123,14 @@ def test_a_cut_at_every_place_is_nanochats(talks):
 def test_documents_with_nothing_to_train_on_are_counted_whatever_becomes_of_them():
     own = [([2, 3], [], None), ([2, 2], [], None), ([], [], "bad"), ([], [], None)]
     for rule in ("keep", "drop"):
-        assert Keeping.of(batch(own), settings(untrainable=rule)).untrainable == 2
+        assert LengthPolicy.of(batch(own), settings(untrainable=rule)).untrainable == 2
     cut = settings(max_tokens=1, too_long="cut")
-    assert Keeping.of(batch(own), cut).untrainable == 3
+    assert LengthPolicy.of(batch(own), cut).untrainable == 3
 
 
 def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
-    found = Keeping.of(batch([([3, 3, 3], [], None), ([3], [], None)]), settings())
+    found = LengthPolicy.of(batch([([3, 3, 3], [], None), ([3], [], None)]), settings())
     assert found.kept.tolist() == [1]
     assert found.left_out == {0: "too many tokens: 3, an index holds at most 2"}
 
@@ -138,14 +138,14 @@ def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
 def test_a_document_of_exactly_the_limit_is_not_too_long():
     own = [([3, 3], [], None), ([3, 3, 3], [], None)]
     for rule, kept in (("keep", [0, 1]), ("cut", [0, 1]), ("drop", [0])):
-        found = Keeping.of(batch(own), settings(max_tokens=2, too_long=rule))
+        found = LengthPolicy.of(batch(own), settings(max_tokens=2, too_long=rule))
         assert (found.kept.tolist(), found.too_long) == (kept, 1)
         assert found.cut == (rule == "cut")
 
 
 def test_an_image_may_end_where_a_document_is_cut():
     own = [([10, 10, 3], [(0, 2)], None), ([3, 10, 10], [(1, 3)], None)]
-    found = Keeping.of(batch(own), settings(max_tokens=2, too_long="cut"))
+    found = LengthPolicy.of(batch(own), settings(max_tokens=2, too_long="cut"))
     assert found.kept.tolist() == [0]
     assert found.images.tolist() == [[0, 0, 2]]
     assert (found.too_long, found.cut) == (2, 1)
@@ -154,13 +154,16 @@ def test_an_image_may_end_where_a_document_is_cut():
 def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeypatch):
     monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
     own = [([3, 3], [], None), ([3, 3, 3], [], None)]
-    assert Keeping.of(batch(own), settings()).kept.tolist() == [0]
-    found = Keeping.of(batch(own), settings(max_tokens=1, too_long="drop"))
+    assert LengthPolicy.of(batch(own), settings()).kept.tolist() == [0]
+    found = LengthPolicy.of(batch(own), settings(max_tokens=1, too_long="drop"))
     assert found.left_out == {
         0: "dropped: 2 tokens, limits.max_tokens = 1",
         1: "dropped: 3 tokens, limits.max_tokens = 1",
     }
-    assert Keeping.of(batch(own), settings(max_tokens=2, too_long="cut")).kept.tolist() == [0, 1]
+    assert LengthPolicy.of(batch(own), settings(max_tokens=2, too_long="cut")).kept.tolist() == [
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("cuts", [[0, 0, 3], [0, 1, 2, 3], [0, 3], [0, 2, 2, 3]])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.errors import ProofError
+from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
@@ -22,7 +22,7 @@ from nanotok_ray.shards.document_check import (
     WINDOW_BYTES,
     Sample,
 )
-from nanotok_ray.shards.sample_check import Prover
+from nanotok_ray.shards.sample_check import DocumentChecker
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
@@ -34,12 +34,12 @@ assert len(LONG.encode()) > 3 * WINDOW_BYTES
 
 
 def settings(tokenizer=LEARNED, **others):
-    """Give settings of a text source with special tokens on both sides."""
+    """Return settings of a text source with special tokens on both sides."""
     return shard_settings(tokenizer, **({"append": ("<|user_end|>",)} | others))
 
 
 def own_tokenizer(*merges, pattern=r"\p{L}+|\s+"):
-    """Give a tokenizer of chosen merges."""
+    """Return a tokenizer of chosen merges."""
     special = {"<|bos|>": 256 + len(merges), "<|user_end|>": 257 + len(merges)}
     version = LEARNED.model.unicode_version
     return Tokenizer(
@@ -48,8 +48,8 @@ def own_tokenizer(*merges, pattern=r"\p{L}+|\s+"):
 
 
 def prove(text, *, tokenizer=LEARNED, change=lambda ids: ids):
-    """Give the problem of a text with its ids, changed, and the prover's count."""
-    prover = Prover(kind="text", settings=settings(tokenizer), tokenizer=tokenizer)
+    """Return the problem of a text with its ids, changed, and the prover's count."""
+    prover = DocumentChecker(kind="text", settings=settings(tokenizer), tokenizer=tokenizer)
     special = tokenizer.encode_special
     ids = [special("<|bos|>"), *tokenizer.encode(text), special("<|user_end|>")]
     problem = prover.problem(text.encode(), np.array(change(ids), dtype=np.uint16), None)
@@ -146,13 +146,13 @@ def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch
             raise error
 
         monkeypatch.setattr(Tokenizer, "to_tiktoken", fail)
-        assert opinions.SecondOpinion.of(LEARNED).ids("a") == opinions.Silence(reason)
+        assert opinions.TiktokenCrossCheck.of(LEARNED).ids("a") == opinions.NoCrossCheck(reason)
 
 
 @pytest.mark.parametrize("limit", [None, 20])
 def test_the_ids_and_masks_of_conversations_are_their_own(limit):
     own = settings(prepend=(), append=(), max_tokens=limit, too_long="cut" if limit else "keep")
-    prover = Prover(kind="chat", settings=own, tokenizer=LEARNED)
+    prover = DocumentChecker(kind="chat", settings=own, tokenizer=LEARNED)
     made = conversations(9, seed=4)
     for messages in made:
         line = json.dumps(messages).encode()
@@ -171,7 +171,9 @@ def test_the_ids_and_masks_of_conversations_are_their_own(limit):
 
 def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
     messages = [{"role": "user", "content": ""}, {"role": "assistant", "content": "the " * 400_000}]
-    prover = Prover(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
+    prover = DocumentChecker(
+        kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED
+    )
     ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8)
     del ids, mask
@@ -190,7 +192,9 @@ def test_a_long_conversation_is_compared_to_its_end_in_little_memory():
 
 def test_messages_of_the_same_bytes_in_other_tokens_are_found():
     messages = [{"role": "user", "content": "the the"}, {"role": "assistant", "content": "the"}]
-    prover = Prover(kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED)
+    prover = DocumentChecker(
+        kind="chat", settings=settings(prepend=(), append=()), tokenizer=LEARNED
+    )
     ids, mask = LEARNED.render_conversation({"messages": messages}, max_tokens=None)
     tokens = LEARNED.model.tokens
     spelled = [tokens[n] if n < len(tokens) else b"?" for n in ids]
@@ -203,7 +207,7 @@ def test_messages_of_the_same_bytes_in_other_tokens_are_found():
 
 
 def with_every_token(*merges):
-    """Give a tokenizer of chosen merges that has all special tokens, and one of images."""
+    """Return a tokenizer of chosen merges that has all special tokens, and one of images."""
     names = [*SPECIAL_TOKENS, "<image>"]
     return Tokenizer(
         Model(
@@ -228,7 +232,9 @@ def prove_composed(
 ):
     """Return the problem of a document with what was written of it, and the prover's count."""
     own = settings(tokenizer, prepend=(), append=(), **rules)
-    prover = Prover(kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest)
+    prover = DocumentChecker(
+        kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest
+    )
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
     name = "messages" if kind == "chat" else "text"
     return prover.problem(json.dumps(document).encode(), *arrays, dialect=name), prover.count
@@ -308,7 +314,7 @@ def test_a_sample_is_three_documents_or_three_per_mille(batches, seed):
 
 @pytest.fixture
 def web(tmp_path):
-    """Give a slice of a small corpus."""
+    """Return a slice of a small corpus."""
     write_corpus(tmp_path / "in")
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "out", "limits.slice_bytes=1000000"))
     return next(each for each in plan.slices(split="train") if each.source == "web")
@@ -353,6 +359,6 @@ def test_wrong_ids_end_a_slice_and_nothing_is_published(web, tmp_path, monkeypat
         return np.where(ids < 256, ids ^ 1, ids).astype(ids.dtype), offsets
 
     monkeypatch.setattr(Tokenizer, "encode_documents", wrong)
-    with pytest.raises(ProofError, match=r"parquet, row \d+: bytes 0 to \d+ are not what"):
+    with pytest.raises(SampleCheckError, match=r"parquet, row \d+: bytes 0 to \d+ are not what"):
         tokenize_slice(web, settings(), tokenizer=LEARNED, out=out)
     assert out.list() == out.list_temporaries() == []

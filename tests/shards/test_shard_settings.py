@@ -16,7 +16,7 @@ RULES = ("limits.max_tokens=9", "limits.too_long=drop", "limits.untrainable=drop
 
 
 def settings(kind, *more, tokenizer=EVERY, overrides=()):
-    """Give the settings of a source of a kind with more in its recipe."""
+    """Return the settings of a source of a kind with more in its recipe."""
     own = parse_recipe(
         "\n".join(
             [

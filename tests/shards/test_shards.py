@@ -103,7 +103,7 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
 
 @pytest.fixture
 def job(tmp_path):
-    """Give the slices of a small corpus, a tokenizer, and settings."""
+    """Return the slices of a small corpus, a tokenizer, and settings."""
     write_corpus(tmp_path / "in")
     tokenizer = Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=320)
     settings = shard_settings(tokenizer)
@@ -173,7 +173,7 @@ def test_masks_count_what_is_trained(job, tmp_path):
 
 
 def composed(tmp_path, files, *, kind="chat", **rules):
-    """Give the record of one slice of files of lines, and the tokenizer."""
+    """Return the record of one slice of files of lines, and the tokenizer."""
     for name, rows in files.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = parse_recipe(

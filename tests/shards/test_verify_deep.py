@@ -146,7 +146,7 @@ def test_a_quarantine_entry_that_was_reworded_is_found(corpus, tmp_path):
 
 @pytest.fixture
 def named(corpus, tmp_path):
-    """Give an output of sources with ids: parquet split by share, and jsonl; some rows bad."""
+    """Return an output of sources with ids: parquet split by share, and jsonl; some rows bad."""
     for number in range(3):
         rows = [None, *texts(30, seed=number), "x" * 3000]
         names = [None if row % 7 == 3 else f"{number}/é{row}" for row in range(len(rows))]

@@ -25,7 +25,7 @@ def made(tmp_path):
 
 
 def problems(made):
-    """Give what checking record and files gives; the first finds nothing where the second does."""
+    """Return the problems of record and files; the first finds nothing where the second does."""
     check_record_shape(made.record, name="record", of_shards=True)
     of_record = list(record_problems(made.record, item_bytes=2, each=made.slice))
     return of_record or list(
@@ -138,7 +138,7 @@ def images_start(made):
 
 
 def shifted(made, shift, *, field, image=0):
-    """Give a change that adds to a field of an image."""
+    """Return a change that adds to a field of an image."""
 
     def change(data):
         at = images_start(made) + 12 * image + 4 * field

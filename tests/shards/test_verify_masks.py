@@ -77,7 +77,7 @@ def test_one_mask_byte_is_found_and_its_conversation_named(out):
 
 
 def swapped(out, one, other):
-    """Give a change that swaps the first ids of two special tokens."""
+    """Return a change that swaps the first ids of two special tokens."""
     special = Tokenizer.load(out / "tokenizer").encode_special
 
     def change(data):
@@ -152,7 +152,7 @@ def test_bad_lines_are_passed_over_and_lone_surrogates_are_replaced(corpus, tmp_
 
 
 def slices(out):
-    """Give what `compare_masks` takes, of each slice of conversations."""
+    """Yield what `compare_masks` takes, of each slice of conversations."""
     manifest = json.loads((out / "manifest.json").read_text())
     settings = settings_from(manifest)["chats"]
     plan = plan_from_json((out / "plan.json").read_bytes())
@@ -224,7 +224,7 @@ def vision(tmp_path_factory):
 
 
 def vision_problems(vision, *, first=0, **changed):
-    """Give (document, why) of a run of vision documents, of which something was changed."""
+    """Return (document, why) of a run of vision documents, of which something was changed."""
     rendered = vision.rendered
     start = int(rendered.lengths[:first].sum())
     run = Run(

@@ -20,7 +20,7 @@ def blocks(data, cuts):
 
 
 def runs(ids):
-    """Give where runs of image tokens begin and end, plainly."""
+    """Return where runs of image tokens begin and end, plainly."""
     at, edges = 0, []
     for is_image, own in groupby(ids, lambda number: number == IMAGE):
         length = len(list(own))

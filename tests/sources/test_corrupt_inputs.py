@@ -48,7 +48,7 @@ def zstd(data):
 
 
 def damaged_page():
-    """Give a parquet file of four row groups of three rows, a page of the third damaged."""
+    """Return a parquet file of four row groups of three rows, a page of the third damaged."""
     sink = pa.BufferOutputStream()
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     pq.write_table(pa.table({"text": GOOD}), sink, row_group_size=3, **options)
@@ -199,7 +199,7 @@ CASES = {
 
 @pytest.fixture
 def job(tmp_path, in_process, capsys):
-    """Give a function that runs a case with options: (exit code, JSON)."""
+    """Return a function that runs a case with options: (exit code, JSON)."""
 
     def run(case, *options):
         recipe = tmp_path / "recipe.toml"

@@ -309,7 +309,7 @@ def test_of_remote_parquet_the_first_pages_are_fetched(monkeypatch):
 
 
 def noting(fetched):
-    """Give a `cat_file` that notes how many bytes of each file are fetched."""
+    """Return a `cat_file` that notes how many bytes of each file are fetched."""
 
     def cat_file(self, path, start=None, end=None, **_):
         own = path.rpartition("/")[2]

@@ -44,13 +44,13 @@ def is_large(file):
 
 
 def is_landmark(file):
-    """Tell whether a group ends with this file, whatever its neighbours are."""
+    """Return whether a group ends with this file, whatever its neighbours are."""
     bound = 2 * weight(file) / SLICE_BYTES
     return is_large(file) or _core.hash64(file.path.encode()) / 2**64 < bound
 
 
 def slices_of(files):
-    """Give each slice as (stem, number, ((file, start, stop), ...)): what its key is made of."""
+    """Return each slice as (stem, number, ((file, start, stop), ...)): what its key is made of."""
     return [
         (stem, number, tuple((file, piece.start, piece.stop) for file, piece in members))
         for stem, number, members in group_files(files, slice_bytes=SLICE_BYTES)

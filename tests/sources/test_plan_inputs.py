@@ -59,7 +59,7 @@ def test_what_is_wrong_with_other_sources_is_told_too(corpus, tmp_path):
 
 
 def refusing(error):
-    """Give a `read_start` that fails for files called refused.jsonl, as permissions would."""
+    """Return a `read_start` that fails for files called refused.jsonl, as permissions would."""
 
     def read(url, length):
         if url.endswith("refused.jsonl"):

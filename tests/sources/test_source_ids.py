@@ -23,7 +23,7 @@ def plan_of(folder, **source) -> Plan:
 
 
 def read(folder, **source) -> tuple[dict[bytes, bytes], list[tuple[int, str | None]]]:
-    """Give the id of each document, and row and id of what was set aside."""
+    """Return the id of each document, and row and id of what was set aside."""
     ids, bad = {}, []
     for each in plan_of(folder, **({"id_column": "id"} | source)).slices():
         reading = SliceReading(each, max_document_bytes=1000)

@@ -496,7 +496,7 @@ def test_a_long_line_of_json_is_let_go_when_its_text_is_given(tmp_path):
 
 
 def noise(count: int) -> list[str]:
-    """Give texts that hardly compress."""
+    """Return texts that hardly compress."""
     generator = np.random.default_rng(7)
     return [generator.bytes(20 + number % 50).decode("latin-1") for number in range(count)]
 

@@ -25,7 +25,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def remote(tmp_path, cache):
-    """Give the URL of a remote folder with a tokenizer and its table."""
+    """Return the URL of a remote folder with a tokenizer and its table."""
     url = f"memory:/{tmp_path}/tokenizer"
     tokenizer = Tokenizer.train_from_iterator(texts(30, seed=1), vocab_size=330)
     tokenizer.save(url)
@@ -35,7 +35,7 @@ def remote(tmp_path, cache):
 
 @pytest.fixture
 def fetched(monkeypatch):
-    """Give the list of tables that are read whole."""
+    """Return the list of tables that are read whole."""
     urls = []
     read_bytes = Folder.read_bytes
 

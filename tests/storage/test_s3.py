@@ -64,7 +64,7 @@ def server():
 
 @pytest.fixture
 def proxy(server, monkeypatch):
-    """Give the proxy without faults, and storage that does not wait."""
+    """Return the proxy without faults, and storage that does not wait."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
     server.clear()
     with use_retry_policy(RetryPolicy(first_wait=0.001)):
@@ -96,7 +96,7 @@ def small_reads(folder, monkeypatch):
 
 
 def uploads(folder) -> list:
-    """Give the uploads to a folder that were begun and neither completed nor thrown away."""
+    """Return the uploads to a folder that were begun and neither completed nor thrown away."""
     file_system, path = connect(folder.url)
     found = file_system.call_s3("list_multipart_uploads", Bucket=BUCKET).get("Uploads", [])
     return [each for each in found if f"{BUCKET}/{each['Key']}".startswith(path)]

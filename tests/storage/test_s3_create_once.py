@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.remote import is_taken
+from nanotok_ray.storage.remote import is_precondition_conflict
 from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
@@ -54,7 +54,7 @@ def write(folder, name, data):
 
 
 def puts(proxy):
-    """Give the requests that could have published something."""
+    """Return the requests that could have published something."""
     return [
         (method, path)
         for method, path, _ in proxy.requests
@@ -81,7 +81,7 @@ def test_the_store_refuses_the_second_writer_and_keeps_the_object_of_the_first(f
 
 
 def folder_details(folder):
-    """Give what S3 says of the object: another put would give it another time."""
+    """Return what S3 says of the object: another put would give it another time."""
     file_system, path = fsspec.core.url_to_fs(folder.join("a"))
     file_system.invalidate_cache()
     return file_system.info(path)["LastModified"], file_system.info(path)["ETag"]
@@ -133,5 +133,5 @@ def test_an_answer_without_the_name_of_the_condition_says_taken_too():
     cause.response = {"ResponseMetadata": {"HTTPStatusCode": 412}}
     error = OSError(22, "pre-conditions")
     error.__cause__ = cause
-    assert is_taken(error)
-    assert not is_taken(OSError(22, "pre-conditions"))
+    assert is_precondition_conflict(error)
+    assert not is_precondition_conflict(OSError(22, "pre-conditions"))

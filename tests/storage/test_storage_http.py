@@ -65,7 +65,7 @@ class NoSizes(WholeFiles):
 
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
-    """Give a function that serves `tmp_path` through a proxy, and gives the proxy."""
+    """Return a function that serves `tmp_path` through a proxy, and gives the proxy."""
     monkeypatch.setitem(fsspec.config.conf, "http", {"block_size": 10_000})
     started = []
 

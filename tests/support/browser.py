@@ -60,12 +60,12 @@ class Browser:
         )
 
     def dom(self, file: Path) -> tuple[str, list[str]]:
-        """Give the document as the browser has it, and what it wrote to its console."""
+        """Return the document as the browser has it, and what it wrote to its console."""
         done = self.run(file, "--dump-dom")
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
     def picture(self, file: Path, *flags: str, width: int, height: int) -> np.ndarray:
-        """Give what is seen, [height, width, 3] from 0 to 255."""
+        """Return what is seen, [height, width, 3] from 0 to 255."""
         target = self.folder / "shot.png"
         target.unlink(missing_ok=True)
         self.run(file, f"--window-size={width},{height}", f"--screenshot={target}", *flags)

@@ -10,7 +10,7 @@ TEMPORARY = re.compile(rb"-[0-9]+-[0-9a-f]{12}\.tmp")
 
 
 def differing(one: Path, other: Path) -> list[str]:
-    """Give the names that one of two folders lacks, or that hold other bytes.
+    """Return the names that one of two folders lacks, or that hold other bytes.
 
     What carries times and hosts is left out, and what killed writers and drivers left behind.
     """
@@ -19,7 +19,7 @@ def differing(one: Path, other: Path) -> list[str]:
 
 
 def finished(folder: Path) -> dict[str, str]:
-    """Give the sha256 of every finished file, by its name."""
+    """Return the sha256 of every finished file, by its name."""
     return {
         name: digest
         for name, digest in contents(folder, leave_out=("run", "probe")).items()
@@ -28,5 +28,5 @@ def finished(folder: Path) -> dict[str, str]:
 
 
 def named_temporaries(folder: Path) -> list[str]:
-    """Give the finished files that name a temporary one."""
+    """Return the finished files that name a temporary one."""
     return [name for name in finished(folder) if TEMPORARY.search((folder / name).read_bytes())]

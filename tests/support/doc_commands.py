@@ -39,7 +39,7 @@ def _lines(text: str) -> list[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """Give the words of a command without its comment, its place in a schedule and redirections.
+    """Return the words of a command without its comment, its place in a schedule and redirections.
 
     >>> words_of("30 2 * * *  /opt/bin/nanotok prepare a.toml 2>> b.log   # nightly")
     ['/opt/bin/nanotok', 'prepare', 'a.toml']
@@ -54,7 +54,7 @@ def words_of(line: str) -> list[str]:
 
 
 def steps_of(page: str) -> list[Step]:
-    """Give the blocks of a page in order; without a language they have commands or are left out."""
+    """Return blocks of a page in order; without a language they have commands or are left out."""
     found = []
     for language, text in _BLOCK.findall(page):
         if language in SHELL or (not language and has_command(text)):
@@ -67,7 +67,7 @@ def steps_of(page: str) -> list[Step]:
 
 
 def has_command(text: str) -> bool:
-    """Tell whether a line begins with a program, after its place in a schedule.
+    """Return whether a line begins with a program, after its place in a schedule.
 
     >>> has_command("30 2 * * *  nanotok prepare a.toml"), has_command("jobs/   what ray job runs")
     (True, False)
@@ -76,5 +76,5 @@ def has_command(text: str) -> bool:
 
 
 def head_commands(text: str) -> list[list[str]]:
-    """Give the commands that stand, indented, in the head of a program or a recipe."""
+    """Return the commands that stand, indented, in the head of a program or a recipe."""
     return [words_of(line) for line in _HEAD.findall(text)]

@@ -8,7 +8,7 @@ from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.job.events import ignore
 from nanotok_ray.job.learner import learn_tokenizer
-from nanotok_ray.job.task import Ended
+from nanotok_ray.job.task import TaskResult
 
 
 def do_nothing(**_):
@@ -48,9 +48,9 @@ class InProcess:
 
     def ended(self, task):
         try:
-            return Ended(task=task, result=task.work(task.argument))
+            return TaskResult(task=task, result=task.work(task.argument))
         except NanotokError as error:
-            return Ended(task=task, error=str(error), raised=error)
+            return TaskResult(task=task, error=str(error), raised=error)
 
 
 def backwards(tasks):
@@ -91,7 +91,7 @@ class FailingFirst(InProcess):
         self.error = error
 
     def run(self, tasks, **options):
-        yield Ended(task=tasks[0], error=self.error)
+        yield TaskResult(task=tasks[0], error=self.error)
         yield from super().run(tasks[1:], **options)
 
 

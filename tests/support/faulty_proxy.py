@@ -68,7 +68,7 @@ class FaultyProxy:
     def fail(
         self, *faults: Fault, method: str | None = None, path: str = "", period: int = 1
     ) -> None:
-        """Give the next requests these faults, one each, then none.
+        """Return the next requests these faults, one each, then none.
 
         Args:
             faults: in this order.
@@ -165,7 +165,7 @@ class FaultyProxy:
         return fault
 
     def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
-        """Give head and body of the server's answer."""
+        """Return head and body of the server's answer."""
         connection = http.client.HTTPConnection(*self.server)
         connection.putrequest(
             request.method, request.path, skip_host=True, skip_accept_encoding=True

@@ -157,7 +157,7 @@ class Driver:
 
 
 def num_counted(work: Path) -> int:
-    """Give how many slices have records."""
+    """Return how many slices have records."""
     return sum(1 for _ in work.glob("counts/*/*.json"))
 
 

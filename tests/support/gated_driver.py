@@ -54,7 +54,7 @@ def stand_still(recipe: Recipe, *, gate: Path, after: int) -> None:
 
 
 def num_done(out: Path, work: Path) -> int:
-    """Give how many slices have records."""
+    """Return how many slices have records."""
     counted = sum(1 for _ in work.glob("counts/*/*.json"))
     return counted + sum(1 for _ in out.glob("records/tokenize/*/*/*.json"))
 

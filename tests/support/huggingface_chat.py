@@ -39,7 +39,7 @@ def refuse(reason):
 
 
 def apply_template(template, messages, *, trimmed=True, **settings):
-    """Give the text and its blocks."""
+    """Return the text and its blocks."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=trimmed, lstrip_blocks=trimmed, extensions=[Generation, loopcontrols]
     )
@@ -50,7 +50,7 @@ def apply_template(template, messages, *, trimmed=True, **settings):
 
 
 def encode_chat(peer, template, messages, **settings):
-    """Give ids and mask, with a `tokenizers` tokenizer that knows its special tokens."""
+    """Return ids and mask, with a `tokenizers` tokenizer that knows its special tokens."""
     text, blocks = apply_template(template, messages, **settings)
     encoding = peer.encode(text, add_special_tokens=False)
     mask = [0] * len(encoding.ids)

@@ -30,7 +30,7 @@ class JobServer:
         self.logs[submission_id] = log
 
     def answer(self, method, path, body):
-        """Give the status and the body of an answer."""
+        """Return the status and the body of an answer."""
         if path == "/api/version":
             return 200, {"version": "4", "ray_version": "2.60.0", "ray_commit": ""}
         if path.startswith("/api/packages/"):

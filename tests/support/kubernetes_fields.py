@@ -92,7 +92,7 @@ SPECS = {
 
 
 def problems(document: Any, fields: Any, place: str = "spec") -> list[str]:
-    """Give what of a document is not as the list of fields says, by its place."""
+    """Return what of a document is not as the list of fields says, by its place."""
     if isinstance(fields, list):
         if not isinstance(document, list):
             return [f"{place}: not a list"]

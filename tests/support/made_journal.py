@@ -11,7 +11,7 @@ START = 1_790_000_000.0
 
 
 def head(**own: Any) -> dict[str, Any]:
-    """Give the first event of a journal."""
+    """Return the first event of a journal."""
     return {
         "event": "run",
         "at": START,
@@ -31,7 +31,7 @@ def head(**own: Any) -> dict[str, Any]:
 
 
 def end(at: float, status: str = "done", error: str | None = None) -> dict[str, Any]:
-    """Give the last event."""
+    """Return the last event."""
     return {"event": "end", "at": at, "status": status, "error": error, "seconds": at - START}
 
 
@@ -132,7 +132,7 @@ class Run:
 
 
 def demo_run(slices: int = 120, **own: Any) -> list[dict[str, Any]]:
-    """Give the events of a whole run."""
+    """Return the events of a whole run."""
     run = Run(**own)
     run.note("source web: 2 files were added since the plan was frozen")
     run.sliced("count", slices)

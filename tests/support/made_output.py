@@ -49,7 +49,7 @@ class MadeSource:
 
 
 def mask_of(document: Sequence[int]) -> np.ndarray:
-    """Give the mask that documents of made chats have: 1 at two of three places, never first."""
+    """Return the mask that documents of made chats have: 1 at two of three places, never first."""
     return (np.arange(len(document)) % 3 != 0).astype(np.uint8)
 
 
@@ -189,7 +189,7 @@ def export_here(
 
 
 def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] | None]]:
-    """Give ids and mask of every document of native shards, plainly."""
+    """Return ids and mask of every document of native shards, plainly."""
     return [
         (ids.tolist(), None if mask is None else mask.tolist())
         for unit in units

@@ -38,7 +38,7 @@ class PlainLoader:
     too_long: str = "crop"
 
     def groups(self, epochs: int | None) -> Iterator[tuple[str, list[int]]]:
-        """Give what was taken of each stream before each group, and its documents."""
+        """Return what was taken of each stream before each group, and its documents."""
         if self.weights is not None:
             return self._mixed_groups()
         return self._whole_groups(epochs)
@@ -145,7 +145,7 @@ def best_fit(candidates: Row, capacity: int, *, keep_rest: bool) -> Iterator[Row
 
 
 def rows_of(batch: Any) -> list[Row]:
-    """Give the segments of a batch, row by row."""
+    """Return the segments of a batch, row by row."""
     own = batch.segments
     segments = list(
         zip(own.documents.tolist(), own.starts.tolist(), own.lengths.tolist(), strict=True)
@@ -155,7 +155,7 @@ def rows_of(batch: Any) -> list[Row]:
 
 
 def all_rows(loader: Loader, *, batches: int | None = None) -> list[tuple[Row, Any, Any]]:
-    """Give segments, inputs and targets of the next rows of a loader."""
+    """Return segments, inputs and targets of the next rows of a loader."""
     return [
         one
         for batch in islice(loader, batches)
@@ -174,7 +174,7 @@ LENGTHS = st.lists(
 
 
 def made_sources(lengths: Sequence[Sequence[Sequence[int]]]) -> list[MadeSource]:
-    """Give sources a, b, ... of documents of such lengths; every second one has masks."""
+    """Return sources a, b, ... of documents of such lengths; every second one has masks."""
     made, first = [], 0
     for number, shards in enumerate(lengths):
         documents = []

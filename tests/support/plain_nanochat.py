@@ -9,7 +9,7 @@ from itertools import count
 
 
 def plain_reads(files, *, rank, world_size, size, state=None) -> Iterator:
-    """Give documents and (pq_idx, rg_idx, epoch), without end."""
+    """Yield documents and (pq_idx, rg_idx, epoch), without end."""
     begin = state or {}
     for epoch in count(begin.get("epoch", 1)):
         is_first = state is not None and epoch == begin["epoch"]
@@ -28,7 +28,7 @@ def plain_reads(files, *, rank, world_size, size, state=None) -> Iterator:
 def plain_batches(
     files, *, rank, world_size, batch_size, length, size, buffer_size, state=None
 ) -> Iterator:
-    """Give inputs, targets and state as lists and a dictionary, without end."""
+    """Yield inputs, targets and state as lists and a dictionary, without end."""
     reads = plain_reads(files, rank=rank, world_size=world_size, size=size, state=state)
     buffer = []
     place = (0, 0, 1)

@@ -159,7 +159,7 @@ def plain_nanochat_batches(
     buffer_size: int,
     resume: dict[str, int] | None = None,
 ) -> Iterator[tuple[list[list[int]], list[list[int]], dict[str, int]]]:
-    """Give what nanochat's loader gives, without end: inputs, targets, state.
+    """Yield what nanochat's loader gives, without end: inputs, targets, state.
 
     Args:
         row_groups_per_file: files, of row groups, of documents, of ids with the first token.
@@ -196,7 +196,7 @@ def _dealt(
     tokenizer_batch_size: int,
     resume: dict[str, int] | None,
 ) -> Iterator[tuple[list[list[int]], dict[str, int]]]:
-    """Give the documents of a rank as they enter the buffer, and the state then; without end."""
+    """Yield the documents of a rank as they enter the buffer, and the state then; without end."""
     state = resume or {"pq_idx": 0, "rg_idx": -1, "epoch": 1}
     first_file, epoch = state["pq_idx"], state.get("epoch", 1)
     # The turn after that in which some rank had the row group of the state; -1: it had none.

@@ -64,7 +64,7 @@ def planned_output(
 
 
 def _cut(files: Sequence[File], size: int) -> list[list[Any]]:
-    """Give the place and ids of each document, shard by shard."""
+    """Return the place and ids of each document, shard by shard."""
     documents = [
         ((number, group, row), document)
         for number, file in enumerate(files)

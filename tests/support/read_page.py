@@ -69,7 +69,7 @@ class ReadPage(HTMLParser):
             self.figures[self._name] = self.figures.get(self._name, "") + data
 
     def row(self, *starts: str) -> list[str]:
-        """Give the one row that begins with these cells."""
+        """Return the one row that begins with these cells."""
         found = [row for row in self.rows if row[: len(starts)] == list(starts)]
         assert len(found) == 1, (starts, found)
         return found[0]

@@ -54,7 +54,7 @@ def merge(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
 
 
 def spell(merges: Sequence[Pair]) -> list[bytes]:
-    """Give the bytes of every id."""
+    """Return the bytes of every id."""
     tokens = [bytes([value]) for value in range(256)]
     for left, right in merges:
         tokens.append(tokens[left] + tokens[right])
@@ -118,7 +118,7 @@ def render(
 
 
 def _rows(role: str, content: str | list[dict[str, str]]) -> Iterator[Row]:
-    """Give (special tokens before, text, special tokens after, mask of each of the three)."""
+    """Yield (special tokens before, text, special tokens after, mask of each of the three)."""
     if role == "user":
         yield ["<|user_start|>"], str(content), ["<|user_end|>"], (0, 0, 0)
         return

@@ -26,7 +26,7 @@ sys.stdin.read()
 
 @contextmanager
 def s3_behind_a_proxy() -> Iterator[FaultyProxy]:
-    """Give a proxy in front of an S3 server, and name it in the environment."""
+    """Return a proxy in front of an S3 server, and name it in the environment."""
     with (
         _served() as (port, pid),
         FaultyProxy("127.0.0.1", port, server_pid=pid) as proxy,

@@ -22,7 +22,7 @@ WORDS = [
 
 
 def texts(count: int, *, seed: int) -> list[str]:
-    """Give texts of 0 to 60 words, with line breaks and runs of spaces."""
+    """Return texts of 0 to 60 words, with line breaks and runs of spaces."""
     rng = random.Random(seed)
     return [
         "".join(
@@ -34,7 +34,7 @@ def texts(count: int, *, seed: int) -> list[str]:
 
 
 def conversations(count: int, *, seed: int) -> list[list[dict[str, object]]]:
-    """Give conversations of two or four messages, some with tool calls."""
+    """Return conversations of two or four messages, some with tool calls."""
     rng = random.Random(seed)
     made = []
     for number in range(count):
@@ -103,12 +103,12 @@ slice_bytes = 3000
 
 
 def recipe(root: Path, out: Path, *overrides: str) -> Recipe:
-    """Give the recipe of `write_corpus`."""
+    """Return the recipe of `write_corpus`."""
     return parse_recipe(RECIPE.format(root=root, out=out), overrides=overrides)
 
 
 def shard_settings(tokenizer: Tokenizer, **others: Any) -> ShardSettings:
-    """Give settings of a text source as a job has them, but for what is said otherwise."""
+    """Return settings of a text source as a job has them, but for what is said otherwise."""
     values: dict[str, Any] = {
         "tokenizer_sha256": tokenizer.sha256,
         "gaps": "spans",
@@ -122,7 +122,7 @@ def shard_settings(tokenizer: Tokenizer, **others: Any) -> ShardSettings:
 
 
 def contents(folder: Path, *, leave_out: tuple[str, ...] = ("run",)) -> dict[str, str]:
-    """Give the sha256 of every file below a folder, by relative path."""
+    """Return the sha256 of every file below a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -131,7 +131,7 @@ def contents(folder: Path, *, leave_out: tuple[str, ...] = ("run",)) -> dict[str
 
 
 def joined_shards(out: Folder) -> dict[tuple[str, str], bytes]:
-    """Give the bytes of shards and tokenizer by folder and kind: the names hold keys of inputs.
+    """Return the bytes of shards and tokenizer by folder and kind: the names hold keys of inputs.
 
     Keys hold the times of files on a disk, and the etags of those on S3.
     """

@@ -27,13 +27,13 @@ IMAGE = "<image>"
 
 
 def vision_tokenizer() -> Tokenizer:
-    """Give a small tokenizer with a special token for images."""
+    """Return a small tokenizer with a special token for images."""
     names = [*SPECIAL_TOKENS, IMAGE]
     return Tokenizer.train_from_iterator(texts(40, seed=0), vocab_size=330, special_tokens=names)
 
 
 def documents_with_images(count: int) -> list[bytes]:
-    """Give conversations: with no image, one, two that touch each other, at the end or between."""
+    """Return conversations: with no image, one, two that touch, at the end or between."""
     made = []
     for number in range(count):
         counts = [1 + (number + place) % 4 for place in range(number % 4)]

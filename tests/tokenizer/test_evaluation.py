@@ -209,7 +209,7 @@ def test_overlap_is_that_of_sets_and_of_a_loop_over_merges(tokenizer, small):
 
 
 def as_openai(tokenizer):
-    """Give the encoding with the bytes in another order, as OpenAI's have them."""
+    """Return the encoding with the bytes in another order, as OpenAI's have them."""
     tokens = tokenizer.model.tokens
     ranks = {token: rank for rank, token in enumerate([*tokens[255::-1], *tokens[256:]])}
     return tiktoken.Encoding(

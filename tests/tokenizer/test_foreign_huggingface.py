@@ -32,7 +32,7 @@ NAMES = ["<|begin_of_text|>", "<|end_of_text|>"]
 
 
 def contents(model=MODEL, names=NAMES):
-    """Give what our own file holds, to be changed."""
+    """Return what our own file holds, to be changed."""
     special_tokens = {name: len(model.tokens) + number for number, name in enumerate(names)}
     return json.loads(to_huggingface_file(replace(model, special_tokens=special_tokens)))
 
@@ -42,7 +42,7 @@ def read(value):
 
 
 def changed(path, new):
-    """Give our file with one value replaced."""
+    """Return our file with one value replaced."""
     value = contents()
     target = value
     for key in path[:-1]:
@@ -52,7 +52,7 @@ def changed(path, new):
 
 
 def all_splits(model):
-    """Give the merges of a file made from ranks: every pair of tokens that joins to a token."""
+    """Return the merges of a file made from ranks: every pair of tokens that joins to a token."""
     spell = {number: name for name, number in contents(model, [])["model"]["vocab"].items()}
     tokens = {token: spell[number] for number, token in enumerate(model.tokens)}
     return [
@@ -64,7 +64,7 @@ def all_splits(model):
 
 
 def like_gpt2():
-    """Give a file in the shape of GPT-2's: merges as strings, its special token in vocab."""
+    """Return a file in the shape of GPT-2's: merges as strings, its special token in vocab."""
     value = contents(names=["<|endoftext|>"])
     value["pre_tokenizer"] = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     value["post_processor"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False}
@@ -77,7 +77,7 @@ def like_gpt2():
 
 
 def like_llama3():
-    """Give a file in the shape of Llama 3's: made from ranks, with a template around texts."""
+    """Return a file in the shape of Llama 3's: made from ranks, with a template around texts."""
     value = contents()
     value["post_processor"] = {
         "type": "Sequence",
@@ -101,7 +101,7 @@ def like_llama3():
 
 
 def like_qwen():
-    """Give a file in the shape of Qwen 2.5's, without its normalizer: added tokens not special."""
+    """Return file in the shape of Qwen 2.5's, without its normalizer: added tokens not special."""
     value = contents(names=["<|endoftext|>", "<tool_call>"])
     value["added_tokens"][1]["special"] = False
     value["model"]["ignore_merges"] = False

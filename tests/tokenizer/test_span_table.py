@@ -28,7 +28,7 @@ def narrow():
 
 
 def wide():
-    """Give a tokenizer whose ids need 32 bits: a merge for every pair of bytes, and pairs of those.
+    """Return a tokenizer whose ids need 32 bits: merges of all pairs of bytes, and of those.
 
     The common pairs come last, so their ids are the high ones.
     """
@@ -42,7 +42,7 @@ def wide():
 
 @pytest.fixture(scope="module", params=[narrow, wide])
 def both(request, tmp_path_factory):
-    """Give a tokenizer without and with a table."""
+    """Return a tokenizer without and with a table."""
     folder = tmp_path_factory.mktemp("tokenizer")
     tokenizer = request.param()
     tokenizer.save(folder)
@@ -52,7 +52,7 @@ def both(request, tmp_path_factory):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Give a folder with a tokenizer and its table."""
+    """Return a folder with a tokenizer and its table."""
     tokenizer = narrow()
     tokenizer.save(tmp_path / "tokenizer")
     tokenizer.write_span_table(tmp_path / "tokenizer", LEARNED_FROM)

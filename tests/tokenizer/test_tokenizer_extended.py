@@ -138,7 +138,7 @@ def test_every_file_holds_the_added_tokens(base, tmp_path):
 
 
 def run(capsys, *arguments):
-    """Give the exit code, the JSON line and what people read."""
+    """Return the exit code, the JSON line and what people read."""
     code = main(["tokenizer", "extend", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.out.count("\n") == 1

@@ -121,7 +121,7 @@ def test_learn_refuses_as_train_does(one, tmp_path, capsys):
 
 
 def nanochats_pickle(tokenizer, protocol=4):
-    """Give what nanochat's tok_train writes."""
+    """Return what nanochat's tok_train writes."""
     own = tiktoken.Encoding(
         "rustbpe",
         pat_str=tokenizer.pattern,

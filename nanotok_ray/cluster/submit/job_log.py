@@ -64,7 +64,7 @@ class LogText:
         self._summary = _summary(line) or self._summary
 
     def take(self) -> list[str]:
-        """Give the lines that came since the last call, and that ended."""
+        """Return the lines that came since the last call, and that ended."""
         with self._lock:
             lines = list(self._waiting)
             self._waiting.clear()
@@ -140,7 +140,7 @@ class LogTail:
             self._thread.join(timeout=CLOSE_SECONDS)
 
     def take(self) -> list[str]:
-        """Give the lines that came since the last call."""
+        """Return the lines that came since the last call."""
         return self.text.take()
 
     def finish(self) -> None:

@@ -47,7 +47,7 @@ class RayJobs:
         self._client: JobSubmissionClient | None = None
 
     def states(self) -> Mapping[str, JobState]:
-        """Give all jobs that were submitted, by id.
+        """Return all jobs that were submitted, by id.
 
         Raises:
             RefusedError: the server wants another token.
@@ -58,7 +58,7 @@ class RayJobs:
         return {job.submission_id: _state(job) for job in jobs if job.submission_id}
 
     def state(self, submission_id: str) -> JobState | None:
-        """Give one job; None if there is none of this id.
+        """Return one job; None if there is none of this id.
 
         Raises:
             RefusedError: the server wants another token.
@@ -98,7 +98,7 @@ class RayJobs:
         return True
 
     def whole_log(self, submission_id: str) -> str:
-        """Give all that a job printed, to its driver's stdout and stderr.
+        """Return all that a job printed, to its driver's stdout and stderr.
 
         Raises:
             UnreachableError: there is no answer, or none that makes sense.
@@ -107,7 +107,7 @@ class RayJobs:
             return str(self.client().get_job_logs(submission_id))
 
     def client(self) -> JobSubmissionClient:
-        """Give Ray's client, connected once.
+        """Return Ray's client, connected once.
 
         Raises:
             OSError: and many other kinds of errors, as Ray and `requests` have them.
@@ -176,7 +176,7 @@ def _access_told(address: str, error: AuthenticationError) -> str:
 
 
 def _last(error: Exception) -> str:
-    r"""Give the last line of a message, or the words of the system in it.
+    r"""Return the last line of a message, or the words of the system in it.
 
     >>> _last(RuntimeError("Traceback (most recent call last):\n  ...\nValueError: no."))
     'ValueError: no'

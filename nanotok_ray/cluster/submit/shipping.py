@@ -99,7 +99,7 @@ def ship(
 
 
 def check_id(submission_id: str) -> str:
-    """Give back an id that may stand in the name of a log file and in a URL.
+    """Return back an id that may stand in the name of a log file and in a URL.
 
     Raises:
         RecipeError: it may not.
@@ -163,7 +163,7 @@ def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, s
 
 
 def _paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give all strings of a checked recipe that are paths, and the keys of them."""
+    """Yield all strings of a checked recipe that are paths, and the keys of them."""
     for source in tables.get("source", []):
         paths = source["paths"]
         for each in [paths] if isinstance(paths, str) else paths:
@@ -191,7 +191,7 @@ def _notes(
 
 
 def _slug(path: str) -> str:
-    r"""Give the name of a recipe as it may stand in an id, a command and the name of a file.
+    r"""Return the name of a recipe as it may stand in an id, a command and the name of a file.
 
     >>> _slug("recipes/My web (1).toml"), _slug("--.toml")
     ('My-web-1', 'recipe')

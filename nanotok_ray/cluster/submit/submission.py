@@ -60,10 +60,10 @@ class Jobs(Protocol):
     """A job server. Every method may raise `UnreachableError`."""
 
     def states(self) -> Mapping[str, JobState]:
-        """Give all jobs that were submitted, by id."""
+        """Return all jobs that were submitted, by id."""
 
     def state(self, submission_id: str) -> JobState | None:
-        """Give one job; None if there is none of this id."""
+        """Return one job; None if there is none of this id."""
 
     def submit(self, submission_id: str, submission: Submission) -> bool:
         """Start a job; False if there is one of this id already."""
@@ -73,7 +73,7 @@ class Log(Protocol):
     """What a job prints, as far as it is to be had: nothing here raises."""
 
     def take(self) -> list[str]:
-        """Give the lines that came since the last call."""
+        """Return the lines that came since the last call."""
 
     def finish(self) -> None:
         """Wait a moment for the last lines of a job that has ended."""
@@ -83,7 +83,7 @@ class Clock(Protocol):
     """The time that goes by."""
 
     def now(self) -> float:
-        """Give seconds since some moment."""
+        """Return seconds since some moment."""
 
     def wait(self, seconds: float) -> None:
         """Return after so many seconds."""
@@ -93,7 +93,7 @@ class WallClock:
     """The clock of this machine, never set back."""
 
     def now(self) -> float:
-        """Give seconds since some moment."""
+        """Return seconds since some moment."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
@@ -115,7 +115,7 @@ class Started:
 
 
 def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
-    """Give the id of the attempt to follow, and whether it is there: else it is to be started.
+    """Return the id of the attempt to follow, and whether it is there: else it is to be started.
 
     >>> ended, runs = JobState(status="FAILED"), JobState(status="RUNNING")
     >>> next_id("web", {}), next_id("web", {"web": runs}), next_id("web", {"web": ended})
@@ -131,7 +131,7 @@ def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
 
 
 def _attempt(base_id: str, submission_id: str) -> int:
-    """Give the number of an attempt, 0 for the id of something else."""
+    """Return the number of an attempt, 0 for the id of something else."""
     if submission_id == base_id:
         return 1
     start, _, number = submission_id.rpartition("-")
@@ -366,7 +366,7 @@ def _succeeded(output: str, name: str, own_status: object) -> Ending:
 
 
 def last_file(job: str) -> str:
-    """Give the name of the file that a job writes last in its output.
+    """Return the name of the file that a job writes last in its output.
 
     >>> last_file("prepare"), last_file("train")
     ('manifest.json', 'tokenizer/tokenizer.txt')
@@ -375,7 +375,7 @@ def last_file(job: str) -> str:
 
 
 def _is_there(output: str, name: str) -> bool | None:
-    """Tell whether a file is there; None where this machine does not have the folder."""
+    """Return whether a file is there; None where this machine does not have the folder."""
     path = local_path(output)
     if path is not None and not Path(path).is_dir():
         return None

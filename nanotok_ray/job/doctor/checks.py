@@ -8,24 +8,24 @@ from nanotok_ray.formats.paths import local_path
 from nanotok_ray.job.doctor.folder import check_folder
 from nanotok_ray.job.doctor.machine import check_disk, check_machine, check_space
 from nanotok_ray.job.doctor.ray_settings import check_ray_settings
-from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.result import CheckResult
 from nanotok_ray.job.doctor.software import check_packages, check_software
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
 
 
-def opened_recipe(path: str) -> tuple[Finding, Recipe | None]:
+def opened_recipe(path: str) -> tuple[CheckResult, Recipe | None]:
     """Read a recipe; None if it is wrong."""
     name = "recipe"
     try:
         recipe = load_recipe(path)
     except NanotokError as error:
         advice = "mend it; docs/recipes.md tells every key"
-        return Finding(name=name, status="fail", found=str(error), advice=advice), None
+        return CheckResult(name=name, status="fail", found=str(error), advice=advice), None
     told = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
-    return Finding(name=name, status="ok", found=told), recipe
+    return CheckResult(name=name, status="ok", found=told), recipe
 
 
-def check_inputs(recipe: Recipe) -> Iterator[Finding]:
+def check_inputs(recipe: Recipe) -> Iterator[CheckResult]:
     """Open every input of a recipe and read its first documents, as `nanotok plan` does."""
     sizes: dict[str, int] = {}
     for source in recipe.sources:
@@ -36,7 +36,7 @@ def check_inputs(recipe: Recipe) -> Iterator[Finding]:
         yield _check_tokenizer(recipe.tokenizer.path)
 
 
-def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -> Finding:
+def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -> CheckResult:
     """Check one source, and add its bytes of text to `sizes`."""
     from nanotok_ray.sources import (  # noqa: PLC0415 - as above
         check_sample,
@@ -50,17 +50,17 @@ def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -
         notes = check_sample(source, files, limits=recipe.limits)
     except (NanotokError, OSError) as error:
         advice = "correct the source in the recipe, or the credentials here"
-        return Finding(name=name, status="fail", found=str(error), advice=advice)
+        return CheckResult(name=name, status="fail", found=str(error), advice=advice)
     sizes[source.name] = decoded_bytes(files)
     num_bytes = sum(file.size for file in files)
     noun = "file" if len(files) == 1 else "files"
     found = f"{len(files):,} {noun} can be opened, {num_bytes / 1e6:,.1f} MB"
     if notes:
-        return Finding(name=name, status="warn", found=found, advice="; ".join(notes))
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice="; ".join(notes))
+    return CheckResult(name=name, status="ok", found=found)
 
 
-def _check_tokenizer(path: str) -> Finding:
+def _check_tokenizer(path: str) -> CheckResult:
     from nanotok_ray.tokenizer import open_tokenizer  # noqa: PLC0415 - slow to import
 
     name = "tokenizer"
@@ -68,11 +68,11 @@ def _check_tokenizer(path: str) -> Finding:
         tokenizer = open_tokenizer(path)
     except (NanotokError, OSError) as error:
         advice = "mend tokenizer.path in the recipe"
-        return Finding(name=name, status="fail", found=str(error), advice=advice)
-    return Finding(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
+        return CheckResult(name=name, status="fail", found=str(error), advice=advice)
+    return CheckResult(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
 
 
-def examine(places: Sequence[str], *, address: str | None = None) -> Iterator[Finding]:
+def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
     """Check this machine and some places, giving each finding as it is made.
 
     Args:
@@ -97,7 +97,7 @@ def examine(places: Sequence[str], *, address: str | None = None) -> Iterator[Fi
 
 
 def is_recipe(place: str) -> bool:
-    """Tell whether an argument means a recipe: by its ending, or as it is a file.
+    """Return whether an argument means a recipe: by its ending, or as it is a file.
 
     >>> is_recipe("jobs.toml"), is_recipe("s3://bucket/out")
     (True, False)
@@ -116,7 +116,7 @@ def apart(folders: Sequence[str]) -> list[str]:
     return [each for each in chosen if not any(each.startswith(f"{other}/") for other in chosen)]
 
 
-def _check_places(folders: Sequence[str], recipes: Sequence[Recipe]) -> Iterator[Finding]:
+def _check_places(folders: Sequence[str], recipes: Sequence[Recipe]) -> Iterator[CheckResult]:
     inputs = [path for recipe in recipes for source in recipe.sources for path in source.paths]
     yield from check_packages([*folders, *inputs])
     for folder in apart(folders):

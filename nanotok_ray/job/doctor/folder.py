@@ -9,30 +9,32 @@ from typing import TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats.paths import is_local
-from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.result import CheckResult
 from nanotok_ray.storage import Folder, find_files
 from nanotok_ray.storage.connect import extra_for
 
 MOST_SECONDS_APART = 60.0
 
 
-def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: float) -> Finding:
+def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: float) -> CheckResult:
     """Compare the time of a file with the local clock around its writing (seconds since 1970)."""
     name = "clock"
     if mtime_ns is None:
-        return Finding(name=name, status="ok", found=f"{where}: the store tells no time of a file")
+        return CheckResult(
+            name=name, status="ok", found=f"{where}: the store tells no time of a file"
+        )
     written = mtime_ns / 1e9
     apart = before - written if written < before else max(0.0, written - after)
     side = "ahead of" if written < before else "behind"
     if apart > MOST_SECONDS_APART:
-        return Finding(
+        return CheckResult(
             name=name,
             status="warn",
             found=f"{where}: this machine is {apart:,.0f} s {side} the store: tokens may count as "
             "expired, and times in journals mislead (leases compare no clocks)",
             advice="synchronise clocks (chrony, systemd-timesyncd)",
         )
-    return Finding(
+    return CheckResult(
         name=name, status="ok", found=f"{where}: within {max(1.0, apart):.0f} s of the store"
     )
 
@@ -55,7 +57,7 @@ def check_folder(
     *,
     slow_seconds: float = SLOW_SECONDS,
     clock: Callable[[], float] = time.time,
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Check that a folder can be used as a job uses its output folder.
 
     Args:
@@ -66,7 +68,7 @@ def check_folder(
     try:
         folder = Folder(url)
     except (NanotokError, OSError) as error:
-        yield Finding(name=_STORAGE, status="fail", found=_why(error), advice=_advice(error))
+        yield CheckResult(name=_STORAGE, status="fail", found=_why(error), advice=_advice(error))
         return
     probe = _Probe(folder, slow_seconds=slow_seconds, clock=clock)
     missing = _missing_folders(folder)
@@ -81,7 +83,7 @@ def check_folder(
         yield probe.access()
     yield from findings
     if problem is not None and probe.may_be_there:
-        yield Finding(
+        yield CheckResult(
             name=_STORAGE,
             status="fail",
             found=f"{folder.join(probe.name)} cannot be removed: {_why(problem)}",
@@ -105,7 +107,7 @@ class _Probe:
         self.may_be_there = False
         """Whether it was written, or nobody knows."""
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[CheckResult]:
         """Write, read, list; then what needs the file to be there. Stops at the first failure."""
         where = self.folder.url
         try:
@@ -115,7 +117,7 @@ class _Probe:
             problem = self._read() or self._list()
             if problem is not None:
                 advice = "use another store: a job reads back what it wrote, and compares"
-                yield Finding(
+                yield CheckResult(
                     name=_STORAGE, status="fail", found=f"{where}: {problem}", advice=advice
                 )
                 return
@@ -125,13 +127,13 @@ class _Probe:
             yield self._refusal()
         except Exception as error:  # packages of stores raise errors of all kinds
             found = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
-            yield Finding(name=_STORAGE, status="fail", found=found, advice=_advice(error))
+            yield CheckResult(name=_STORAGE, status="fail", found=found, advice=_advice(error))
 
-    def access(self) -> Finding:
+    def access(self) -> CheckResult:
         """Tell how long each step took."""
         told = ", ".join(f"{name} in {1000 * own:.0f} ms" for name, own in self.seconds.items())
         slow = max(self.seconds.values()) > self._slow_seconds
-        return Finding(
+        return CheckResult(
             name=_STORAGE,
             status="warn" if slow else "ok",
             found=f"{self.folder.url}: {told}",
@@ -180,13 +182,13 @@ class _Probe:
         names = self._timed("listed", lambda: self.folder.list_temporaries(prefix))
         return None if self.name in names else "a file that was written is not in the listing"
 
-    def _refusal(self) -> Finding:
+    def _refusal(self) -> CheckResult:
         """Check that a name that is taken keeps what it holds: leases and shards rely on it."""
         where = self.folder.url
         name, extra = "conditions", extra_for(where)
         if self.folder.write_new(self.name, self.data[::-1]):
             promised = extra in _REFUSING and (extra is not None or is_local(where))
-            return Finding(
+            return CheckResult(
                 name=name,
                 status="fail" if promised else "warn",
                 found=f"{where}: a name that is taken is written over: two jobs may hold a lease",
@@ -194,14 +196,16 @@ class _Probe:
                 "If-None-Match",
             )
         if extra in _REFUSING_UPLOADS and not self._refuses_upload():
-            return Finding(
+            return CheckResult(
                 name=name,
                 status="fail",
                 found=f"{where}: an upload takes a name that is taken, so a late one may replace a "
                 "shard",
                 advice="update the store, or use one that knows If-None-Match for uploads",
             )
-        return Finding(name=name, status="ok", found=f"{where}: a name that is taken is refused")
+        return CheckResult(
+            name=name, status="ok", found=f"{where}: a name that is taken is refused"
+        )
 
     def _refuses_upload(self) -> bool:
         try:
@@ -215,7 +219,7 @@ class _Probe:
 
 
 def _missing_folders(folder: Folder) -> list[Path]:
-    """Give the local folders that are not there yet, the deepest first."""
+    """Return the local folders that are not there yet, the deepest first."""
     path = folder.local_path("probe")
     if path is None:
         return []

@@ -12,7 +12,7 @@ from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats.paths import local_path
-from nanotok_ray.job.doctor.result import Finding, Status
+from nanotok_ray.job.doctor.result import CheckResult, Status
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.units import format_bytes
 
@@ -20,7 +20,7 @@ _UNLIMITED = 1 << 60  # v1 says "no limit" as a number near 2**63
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
-    """Give the bytes that this process and its neighbours in the cgroup may use."""
+    """Return the bytes that this process and its neighbours in the cgroup may use."""
     limits = [
         *_numbers(root, "memory", "memory.max"),
         *_numbers(root, "memory", "memory.limit_in_bytes"),
@@ -29,7 +29,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 
 
 def memory_used(root: Path = Path("/")) -> int | None:
-    """Give the bytes in use there that cannot be given back: without cached files."""
+    """Return the bytes in use there that cannot be given back: without cached files."""
     for name in ("memory.current", "memory.usage_in_bytes"):
         for folder in _folders(root, "memory"):
             if (used := _number(folder / name)) is not None:
@@ -38,7 +38,7 @@ def memory_used(root: Path = Path("/")) -> int | None:
 
 
 def cpu_limit(root: Path = Path("/")) -> float | None:
-    """Give how many CPUs' time may be used, as 1.5."""
+    """Return how many CPUs' time may be used, as 1.5."""
     limits = []
     for folder in _folders(root, "cpu"):
         quota, period = _quota(folder)
@@ -48,7 +48,7 @@ def cpu_limit(root: Path = Path("/")) -> float | None:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """Give this process' folder and those above it: each of them may have a limit."""
+    """Yield this process' folder and those above it: each of them may have a limit."""
     mount = root / "sys/fs/cgroup"
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -86,7 +86,7 @@ def _quota(folder: Path) -> tuple[int | None, int | None]:
 
 
 def _cached(folder: Path) -> int:
-    """Give the bytes of cached files that the kernel drops first."""
+    """Return the bytes of cached files that the kernel drops first."""
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
     except OSError:
@@ -101,7 +101,7 @@ LEAST_SHARED_MEMORY = 1_000_000_000
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - looked at, not written to
 
 
-def check_machine() -> Iterator[Finding]:
+def check_machine() -> Iterator[CheckResult]:
     """Check what a job takes from this machine."""
     yield check_cpus()
     yield check_cpu_level()
@@ -110,21 +110,21 @@ def check_machine() -> Iterator[Finding]:
     yield check_shared_memory()
 
 
-def check_cpus(root: Path = Path("/")) -> Finding:
+def check_cpus(root: Path = Path("/")) -> CheckResult:
     """Check how many CPUs may be used: a limit that Ray does not see slows every task."""
     name, usable, limit = "CPUs", len(os.sched_getaffinity(0)), cpu_limit(root)
     found = f"{usable} usable of {os.cpu_count()}"
     if limit is not None and limit < usable:
-        return Finding(
+        return CheckResult(
             name=name,
             status="warn",
             found=f"{found}, and the container's limit is the time of {limit:g}",
             advice=f"give --workers {max(1, int(limit))}, or raise the limit",
         )
-    return Finding(name=name, status="ok", found=found)
+    return CheckResult(name=name, status="ok", found=found)
 
 
-def check_cpu_level() -> Finding:
+def check_cpu_level() -> CheckResult:
     """Check which instructions the core uses, of those that it could."""
     name, forced = "CPU features", os.environ.get("NANOTOK_CPU")
     try:
@@ -132,17 +132,17 @@ def check_cpu_level() -> Finding:
 
         level, levels = cpu_level(), cpu_levels()
     except ImportError:
-        return Finding(name=name, status="fail", found="unknown: there is no core (see above)")
+        return CheckResult(name=name, status="fail", found="unknown: there is no core (see above)")
     except TokenizerError as error:
-        return Finding(name=name, status="fail", found=str(error), advice="unset NANOTOK_CPU")
+        return CheckResult(name=name, status="fail", found=str(error), advice="unset NANOTOK_CPU")
     found = f"{level} of {', '.join(levels)}" + (", by NANOTOK_CPU" if forced else "")
     if level != levels[-1]:
         advice = f"unset NANOTOK_CPU, and {levels[-1]} is used: same results, sooner"
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=found)
 
 
-def check_memory(root: Path = Path("/")) -> Finding:
+def check_memory(root: Path = Path("/")) -> CheckResult:
     """Check the memory that is available, within the container's limit."""
     name = "memory"
     values = dict(re.findall(r"(\w+):\s+(\d+) kB", (root / "proc/meminfo").read_text()))
@@ -155,11 +155,11 @@ def check_memory(root: Path = Path("/")) -> Finding:
         found += ", the container's limit"
     if available < LEAST_MEMORY:
         advice = f"free some: a job wants {LEAST_MEMORY / 1e9:.0f} GB and more, by its vocabulary"
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=found)
 
 
-def check_open_files() -> Finding:
+def check_open_files() -> CheckResult:
     """Check how many files a process may hold open: Ray's head holds several for each worker."""
     name = "open files"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -167,15 +167,15 @@ def check_open_files() -> Finding:
     found = f"at most {_told(soft)} (ulimit -n), {raised}"
     if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
         advice = f"ulimit -n {LEAST_OPEN_FILES} before Ray starts, on clusters of many workers"
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=found)
 
 
 def _told(limit: int) -> str:
     return "any number" if limit == resource.RLIM_INFINITY else f"{limit:,}"
 
 
-def check_shared_memory() -> Finding:
+def check_shared_memory() -> CheckResult:
     """Check the size of shared memory, where Ray keeps its objects."""
     name = "shared memory"
     advice = "start the container with --shm-size=2g, or Ray keeps its objects on disk"
@@ -183,25 +183,25 @@ def check_shared_memory() -> Finding:
         status = os.statvfs(SHARED_MEMORY)
     except OSError as error:
         found = f"{SHARED_MEMORY}: {error.strerror}"
-        return Finding(name=name, status="warn", found=found, advice=advice)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
     size, free = (blocks * status.f_frsize for blocks in (status.f_blocks, status.f_bavail))
     found = f"{free / 1e9:.1f} GB free of {size / 1e9:.1f} GB in {SHARED_MEMORY}"
     if free < LEAST_SHARED_MEMORY:
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=found)
 
 
 LEAST_FREE = 10_000_000_000
 LEAST_SHARE = 0.1
 
 
-def check_disk(folder: str) -> Finding:
+def check_disk(folder: str) -> CheckResult:
     """Check the disk that a local folder lies on, or would lie on."""
     name = "disk"
     try:
         status = os.statvfs(_existing(folder))
     except OSError as error:
-        return Finding(
+        return CheckResult(
             name=name, status="fail", found=f"{folder}: {error.strerror}", advice="name another one"
         )
     free, total = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
@@ -210,14 +210,14 @@ def check_disk(folder: str) -> Finding:
     if has_inodes:
         found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
     if free == 0 or (has_inodes and status.f_favail == 0):
-        return Finding(name=name, status="fail", found=found, advice="it is full: free some")
+        return CheckResult(name=name, status="fail", found=found, advice="it is full: free some")
     if free < LEAST_FREE or free < LEAST_SHARE * total:
         advice = "free some: shards take 2 or 4 bytes a token, and work/ holds the counts"
-        return Finding(name=name, status="warn", found=found, advice=advice)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
     if has_inodes and status.f_favail < LEAST_SHARE * status.f_files:
         advice = "remove small files, or make slices larger (limits.slice_bytes)"
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=found)
 
 
 BYTES_PER_TOKEN = 3.0
@@ -298,7 +298,7 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
     return list(disks.values())
 
 
-def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[Finding]:
+def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[CheckResult]:
     """Compare what a job writes with what is free, from the bytes of text in each source."""
     tokenized: Counter[str] = Counter()
     for source in recipe.sources:
@@ -307,7 +307,7 @@ def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[Finding]:
     counted = sum(sizes.get(each.name, 0) for each in recipe.sources if each.count and is_learned)
     for space in space_for(recipe, counted=counted, tokenized=tokenized):
         status: Status = "ok" if space.fits else "warn"
-        yield Finding(name="space", status=status, found=space.text())
+        yield CheckResult(name="space", status=status, found=space.text())
 
 
 def _existing(folder: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.result import CheckResult
 
 CONNECT_SECONDS = 5.0
 """Ray itself tries for minutes to reach what is not there."""
@@ -23,7 +23,7 @@ NO_SERVER = (
 _PORTS = {"http": 80, "https": 443}
 
 
-def check_form(address: str, *, name: str) -> Finding | None:
+def check_form(address: str, *, name: str) -> CheckResult | None:
     """Return why a driver cannot connect to an address of this form; None if it can.
 
     >>> check_form("10.0.0.1:6379", name="RAY_ADDRESS")
@@ -33,7 +33,7 @@ def check_form(address: str, *, name: str) -> Finding | None:
     if address in {"auto", "local"}:
         return None
     if address.startswith(("http://", "https://")):
-        return Finding(
+        return CheckResult(
             name=name,
             status="fail",
             found=f"{address} is a job server, and a job that runs here cannot connect to it",
@@ -41,7 +41,7 @@ def check_form(address: str, *, name: str) -> Finding | None:
             "`ray job submit` as RAY_API_SERVER_ADDRESS",
         )
     if address.startswith("ray://"):
-        return Finding(
+        return CheckResult(
             name=name,
             status="fail",
             found=f"{address} is Ray Client, whose tasks end with this process' connection",
@@ -49,7 +49,7 @@ def check_form(address: str, *, name: str) -> Finding | None:
             "RAY_ADDRESS=auto",
         )
     if "/" in address or host_and_port(address) is None:
-        return Finding(
+        return CheckResult(
             name=name,
             status="fail",
             found=f"{address!r} is not the address of a Ray cluster",
@@ -59,18 +59,18 @@ def check_form(address: str, *, name: str) -> Finding | None:
     return None
 
 
-def check_reachable(address: str, *, advice: str) -> Finding | None:
+def check_reachable(address: str, *, advice: str) -> CheckResult | None:
     """Return what keeps a connection from being opened; None if it can be opened."""
     target = host_and_port(address)
     if target is None:
         found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
-        return Finding(name="address", status="fail", found=found, advice=advice)
+        return CheckResult(name="address", status="fail", found=found, advice=advice)
     try:
         socket.create_connection(target, timeout=CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:  # a name may be none that can be asked for
         why = getattr(error, "strerror", None) or error
         found = f"{target[0]}:{target[1]} cannot be reached: {why}"
-        return Finding(name="address", status="fail", found=found, advice=advice)
+        return CheckResult(name="address", status="fail", found=found, advice=advice)
     return None
 
 
@@ -95,7 +95,7 @@ _MODE, _TOKEN, _PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def check_ray_settings(*, address: str | None) -> Iterator[Finding]:
+def check_ray_settings(*, address: str | None) -> Iterator[CheckResult]:
     """Check the settings that a process started here would hand to Ray.
 
     Args:
@@ -112,19 +112,19 @@ def check_ray_settings(*, address: str | None) -> Iterator[Finding]:
     yield finding
 
 
-def _unreachable(address: str) -> Finding | None:
+def _unreachable(address: str) -> CheckResult | None:
     finding = check_reachable(address, advice=NO_CLUSTER)
     return None if finding is None else replace(finding, name="RAY_ADDRESS")
 
 
-def check_auth_mode(*, is_remote: bool) -> Finding:
+def check_auth_mode(*, is_remote: bool) -> CheckResult:
     """Check that the auth mode is stated, where it is not for a local Ray alone."""
     name, mode = "Ray auth mode", os.environ.get(_MODE)
     if not mode and not is_remote:
         found = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
-        return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="ok", found=found)
     if not mode:
-        return Finding(
+        return CheckResult(
             name=name,
             status="warn",
             found=f"{_MODE} is not set: whether a token is asked for then depends on Ray's version "
@@ -132,15 +132,15 @@ def check_auth_mode(*, is_remote: bool) -> Finding:
             advice=f"export {_MODE}=token here and on every node",
         )
     if mode == "token":
-        return Finding(name=name, status="ok", found="token")
+        return CheckResult(name=name, status="ok", found="token")
     if mode == "disabled":
-        return Finding(
+        return CheckResult(
             name=name,
             status="warn",
             found="disabled: whoever reaches Ray's ports may run any code",
             advice=f"export {_MODE}=token here and on every node",
         )
-    return Finding(
+    return CheckResult(
         name=name,
         status="fail",
         found=f"{_MODE} is {mode!r}, which Ray does not know",
@@ -148,7 +148,7 @@ def check_auth_mode(*, is_remote: bool) -> Finding:
     )
 
 
-def check_token(*, is_remote: bool) -> Finding:
+def check_token(*, is_remote: bool) -> CheckResult:
     """Check the token, from the first place of three that has one, without showing it."""
     name, told = "Ray token", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
     if _TOKEN in os.environ:
@@ -159,45 +159,47 @@ def check_token(*, is_remote: bool) -> Finding:
         found = f"none in {told}"
         if not is_remote:
             told = f"{found}; nanotok makes one for the Ray that it starts here"
-            return Finding(name=name, status="ok", found=told)
+            return CheckResult(name=name, status="ok", found=told)
         advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
-        return Finding(name=name, status="fail", found=found, advice=advice)
+        return CheckResult(name=name, status="fail", found=found, advice=advice)
     return _token_of_file(name, path, origin=origin)
 
 
-def _token_of_variable(name: str) -> Finding:
+def _token_of_variable(name: str) -> CheckResult:
     if not os.environ[_TOKEN].strip():
-        return Finding(
+        return CheckResult(
             name=name,
             status="fail",
             found=f"{_TOKEN} is set and empty",
             advice=f"unset {_TOKEN}, or put the cluster's token into it",
         )
-    return Finding(name=name, status="ok", found=f"from {_TOKEN}")
+    return CheckResult(name=name, status="ok", found=f"from {_TOKEN}")
 
 
-def _token_of_file(name: str, path: Path, *, origin: str) -> Finding:
+def _token_of_file(name: str, path: Path, *, origin: str) -> CheckResult:
     try:
         is_empty = not path.read_bytes().strip()
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         found = f"{origin} cannot be read: {error.strerror}"
         advice = "put the cluster's token there, readable for this user alone (mode 0600)"
-        return Finding(name=name, status="fail", found=found, advice=advice)
+        return CheckResult(name=name, status="fail", found=found, advice=advice)
     if is_empty:
         advice = "put the cluster's token into it"
-        return Finding(name=name, status="fail", found=f"{origin} is empty", advice=advice)
+        return CheckResult(name=name, status="fail", found=f"{origin} is empty", advice=advice)
     if mode & _OTHERS:
         found = f"{origin} has mode {mode:04o}: other users can read it"
-        return Finding(name=name, status="warn", found=found, advice=f"chmod 600 {path}")
-    return Finding(name=name, status="ok", found=f"from {origin}")
+        return CheckResult(name=name, status="warn", found=found, advice=f"chmod 600 {path}")
+    return CheckResult(name=name, status="ok", found=f"from {origin}")
 
 
-def check_ray_address() -> Finding:
+def check_ray_address() -> CheckResult:
     """Check that RAY_ADDRESS is what a driver can connect to."""
     name, address = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS")
     if not address or address == "local":
-        return Finding(name=name, status="ok", found="not set: jobs started here start a local Ray")
-    return check_form(address, name=name) or Finding(
+        return CheckResult(
+            name=name, status="ok", found="not set: jobs started here start a local Ray"
+        )
+    return check_form(address, name=name) or CheckResult(
         name=name, status="ok", found=f"{address}: jobs started here run there"
     )

@@ -7,11 +7,11 @@ Status = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class CheckResult:
     """What one check found, and what to do about it.
 
-    >>> Finding(name="disk", status="warn", found="/data: 2.0 GB free", advice="free some").line()
-    'warn  disk              /data: 2.0 GB free; free some'
+    >>> CheckResult(name="disk", status="warn", found="/data: 2 GB free", advice="free some").line()
+    'warn  disk              /data: 2 GB free; free some'
     """
 
     name: str
@@ -22,15 +22,15 @@ class Finding:
     """What to do; empty if there is nothing to do."""
 
     def line(self) -> str:
-        """Give the line for people."""
+        """Return the line for people."""
         told = f"{self.found}; {self.advice}" if self.advice else self.found
         return f"{self.status:<4}  {self.name:<16}  {told}"
 
 
-def worst(findings: "list[Finding]") -> Status:
-    """Give the worst status of some findings.
+def worst(findings: "list[CheckResult]") -> Status:
+    """Return the worst status of some findings.
 
-    >>> worst([]), worst([Finding(name="a", status="warn", found="")])
+    >>> worst([]), worst([CheckResult(name="a", status="warn", found="")])
     ('ok', 'warn')
     """
     found = {each.status for each in findings}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nanotok_ray
 from nanotok_ray.errors import how_to_install
-from nanotok_ray.job.doctor.result import Finding
+from nanotok_ray.job.doctor.result import CheckResult
 
 OLDEST_RAY = (2, 59)
 """As pyproject.toml asks for; tests compare."""
@@ -32,7 +32,7 @@ PACKAGES = {
 """The package that each extra brings; tests compare with pyproject.toml."""
 
 
-def check_software() -> Iterator[Finding]:
+def check_software() -> Iterator[CheckResult]:
     """Check what every job needs."""
     yield check_python()
     yield check_core()
@@ -49,19 +49,19 @@ def versions() -> str:
     return f"nanotok_ray {own}, core {build}, Ray {ray}, Python {platform.python_version()}"
 
 
-def check_python() -> Finding:
+def check_python() -> CheckResult:
     """Check Python's version."""
     found = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] < OLDEST_PYTHON:
         least = ".".join(map(str, OLDEST_PYTHON))
-        return Finding(
+        return CheckResult(
             name="Python", status="fail", found=found, advice=f"use Python {least} or newer"
         )
-    return Finding(name="Python", status="ok", found=found)
+    return CheckResult(name="Python", status="ok", found=found)
 
 
 def core_build() -> str:
-    """Give what the compiled core says of itself, as "0.1.0 release x86_64-linux".
+    """Return what the compiled core says of itself, as "0.1.0 release x86_64-linux".
 
     Raises:
         ImportError: there is none, or it does not fit this Python or machine.
@@ -71,13 +71,13 @@ def core_build() -> str:
     return str(getattr(_core, "__build__", "of an unknown version"))
 
 
-def check_core() -> Finding:
+def check_core() -> CheckResult:
     """Check that the compiled core is there, optimised, and of this version."""
     name, version = "nanotok_ray", nanotok_ray.__version__
     try:
         build = core_build()
     except ImportError as error:
-        return Finding(
+        return CheckResult(
             name=name,
             status="fail",
             found=f"{version}, and its compiled core cannot be imported: {error}",
@@ -86,39 +86,39 @@ def check_core() -> Finding:
     found = f"{version}, core {build}, in {Path(nanotok_ray.__file__).parent}"
     if build.split(" ")[0] != version:
         advice = "core and Python are of two versions: install the wheel again, or `make build`"
-        return Finding(name=name, status="fail", found=found, advice=advice)
+        return CheckResult(name=name, status="fail", found=found, advice=advice)
     if " debug " in build:
         advice = "the core is many times slower so: build it with --release"
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=found)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=found)
 
 
 def ray_version() -> str | None:
-    """Give the version of Ray that is installed, None if none is; Ray is not imported."""
+    """Return the version of Ray that is installed, None if none is; Ray is not imported."""
     try:
         return metadata.version("ray")
     except metadata.PackageNotFoundError:
         return None
 
 
-def check_ray() -> Finding:
+def check_ray() -> CheckResult:
     """Check Ray's version."""
     name, version = "Ray", ray_version()
     least = ".".join(map(str, OLDEST_RAY))
     advice = f"pip install 'ray[default]>={least}'"
     if version is None:
-        return Finding(name=name, status="fail", found="is not installed", advice=advice)
+        return CheckResult(name=name, status="fail", found="is not installed", advice=advice)
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SAFE_RAY:
         found = f"{version}, which has known holes in its dashboard and job server"
-        return Finding(name=name, status="fail", found=found, advice=advice)
+        return CheckResult(name=name, status="fail", found=found, advice=advice)
     if numbers < OLDEST_RAY:
         found = f"{version}, older than {least}, which this is tested with"
-        return Finding(name=name, status="warn", found=found, advice=advice)
-    return Finding(name=name, status="ok", found=version)
+        return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="ok", found=version)
 
 
-def check_packages(urls: Iterable[str]) -> Iterator[Finding]:
+def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
     """Check that the packages are there which these URLs need."""
     from nanotok_ray.storage.connect import extra_for  # noqa: PLC0415 - imports fsspec
 
@@ -126,11 +126,13 @@ def check_packages(urls: Iterable[str]) -> Iterator[Finding]:
     for extra in extras:
         package = PACKAGES[extra]
         if util.find_spec(package) is None:
-            yield Finding(
+            yield CheckResult(
                 name=f"package {package}",
                 status="fail",
                 found="is not installed, and URLs given here need it",
                 advice=how_to_install(extra),
             )
         else:
-            yield Finding(name=f"package {package}", status="ok", found=metadata.version(package))
+            yield CheckResult(
+                name=f"package {package}", status="ok", found=metadata.version(package)
+            )

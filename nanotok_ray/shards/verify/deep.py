@@ -152,7 +152,7 @@ class _Comparison:
 def _first_other(
     rows: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Give the place of the first row that is not found, as an array of one."""
+    """Return the place of the first row that is not found, as an array of one."""
     common = min(len(rows), len(found))
     return np.append(np.flatnonzero(rows[:common] != found[:common]), common)[:1]
 
@@ -160,7 +160,7 @@ def _first_other(
 def _differing(
     run: Run, rendered: Rendered, documents: slice, tokens: slice
 ) -> npt.NDArray[np.int64]:
-    """Give the documents of a run that are not these documents, with their masks and images."""
+    """Return the documents of a run that are not these documents, with their masks and images."""
     lengths = rendered.lengths[documents]
     if not np.array_equal(run.lengths, lengths):
         return np.flatnonzero(run.lengths != lengths)[:1]
@@ -175,7 +175,7 @@ def _differing(
 
 
 def _other_images(own: Images, other: Images) -> npt.NDArray[np.int64]:
-    """Give documents that have other images."""
+    """Return documents that have other images."""
     if np.array_equal(own, other):
         return np.zeros(0, dtype=np.int64)
     either = set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))
@@ -194,7 +194,7 @@ def _quarantine_problems(
 
 
 def _sha256(quarantined: Quarantined) -> str | None:
-    """Give the hex sha256 of the quarantine file that should be there; None: there is none."""
+    """Return the hex sha256 of the quarantine file that should be there; None: there is none."""
     digest = hashlib.sha256()
     for block in quarantined.blocks():
         digest.update(block)

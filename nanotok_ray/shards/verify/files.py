@@ -73,7 +73,7 @@ class Lines:
 
 
 def read_once(folder: Folder, name: str, *, most: int, use: Use) -> tuple[int, str]:
-    """Give size and sha256 (hex) of a file; reading stops soon after `most` bytes.
+    """Return size and sha256 (hex) of a file; reading stops soon after `most` bytes.
 
     Raises:
         FileNotFoundError: there is none.
@@ -110,7 +110,7 @@ def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[
 
 
 def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str, None, bool]:
-    """Tell whether a file has the bytes that its record says; `use` sees them."""
+    """Return whether a file has the bytes that its record says; `use` sees them."""
     problems = list(_check_bytes(folder, file, use))
     yield from problems
     return not problems
@@ -119,7 +119,7 @@ def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str
 def kept_bytes(
     folder: Folder, file: Mapping[str, Any]
 ) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
-    """Give the bytes of a file, None after problems."""
+    """Yield the bytes of a file, None after problems."""
     seen = Kept()
     if not (yield from is_whole(folder, file, seen)):
         return None
@@ -218,7 +218,7 @@ def image_problems(
     *,
     name: str,
 ) -> Iterator[str]:
-    """Give where image tokens and images do not agree, if anywhere.
+    """Yield where image tokens and images do not agree, if anywhere.
 
     Args:
         images: of a shard.
@@ -241,7 +241,7 @@ def image_problems(
 
 
 def _edges(images: DocumentImages, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Give where runs of images that touch each other begin and end in the shard, in turn."""
+    """Return where runs of images that touch each other begin and end in the shard, in turn."""
     placed = images.part(0, len(images))
     first = positions[placed[:, 0]]
     edges = np.column_stack([first + placed[:, 1], first + placed[:, 2]]).ravel()

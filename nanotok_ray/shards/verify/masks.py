@@ -64,7 +64,7 @@ class PlainReading:
     def problems(
         self, run: Run, documents: Documents, dialect: Dialect
     ) -> Iterator[tuple[int, str]]:
-        """Give the number in the run of each document that is not the one of its row, and why."""
+        """Yield the number in the run of each document that is not the one of its row, and why."""
         bounds = offsets_of(run.lengths)
         ids, unknown = self._known(run)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, bounds, as_bytes=True))
@@ -91,7 +91,7 @@ class PlainReading:
                 yield number, OTHER_IMAGES
 
     def _known(self, run: Run) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Give ids that can be decoded, and the places where others stood: a gap between names."""
+        """Return the ids that can be decoded, and the positions of the others."""
         high = np.flatnonzero(run.ids >= self.lowest)
         unknown = high[~np.isin(run.ids[high], self.special_ids)]
         if not len(unknown):
@@ -101,7 +101,7 @@ class PlainReading:
         return ids, unknown
 
     def _flags(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Flags:
-        """Give the flags of all bytes that ids decode to."""
+        """Return the flags of all bytes that ids decode to."""
         special = (ids >= self.lowest).astype(np.uint8) << np.uint8(1)
         own = special if mask is None else special | mask
         return np.repeat(own, self.lengths[ids])

@@ -64,7 +64,7 @@ class Verification:
         return not self.problems and not self.unchecked
 
     def told(self, folder: str) -> str:
-        """Give the problems as lines, with what to do about them."""
+        """Return the problems as lines, with what to do about them."""
         lines = []
         if self.problems:
             lines += [f"{folder}: {len(self.problems)} problems", *_shown(self.problems)]
@@ -168,7 +168,7 @@ def _check_records(
 
 
 def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
-    """Give names and sizes of the records, and of the files that they name if so asked."""
+    """Return names and sizes of the records, and of the files that they name if so asked."""
     prefixes = [RECORDS]
     if files:
         prefixes += [f"{source.name}/" for source in inputs.plan.sources] + [QUARANTINE]
@@ -178,7 +178,7 @@ def _listing(folder: Folder, inputs: Inputs, *, files: bool) -> dict[str, int]:
 def _records(
     folder: Folder, expected: Sequence[Expected], sizes: Mapping[str, int]
 ) -> Iterator[_Read | str]:
-    """Give the record of each slice, or why there is none."""
+    """Yield the record of each slice, or why there is none."""
 
     def look(each: Expected) -> _Read | str:
         name = each.record_name
@@ -246,7 +246,7 @@ def _holds(folder: Folder, data: bytes) -> bool:
 
 
 def _is_trusted(inputs: Inputs) -> bool:
-    """Tell whether the tokenizer is the one the keys of the slices were made with."""
+    """Return whether the tokenizer is the one the keys of the slices were made with."""
     return {own.tokenizer_sha256 for own in inputs.settings.values()} <= {inputs.tokenizer.sha256}
 
 

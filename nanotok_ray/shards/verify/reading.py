@@ -29,7 +29,7 @@ Place = tuple[str, int | None, tuple[int, int] | None]
 
 
 def place_of(piece: Piece, group: int | None) -> Place:
-    """Give the place of the documents of a piece, or of a row group in it."""
+    """Return the place of the documents of a piece, or of a row group in it."""
     return piece.path, group, (piece.start, piece.stop) if group is None else None
 
 
@@ -103,7 +103,7 @@ class WrittenDocuments:
         self._stack.close()
 
     def take(self, place: Place, *, last: int) -> Iterator[Run]:
-        """Give the next documents as long as they are of a place and their rows end at `last`."""
+        """Yield the next documents as long as they are of a place and their rows end at `last`."""
         while (shard := self._current()) is not None:
             own, rows = shard.entries[-1]
             count = int(np.searchsorted(rows, last, side="right"))
@@ -268,7 +268,7 @@ def _naming(error: Exception, each: Slice) -> str:
 
 
 def places_in(batch: Batch, run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Give the place in a batch of each document of a run, and the documents that are not there."""
+    """Return each document's position in a batch, and the documents that are missing."""
     at = np.searchsorted(batch.numbers, run.rows).astype(np.int64)
     is_there = at < len(batch.numbers)
     is_there[is_there] = batch.numbers[at[is_there]] == run.rows[is_there]
@@ -316,7 +316,7 @@ class TextFrame:
     def differing(
         self, ids: Ids, lengths: npt.NDArray[np.int64], documents: Documents
     ) -> npt.NDArray[np.int64]:
-        """Give the numbers of the documents whose ids are not the frame around the text."""
+        """Return the numbers of the documents whose ids are not the frame around the text."""
         size = len(self.before) + len(self.after)
         if (lengths < size).any():
             return np.flatnonzero(lengths < size)
@@ -336,7 +336,7 @@ class TextFrame:
     def _framed(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Give which documents have another frame, and which ids are no frame."""
+        """Return which documents have another frame, and which ids are no frame."""
         wrong = np.zeros(len(starts), dtype=bool)
         is_text = np.ones(len(ids), dtype=bool)
         for first, numbers in ((starts, self.before), (ends - len(self.after), self.after)):

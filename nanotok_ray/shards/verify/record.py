@@ -17,7 +17,7 @@ from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
 
 
 def record_problems(values: Mapping[str, Any], *, item_bytes: int, each: Slice) -> Iterator[str]:
-    """Give what a record contradicts itself or its slice in.
+    """Yield what a record contradicts itself or its slice in.
 
     Args:
         values: of a record that `read_record` gave, or one about to be written.
@@ -54,7 +54,7 @@ def size_problem(file: Mapping[str, Any], size: int | None) -> Iterator[str]:
 
 
 def quarantine_name(values: Mapping[str, Any]) -> str | None:
-    """Give the name of a record's quarantine file, None if it has none."""
+    """Return the name of a record's quarantine file, None if it has none."""
     names = (file["name"] for file in values["files"])
     return next((name for name in names if name.endswith(".jsonl")), None)
 

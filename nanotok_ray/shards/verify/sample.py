@@ -15,7 +15,7 @@ import numpy.typing as npt
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats.document_images import DocumentImages
 from nanotok_ray.formats.document_index import unpack_index
-from nanotok_ray.shards.sample_check import Prover
+from nanotok_ray.shards.sample_check import DocumentChecker
 from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.shards.verify.reading import Compared
@@ -55,7 +55,7 @@ def compare_some(
     """
     found = Compared()
     wanted = dict(_choose_documents(values["shards"]))
-    prover = Prover(kind=each.kind, settings=settings, tokenizer=tokenizer)
+    prover = DocumentChecker(kind=each.kind, settings=settings, tokenizer=tokenizer)
     written = _Written(folder, item_bytes=tokenizer.model.id_bytes, kind=each.kind)
     dialects = {piece.path: piece.dialect for piece in each.pieces}
     try:
@@ -84,7 +84,7 @@ def compare_some(
 def _choose_documents(
     shards: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[Place, tuple[str, int]]]:
-    """Give (place in the source, (shard, document in it)) of the sampled documents."""
+    """Yield (place in the source, (shard, document in it)) of the sampled documents."""
     numbered = [(shard, number) for shard in shards for number in _spread(shard["documents"])]
     chosen = random.Random(SEED).sample(numbered, min(DOCUMENTS_PER_SLICE, len(numbered)))
     for shard, number in chosen:
@@ -92,7 +92,7 @@ def _choose_documents(
 
 
 def _spread(count: int) -> list[int]:
-    """Give the first, the last and some documents in between."""
+    """Return the first, the last and some documents in between."""
     inner = random.Random(SEED).sample(range(count), min(DOCUMENTS_PER_SLICE, count))
     return sorted({0, count - 1, *inner})
 
@@ -137,7 +137,7 @@ class _Written:
     def document(
         self, name: str, number: int
     ) -> tuple[Ids, npt.NDArray[np.uint8] | None, npt.NDArray[np.int32] | None]:
-        """Give ids, mask and images of a document of a shard."""
+        """Return ids, mask and images of a document of a shard."""
         if name not in self._positions:
             self._positions[name], _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
         first, last = self._positions[name][number : number + 2].tolist()

@@ -85,7 +85,7 @@ class _Check:
     """Whether all files were read and had no problem, so that sums can be compared."""
 
     def shard(self, shard: Mapping[str, Any]) -> Iterator[str]:
-        """Give the problems of the files of a shard."""
+        """Yield the problems of the files of a shard."""
         for problem in self._problems(shard):
             self.is_sound = False
             yield problem
@@ -104,7 +104,7 @@ class _Check:
     def _index(
         self, shard: Mapping[str, Any]
     ) -> Generator[str, None, npt.NDArray[np.int64] | None]:
-        """Give where the documents of a shard begin and the last ends, None after problems."""
+        """Yield where the documents of a shard begin and the last ends, None after problems."""
         name = f"{shard['name']}.idx"
         data = yield from kept_bytes(self.folder, self.files[name])
         if data is None:
@@ -129,7 +129,7 @@ class _Check:
     def _images(
         self, shard: Mapping[str, Any], positions: npt.NDArray[np.int64] | None
     ) -> Generator[str, None, DocumentImages | None]:
-        """Give the images of a shard, None after problems or if it has no file of them."""
+        """Yield the images of a shard, None after problems or if it has no file of them."""
         file = self.files.get(f"{shard['name']}.images")
         if file is None:
             return None
@@ -150,7 +150,7 @@ class _Check:
     def _ids(
         self, shard: Mapping[str, Any], images: DocumentImages | None
     ) -> Generator[str, None, IdScan | None]:
-        """Give what was seen of the ids of a shard, None after problems."""
+        """Yield what was seen of the ids of a shard, None after problems."""
         file = self.files[f"{shard['name']}.bin"]
         by_id = sorted((number, name) for name, number in self.special_tokens.items())
         scan = IdScan(

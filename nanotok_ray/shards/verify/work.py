@@ -36,7 +36,7 @@ MOST_PROBLEMS = 50
 
 
 def level_of(each: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
-    """Give how far a slice is checked: by what was asked for, its kind, and whether it is sampled.
+    """Return how far a slice is checked, by the request, its kind, and the sample.
 
     What has no masks is checked as far as its files go where masks are asked for.
     """
@@ -141,7 +141,7 @@ def check_here(works: Sequence[SliceWork], *, threads: int) -> Iterator[Result]:
 
 
 def by_content(each: Slice) -> Slice:
-    """Give a slice whose files may have other times and etags, as a copy has: bytes are compared.
+    """Return a slice whose files may have other times and etags, as a copy has: bytes are compared.
 
     A file of another size is refused when it is opened.
     """
@@ -150,7 +150,7 @@ def by_content(each: Slice) -> Slice:
 
 
 def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | Unchecked]:
-    """Give what became of each of a number of works, in their order."""
+    """Return what became of each of a number of works, in their order."""
     ended = dict(results)
     return [ended.get(place, Unchecked("it never ended")) for place in range(number)]
 

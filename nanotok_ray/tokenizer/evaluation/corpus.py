@@ -70,7 +70,7 @@ class CorpusReader:
         """How many documents were no texts, by the kind of the reason."""
 
     def __iter__(self) -> Iterator[Texts]:
-        """Give the texts in batches, in order.
+        """Yield the texts in batches, in order.
 
         Raises:
             SourceError: A file is gone, or changes while it is read.
@@ -113,7 +113,7 @@ class CorpusReader:
         return Texts(documents=found.texts, labels=labels)
 
     def _cut(self, texts: Texts) -> Texts:
-        """Give texts up to the one with which there are enough bytes."""
+        """Return texts up to the one with which there are enough bytes."""
         own = texts.documents
         enough = int(np.searchsorted(own.offsets, own.offsets[0] + self._left))
         stop = min(enough, len(own))

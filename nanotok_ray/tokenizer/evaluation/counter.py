@@ -46,7 +46,7 @@ class TokenizerCounter:
         return Vocabulary.of(self.tokenizer)
 
     def count(self, texts: Documents) -> NDArray[np.int64]:
-        """Give the number of tokens of each text.
+        """Return the number of tokens of each text.
 
         Raises:
             SplitError: The regex engine gave up on a text.
@@ -55,7 +55,7 @@ class TokenizerCounter:
         return np.diff(self.encode(texts)[1])
 
     def encode(self, texts: Documents) -> tuple[Ids, NDArray[np.int64]]:
-        """Give all ids back to back, and n + 1 offsets, once they were decoded and compared.
+        """Return all ids back to back, and n + 1 offsets, once they were decoded and compared.
 
         Raises:
             SplitError: The regex engine gave up on a text.
@@ -120,7 +120,7 @@ PUBLISHED: Final[Mapping[str, _Published]] = {
 
 
 def published_tokenizer(kind: str) -> Tokenizer:
-    """Give one of `PUBLISHED`; its ids are tiktoken's.
+    """Return one of `PUBLISHED`; its ids are tiktoken's.
 
     Raises:
         TokenizerError: The package that has its ranks is not installed, or lacks the file.

@@ -37,7 +37,7 @@ class Tally:
         self.tokens = [own + more for own, more in zip(self.tokens, other.tokens, strict=True)]
 
     def bytes_per_token(self, place: int) -> float | None:
-        """Give it for one of the tokenizers; None: there are no tokens."""
+        """Return it for one of the tokenizers; None: there are no tokens."""
         return self.num_bytes / self.tokens[place] if self.tokens[place] else None
 
     @property
@@ -100,7 +100,7 @@ def measure(
 
 
 def characters_of(texts: Documents) -> NDArray[np.int64]:
-    """Give the number of code points of each text, which must be UTF-8.
+    """Return the number of code points of each text, which must be UTF-8.
 
     >>> characters_of(Documents.from_strings(["aé", "", "🙂"])).tolist()
     [2, 0, 1]
@@ -177,7 +177,7 @@ class Usage:
         return self.num_bytes / self.total if self.total else None
 
     def most_used(self, most: int) -> list[int]:
-        """Give the ids that occur most often, the lowest first among equals; none that do not."""
+        """Return the ids that occur most often, the lowest first among equals; none that do not."""
         order = np.argsort(-self.counts, kind="stable")[:most]
         return [int(number) for number in order if self.counts[number]]
 
@@ -193,7 +193,7 @@ class Usage:
         return [number for number in self.unused if number >= self.vocabulary.num_bytes]
 
     def by_rank(self) -> NDArray[np.int64]:
-        """Give the counts that are not 0, the highest first."""
+        """Return the counts that are not 0, the highest first."""
         return -np.sort(-self.counts[self.counts > 0])
 
 
@@ -244,7 +244,7 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
 
 
 def _bytes_of_pairs(own: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
-    """Give both parts of each merge: the ids of single bytes may differ."""
+    """Yield both parts of each merge: the ids of single bytes may differ."""
     for first, second in own.pairs or ():
         yield own.tokens[first], own.tokens[second]
 
@@ -281,7 +281,7 @@ def sample_rows(
 
 
 def diff_percent(base: int, own: int) -> float | None:
-    """Give how many percent fewer tokens `own` are than `base`, as nanochat does.
+    """Return how many percent fewer tokens `own` are than `base`, as nanochat does.
 
     >>> diff_percent(404, 375), diff_percent(0, 0)
     (7.17..., None)

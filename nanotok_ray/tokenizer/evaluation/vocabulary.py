@@ -51,7 +51,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self:
-        """Give the vocabulary of a tokenizer."""
+        """Return the vocabulary of a tokenizer."""
         return cls(
             tokens=tokenizer.model.tokens,
             pairs=tokenizer.model.merges,
@@ -72,7 +72,7 @@ class Vocabulary:
         return sum(map(len, self.tokens)) / len(self.tokens)
 
     def longest(self, most: int) -> list[int]:
-        """Give the ids of the longest tokens, the lowest id first among equals."""
+        """Return the ids of the longest tokens, the lowest id first among equals."""
         order = sorted(range(len(self.tokens)), key=lambda each: (-len(self.tokens[each]), each))
         return order[:most]
 
@@ -86,7 +86,7 @@ class Vocabulary:
         ]
 
     def view(self, number: int) -> TokenView:
-        """Give what an id stands for.
+        """Return what an id stands for.
 
         Raises:
             TokenizerError: There is no such id.
@@ -110,7 +110,7 @@ class Vocabulary:
         )
 
     def number_of(self, text: str) -> int:
-        r"""Give the id of a token: a special token's name, its text, or its text with `\xNN`.
+        r"""Return the id of a token: a special token's name, its text, or its text with `\xNN`.
 
         Raises:
             TokenizerError: No token is spelled so.
@@ -128,7 +128,7 @@ class Vocabulary:
 
 
 def token_bytes_of(text: str) -> bytes:
-    r"""Give the bytes of a token from its text, in which a byte may be `\xNN` and `\` be `\\`.
+    r"""Return the bytes of a token from its text, in which a byte may be `\xNN` and `\` be `\\`.
 
     >>> token_bytes_of(" na\\xc3\\xafve\\\\") == " naïve\\".encode()
     True

@@ -18,7 +18,7 @@ MAX_OPENED = 1 << 22
 
 
 def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
-    """Give the object that a file holds.
+    """Return the object that a file holds.
 
     Raises:
         TokenizerError: It is no JSON in UTF-8, no object, too deep or of too many parts, or has a
@@ -43,7 +43,7 @@ def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
 
 
 def part_of(value: Mapping[str, Any], key: str, kind: type, *, name: str) -> Any:  # noqa: ANN401
-    """Give a value of a type.
+    """Return a value of a type.
 
     Raises:
         TokenizerError: It is missing or of another type.
@@ -99,7 +99,7 @@ def check_merges(
 
 
 def _pair(merge: object, *, where: str) -> tuple[str, str]:
-    """Give the two parts: a list of two, or, in older files, one string with a space."""
+    """Return the two parts: a list of two, or, in older files, one string with a space."""
     parts = merge.split(" ") if isinstance(merge, str) else merge
     match parts:
         case [str(left), str(right)]:
@@ -117,7 +117,7 @@ _WRITTEN_HERE = {to_huggingface_pattern(pattern): pattern for pattern in PATTERN
 
 
 def pattern_of(pre_tokenizer: object, *, name: str) -> str:
-    """Give the pattern of the value of "pre_tokenizer".
+    """Return the pattern of the value of "pre_tokenizer".
 
     Raises:
         TokenizerError: It does anything else than cut a text by one pattern.
@@ -180,7 +180,7 @@ _POST_PROCESSORS = ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "Ber
 
 
 def from_huggingface_file(data: bytes, *, name: str) -> Model:
-    """Give the model of a file.
+    """Return the model of a file.
 
     Raises:
         TokenizerError: It is not byte-level BPE whose merges are those that its ids imply, does
@@ -251,7 +251,7 @@ def _type_of(part: object) -> str:
 
 
 def _added_tokens(added: object, *, name: str) -> dict[str, int]:
-    """Give the id of each added token by its name."""
+    """Return the id of each added token by its name."""
     if not isinstance(added, list | None):
         raise TokenizerError(f"{name}: 'added_tokens' must be of type list")
     numbers: dict[str, int] = {}

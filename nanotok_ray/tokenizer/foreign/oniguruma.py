@@ -72,7 +72,7 @@ def _is_other(part: str, place: int) -> bool:
 
 
 def _may_be_empty(parts: list[str]) -> bool:
-    """Tell if a match may have no characters, by what each part needs at least."""
+    """Return whether a match may have no characters, by what each part needs at least."""
     needs = "".join(map(_need, parts))
     while (shorter := _GROUP.sub(lambda group: _need_of_any(group[1]), needs)) != needs:
         needs = shorter
@@ -80,7 +80,7 @@ def _may_be_empty(parts: list[str]) -> bool:
 
 
 def _need(part: str) -> str:
-    """Give c for a character, e for none, ? for what need not be there; groups as they are."""
+    """Return c for a character, e for none, ? for what need not be there; groups as they are."""
     if part in ("|", ")"):
         return part
     if part.startswith("("):

@@ -27,7 +27,7 @@ class _Instance:
 
 
 def read_instance(data: bytes, *, module: str, cls: str, name: str) -> object:
-    """Give the state of a pickled instance of the class `module.cls`, which is not made.
+    """Return the state of a pickled instance of the class `module.cls`, which is not made.
 
     Raises:
         TokenizerError: The pickle holds anything else; the message names the file and the byte.
@@ -66,7 +66,7 @@ class _Machine:
         _STEPS[opcode](self, argument)
 
     def state(self) -> object:
-        """Give the state of the one instance that is left."""
+        """Return the state of the one instance that is left."""
         [instance] = self.stack
         if not isinstance(instance, _Instance):
             raise TypeError(f"it holds a {type(instance).__name__}")
@@ -102,7 +102,7 @@ class _Machine:
         self.stack.append(_Instance())
 
     def build(self, _argument: object) -> None:
-        """Give the instance below the top its state."""
+        """Return the instance below the top its state."""
         state, instance = self.stack.pop(), self.stack[-1]
         if not isinstance(instance, _Instance):
             raise TypeError("a state is set on something else than the instance")
@@ -157,7 +157,7 @@ _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opco
 
 
 def _steps_of(data: bytes) -> Iterator[tuple[str, object, int]]:
-    """Give name, argument and place of each step; of one that is not admitted nothing is read."""
+    """Yield name, argument and place of each step; of one that is not admitted nothing is read."""
     file = io.BytesIO(data)
     name = ""
     while name != "STOP":
@@ -178,7 +178,7 @@ def _argument_of(opcode: pickletools.OpcodeInfo, file: io.BytesIO) -> object:
 
 
 def from_pickle(data: bytes, *, name: str) -> Model:
-    """Give the model of a file.
+    """Return the model of a file.
 
     Raises:
         TokenizerError: It holds anything but one encoding with its state, is damaged, or is not

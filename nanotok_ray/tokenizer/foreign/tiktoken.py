@@ -19,7 +19,7 @@ MAX_TOKENS = 1 << 21
 def model_of_ranks(
     ranks: Mapping[bytes, int], *, pattern: str, special_tokens: Mapping[str, int], name: str
 ) -> Model:
-    r"""Give the model that encodes as tiktoken does with these ranks.
+    r"""Return the model that encodes as tiktoken does with these ranks.
 
     >>> ranks = {bytes([value]): 255 - value for value in range(256)} | {b"ab": 256}
     >>> model = model_of_ranks(ranks, pattern=r"\w+", special_tokens={"<|end|>": 300}, name="f")
@@ -47,7 +47,7 @@ def model_of_ranks(
 
 
 def _by_rank(ranks: Mapping[bytes, int], *, name: str) -> Sequence[bytes]:
-    """Give the tokens in order of ranks, of which there must be no two and no hole."""
+    """Return the tokens in order of ranks, of which there must be no two and no hole."""
     if not NUM_BYTES <= len(ranks) <= MAX_TOKENS:
         raise TokenizerError(
             f"{name} has {len(ranks):,} tokens of text: byte-level BPE has from {NUM_BYTES}, the "
@@ -92,7 +92,7 @@ def from_rank_file(
     special_tokens: Sequence[str] | Mapping[str, int] = (),
     name: str,
 ) -> Model:
-    """Give the model of a file; special tokens without ids get those after the last rank.
+    """Return the model of a file; special tokens without ids get those after the last rank.
 
     Raises:
         TokenizerError: A line is not as it must be, names a token or a rank that was there; or as
@@ -143,7 +143,7 @@ def _numbered(names: Sequence[str], *, first: int) -> dict[str, int]:
 
 
 def model_of_state(state: Mapping[str, object], *, name: str) -> Model:
-    """Give the model of `pat_str`, `mergeable_ranks` and `special_tokens`.
+    """Return the model of `pat_str`, `mergeable_ranks` and `special_tokens`.
 
     Raises:
         TokenizerError: One is missing or of another type; or as `model_of_ranks`.
@@ -178,7 +178,7 @@ def _numbers(
 
 
 def from_encoding(encoding: object) -> Model:
-    """Give the model of an encoding; texts get the ids that its `encode_ordinary` gives.
+    """Return the model of an encoding; texts get the ids that its `encode_ordinary` gives.
 
     Except that what its pattern does not match is dropped there, and kept here.
 

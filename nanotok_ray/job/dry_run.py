@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.job.counting import finished_counts, next_round
+from nanotok_ray.job.dry_run_text import dry_run_text
 from nanotok_ray.job.existing import (
     check_losses,
     existing_tokenizer,
@@ -17,10 +18,9 @@ from nanotok_ray.job.existing import (
     published_settings,
     setting_changes,
 )
-from nanotok_ray.job.outlook_text import outlook_text
 from nanotok_ray.job.run import KEPT_TOKENIZER
 from nanotok_ray.job.tokenize import check_special_tokens, tokenizing_of
-from nanotok_ray.job.train import standing_tokenizer
+from nanotok_ray.job.train import current_tokenizer
 from nanotok_ray.job.training import Training, missing_sizes, training_of
 from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
@@ -31,7 +31,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outlook:
+class DryRun:
     """The plan in numbers, and how much of each stage is done; `values` is JSON-able."""
 
     values: dict[str, Any]
@@ -42,13 +42,13 @@ class Outlook:
     """The slices to do of the stages that have slices: count, tokenize."""
 
     def text(self) -> str:
-        """Give the lines that a person reads."""
-        return outlook_text(self.values)
+        """Return the lines that a person reads."""
+        return dry_run_text(self.values)
 
 
-def outlook(
+def dry_run(
     recipe: Recipe, *, command: str, resplit: bool = False, relearn: bool = False
-) -> Outlook:
+) -> DryRun:
     """Say what `prepare`, `train` or `tokenize` would do with a recipe.
 
     Raises:
@@ -69,7 +69,7 @@ def outlook(
     todo: dict[str, Sequence[Slice]] = {}
     tokenizer = existing_tokenizer(recipe, out)
     if command != "tokenize" and recipe.tokenizer.path is None:
-        training, tokenizer = standing_tokenizer(
+        training, tokenizer = current_tokenizer(
             training_of(recipe, plan), out, relearn=relearn or command == "train"
         )
         if training.is_of_other_inputs:
@@ -88,7 +88,7 @@ def outlook(
         todo["tokenize"], why = _untokenized(recipe, plan, tokenizer, out)
         values["tokenize"] = _stage(todo["tokenize"], done=len(slices) - len(todo["tokenize"]))
         values["notes"] += why
-    return Outlook(values=values, plan=plan, tokenizer=tokenizer, todo=todo)
+    return DryRun(values=values, plan=plan, tokenizer=tokenizer, todo=todo)
 
 
 def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
@@ -104,7 +104,7 @@ def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
 def _uncounted(
     training: Training, works: Sequence[CountWork], known: Mapping[str, Record]
 ) -> list[Slice]:
-    """Give the slices to count; with max_chars those of the first round, a byte a code point."""
+    """Return the slices to count; with max_chars those of the first round, a byte a code point."""
     limit = training.recipe.limits.max_chars
     if limit is None:
         return [work.slice for work in works if work.name not in known]
@@ -128,7 +128,7 @@ def _also(training: Training, tokenizer: Tokenizer | None, out: Folder) -> dict[
 def _untokenized(
     recipe: Recipe, plan: Plan, tokenizer: Tokenizer | None, out: Folder
 ) -> tuple[list[Slice], list[str]]:
-    """Give the slices to tokenize, and what is not as in the published output."""
+    """Return the slices to tokenize, and what is not as in the published output."""
     there = tokenizer if tokenizer is not None else existing_tokenizer(recipe, out)
     if there is None:
         return list(plan.slices()), []

@@ -17,7 +17,7 @@ from nanotok_ray.job.events import (
     StageStarted,
 )
 from nanotok_ray.job.executor import Executor, current_executor
-from nanotok_ray.job.task import Ended, Failure, Patience, Task
+from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.work import AllBad
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.shards.output import Record
@@ -42,17 +42,17 @@ SHOWN_FAILURES = 5
 LOOK_SECONDS = 1.0
 
 
-def fan_out(
+def run_stage(
     stage: str,
     tasks: Sequence[Task],
     *,
     kept: int,
     on_event: OnEvent,
     max_skipped: int = 0,
-    on_result: Callable[[Ended], int] = lambda ended: ended.result or 0,
+    on_result: Callable[[TaskResult], int] = lambda ended: ended.result or 0,
     deadline: float | None = None,
     executor: Executor | None = None,
-) -> list[Ended]:
+) -> list[TaskResult]:
     """Run tasks and give those that failed; a failed one does not stop the others.
 
     An error of `ENDS_STAGE` does: what is in flight is cancelled, and the error is raised.
@@ -64,7 +64,7 @@ def fan_out(
         on_event: told of start, progress, notes and end.
         max_skipped: so many may fail; more fail the job at the end.
         on_result: given each task that ended well; gives the bytes it stands for.
-        deadline: seconds that an attempt may run for each started GiB; None: as `Patience` says.
+        deadline: seconds that an attempt may run for each started GiB; None: as `RetryPolicy` says.
         executor: what runs the tasks; None: `current_executor()`.
 
     Raises:
@@ -78,7 +78,7 @@ def fan_out(
     on_event(StageStarted(stage=stage, todo=todo, kept=kept, num_bytes=size))
     start = time.perf_counter()
     tally = _Tally(stage, todo, on_event)
-    failures: list[Ended] = []
+    failures: list[TaskResult] = []
     for ended in _run(tally, tasks, deadline, executor or current_executor()):
         if isinstance(ended.raised, ENDS_STAGE):
             raise ended.raised
@@ -108,7 +108,7 @@ class _Tally:
     num_bytes: int = 0
     told_at: float = 0.0
 
-    def add(self, ended: Ended, num_bytes: int) -> None:
+    def add(self, ended: TaskResult, num_bytes: int) -> None:
         """Add the slices of a task that has ended."""
         self.done += ended.task.slices
         self.failed += ended.task.slices if ended.error is not None else 0
@@ -137,7 +137,7 @@ class _Tally:
 
 def _run(
     tally: _Tally, tasks: Sequence[Task], deadline: float | None, executor: Executor
-) -> Iterator[Ended]:
+) -> Iterator[TaskResult]:
     stage, on_event = tally.stage, tally.on_event
 
     def on_note(text: str) -> None:
@@ -148,7 +148,7 @@ def _run(
         on_event(AttemptFailed(stage=stage, name=name, slices=slices, cause=cause, text=text))
 
     if tasks:
-        patience = Patience() if deadline is None else Patience(deadline=deadline)
+        patience = RetryPolicy() if deadline is None else RetryPolicy(deadline=deadline)
         yield from executor.run(
             tasks,
             patience=patience,
@@ -158,7 +158,7 @@ def _run(
         )
 
 
-def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
+def _slice_ended(stage: str, ended: TaskResult, num_bytes: int) -> SliceEnded:
     return SliceEnded(
         stage=stage,
         name=ended.task.name,
@@ -173,7 +173,7 @@ def _slice_ended(stage: str, ended: Ended, num_bytes: int) -> SliceEnded:
     )
 
 
-def _told(stage: str, failures: Sequence[Ended], tally: _Tally) -> str:
+def _told(stage: str, failures: Sequence[TaskResult], tally: _Tally) -> str:
     counted = f"{stage}: {tally.failed} of {tally.todo}"
     lines = [f"{counted} slices failed; the others are kept, run the job again"]
     lines += [told_failure(failed) for failed in failures[:SHOWN_FAILURES]]
@@ -182,14 +182,14 @@ def _told(stage: str, failures: Sequence[Ended], tally: _Tally) -> str:
     return "\n".join(lines)
 
 
-def told_failure(failed: Ended) -> str:
+def told_failure(failed: TaskResult) -> str:
     """Say in a line which slice failed, of which input files, and why."""
     inputs = failed.task.told_inputs
     of = f" (of {inputs})" if inputs else ""
     return f"  {failed.task.name}{of}: {failed.error}"
 
 
-def first_refused(
+def first_quarantined(
     folder: Folder, records: Iterable[tuple[Slice, Record]], *, tails: bool
 ) -> FirstBad | None:
     """Return the first document that was quarantined though no rule asked for it, or first tail.
@@ -278,7 +278,7 @@ class GivingUp:
     _documents: int = 0
     _slices: int = 0
 
-    def __call__(self, ended: Ended) -> int:
+    def __call__(self, ended: TaskResult) -> int:
         """Return the bytes of a slice that ended well.
 
         Raises:

@@ -1,6 +1,6 @@
-"""An outlook as the lines that a person reads.
+"""A dry run as the lines that a person reads.
 
-Takes the plain values of an outlook, with an estimate or without. Knows nothing of how they were
+Takes the plain values of a dry run, with an estimate or without. Knows nothing of how they were
 found.
 """
 
@@ -13,8 +13,8 @@ from nanotok_ray.units import few, format_bytes
 _INDENT = " " * 12
 
 
-def outlook_text(own: Mapping[str, Any]) -> str:
-    """Give the lines: output, sources, notes, changes, what is to do, how long it may take."""
+def dry_run_text(own: Mapping[str, Any]) -> str:
+    """Return the lines: output, sources, notes, changes, what is to do, how long it may take."""
     lines = [f"output      {own['output']}"]
     for source in own["sources"]:
         lines += _source_lines(source)
@@ -68,7 +68,7 @@ def _dialects(files: Mapping[str, int]) -> str:
 
 
 def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
-    """Give the lines of what changed since the plan was frozen; none if nothing did."""
+    """Yield the lines of what changed since the plan was frozen; none if nothing did."""
     slices = changed["slices"]
     for source in changed["sources"]:
         described = [f"{each['file']}: {each['why']}" for each in source["changed"]]
@@ -138,7 +138,7 @@ def _frozen_line(frozen: Mapping[str, str]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Give a time in words, to two units.
+    """Return a time in words, to two units.
 
     >>> duration(0.2), duration(59.6), duration(125), duration(7500), duration(200_000)
     ('under 1 s', 'about 1 min', 'about 2 min 5 s', 'about 2 h 5 min', 'about 2 d 7 h')
