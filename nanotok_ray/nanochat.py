@@ -122,20 +122,20 @@ def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - 
         "vocabulary size": (tokenizer.get_vocab_size(), manifest["num_ids"]),
         "sha256": (_sha256_of(tokenizer) or sha256, sha256),
     }
-    for name, (own, expected) in pairs.items():
-        if own != expected:
+    for name, (current, expected) in pairs.items():
+        if current != expected:
             raise PackingError(
-                f"the tokenizer has another {name} ({own}) than the one that made the shards "
+                f"the tokenizer has another {name} ({current}) than the one that made the shards "
                 f"({expected}): load the one in the folder `tokenizer` beside them"
             )
 
 
 def _sha256_of(tokenizer: Any) -> str | None:  # noqa: ANN401
     """Return what names a tokenizer here; None: it does not tell."""
-    own = getattr(tokenizer, "sha256", None)
+    sha256 = getattr(tokenizer, "sha256", None)
     encoding = getattr(tokenizer, "enc", None)
-    if own is not None or encoding is None:
-        return own
+    if sha256 is not None or encoding is None:
+        return sha256
     try:
         return Tokenizer.from_tiktoken(encoding).sha256
     except TokenizerError:  # one that is no BPE of merges: vocabulary size and bos were compared

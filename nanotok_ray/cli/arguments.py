@@ -3,9 +3,9 @@
 import argparse
 
 
-def add_overrides(own: argparse.ArgumentParser) -> None:
+def add_overrides(parser: argparse.ArgumentParser) -> None:
     """Add --set."""
-    own.add_argument(
+    parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
@@ -16,18 +16,18 @@ def add_overrides(own: argparse.ArgumentParser) -> None:
     )
 
 
-def add_resplit(own: argparse.ArgumentParser) -> None:
+def add_resplit(parser: argparse.ArgumentParser) -> None:
     """Add --resplit."""
-    own.add_argument(
+    parser.add_argument(
         "--resplit",
         action="store_true",
         help="assign train and val anew instead of keeping what the first plan froze",
     )
 
 
-def add_removed(own: argparse.ArgumentParser) -> None:
+def add_removed(parser: argparse.ArgumentParser) -> None:
     """Add --allow-removed and --replace, which override keys of the recipe."""
-    own.add_argument(
+    parser.add_argument(
         "--allow-removed",
         action="append_const",
         const="output.allow_removed=true",
@@ -35,7 +35,7 @@ def add_removed(own: argparse.ArgumentParser) -> None:
         help="drop documents from a published output whose source, or more than a tenth of the "
         "files or bytes of one, is gone (default: refuse)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--replace",
         action="append_const",
         const="output.replace=true",
@@ -44,9 +44,9 @@ def add_removed(own: argparse.ArgumentParser) -> None:
     )
 
 
-def add_relearn(own: argparse.ArgumentParser) -> None:
+def add_relearn(parser: argparse.ArgumentParser) -> None:
     """Add --relearn."""
-    own.add_argument(
+    parser.add_argument(
         "--relearn",
         action="store_true",
         help="learn the tokenizer from the inputs that there are now; without it, one that was "

@@ -37,21 +37,21 @@ _KEYS = re.compile(r"source\.[A-Za-z0-9_.-]+\.(id_column|column|format)\b")
 _FLAGS = {"id_column": "--by", "column": "--column", "format": "--input-format"}
 
 
-def add_file_flags(own: "argparse._ActionsContainer") -> None:
+def add_file_flags(group: "argparse._ActionsContainer") -> None:
     """Add them; all are None where they are not given."""
-    own.add_argument(
+    group.add_argument(
         "--input-format",
         choices=FORMATS,
         help="of all files: a document a row, a JSON object a line, a line, or a file "
         "(default: by suffix)",
     )
-    own.add_argument(
+    group.add_argument(
         "--document-per-file",
         action="store_true",
         default=None,
         help="a .txt, or a file of no known suffix, is one document and not one a line",
     )
-    own.add_argument(
+    group.add_argument(
         "--column", metavar="NAME", help="parquet column or JSON field of the text (default: text)"
     )
 
@@ -73,10 +73,10 @@ def rules_of(arguments: argparse.Namespace) -> ReadingRules:
 
 def with_flags(error: NanotokError) -> NanotokError:
     """Return the error with what to do on a command line, and not in a recipe."""
-    told = str(error)
+    text = str(error)
     for recipe, flag in _AS_FLAGS.items():
-        told = told.replace(recipe, flag)
-    return type(error)(_KEYS.sub(lambda found: _FLAGS[found[1]], told))
+        text = text.replace(recipe, flag)
+    return type(error)(_KEYS.sub(lambda found: _FLAGS[found[1]], text))
 
 
 MAX_BYTES: Final = "100MB"
@@ -95,18 +95,20 @@ the texts of all messages. Documents that cannot be used are left out and counte
 _NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
 
 
-def add_corpus_flags(own: argparse.ArgumentParser, *, with_labels: bool = False) -> None:
+def add_corpus_flags(parser: argparse.ArgumentParser, *, with_labels: bool = False) -> None:
     """Add how files are read, and how much of them."""
-    own.add_argument("--kind", choices=KINDS, default="text", help="what a line is (default: text)")
-    add_file_flags(own)
+    parser.add_argument(
+        "--kind", choices=KINDS, default="text", help="what a line is (default: text)"
+    )
+    add_file_flags(parser)
     if with_labels:
-        own.add_argument(
+        parser.add_argument(
             "--by",
             metavar="COLUMN",
             help="parquet column or JSON field that tells documents apart, as their language "
             "(default: by source alone)",
         )
-    own.add_argument(
+    parser.add_argument(
         "--max-bytes",
         default=MAX_BYTES,
         metavar="SIZE",
@@ -135,8 +137,8 @@ def readers_of(items: Sequence[str], arguments: argparse.Namespace) -> list[Corp
     for item in items:
         name, path = named(item)
         paths.setdefault(name or UNNAMED, []).append(path)
-    most = max_bytes_of(arguments)
-    readers = [_reader(name, own, arguments, most=most) for name, own in paths.items()]
+    limit = max_bytes_of(arguments)
+    readers = [_reader(name, value, arguments, limit=limit) for name, value in paths.items()]
     for reader in readers:
         for note in reader.notes:
             print(f"note: {printable(note)}", file=sys.stderr)
@@ -149,18 +151,18 @@ def max_bytes_of(arguments: argparse.Namespace) -> int:
     Raises:
         RecipeError: It is no size.
     """
-    most = parse_size(arguments.max_bytes, key="--max-bytes")
-    if most < 1:
-        raise RecipeError(f"--max-bytes is {most}: it must be 1 or more")
-    return most
+    limit = parse_size(arguments.max_bytes, key="--max-bytes")
+    if limit < 1:
+        raise RecipeError(f"--max-bytes is {limit}: it must be 1 or more")
+    return limit
 
 
 def _reader(
-    name: str, paths: list[str], arguments: argparse.Namespace, *, most: int
+    name: str, paths: list[str], arguments: argparse.Namespace, *, limit: int
 ) -> CorpusReader:
     corpus = Corpus(name=name, paths=tuple(paths), rules=rules_of(arguments))
     try:
-        return CorpusReader(corpus, max_bytes=most)
+        return CorpusReader(corpus, max_bytes=limit)
     except (RecipeError, SourceError) as error:
         raise with_flags(error) from error
 
@@ -172,12 +174,12 @@ def tell_left_out(readers: Sequence[CorpusReader]) -> None:
         if reader.is_cut:
             print(f"note: {name}: cut at --max-bytes, more text follows", file=sys.stderr)
         if reader.set_aside:
-            told = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(reader.set_aside.items()))
-            print(f"note: {name}: left out: {printable(told)}", file=sys.stderr)
+            text = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(reader.set_aside.items()))
+            print(f"note: {name}: left out: {printable(text)}", file=sys.stderr)
 
 
 @contextmanager
-def shown_bytes(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
+def format_size(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
     """Return what takes bytes that were done: a bar in a terminal, in a log a line now and then."""
     if stream.isatty():
         with tqdm(
@@ -203,8 +205,8 @@ class _Lines:
         self._done += num_bytes
         if (now := time.monotonic()) - self._last >= LINE_SECONDS:
             self._last = now
-            told = f"measure: {self._done / 1e6:,.1f} of about {self._total / 1e6:,.1f} MB"
-            print(told, file=self._stream, flush=True)
+            text = f"measure: {self._done / 1e6:,.1f} of about {self._total / 1e6:,.1f} MB"
+            print(text, file=self._stream, flush=True)
 
 
 _NOTES: Final = "the notes above"
@@ -221,16 +223,16 @@ is counted.
 """
 
 
-def add_corpus(own: "argparse._ActionsContainer") -> None:
+def add_corpus(group: "argparse._ActionsContainer") -> None:
     """Add how files are read and how much of them may be bad; all None where not given."""
-    add_file_flags(own)
-    own.add_argument(
+    add_file_flags(group)
+    group.add_argument(
         "--max-quarantined-share",
         type=float,
         metavar="SHARE",
         help="of the documents, how many may be bad (default: 0.001)",
     )
-    own.add_argument(
+    group.add_argument(
         "--max-tails",
         type=int,
         metavar="N",
@@ -275,7 +277,7 @@ def count_named(
         SourceError: There is no document to count, or as `count_corpus`, as are all others.
     """
     todo, start = len(named.slices), time.perf_counter()
-    size = sum(each.num_bytes for each in named.slices)
+    size = sum(slice_.num_bytes for slice_ in named.slices)
     with Progress(sys.stderr) as show:
         show(StageStarted(stage="count", todo=todo, kept=0, num_bytes=size))
         found = count_corpus(
@@ -288,7 +290,7 @@ def count_named(
         )
         seconds = time.perf_counter() - start
         show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
-        pieces = [piece for each in named.slices for piece in each.pieces]
+        pieces = [piece for slice_ in named.slices for piece in slice_.pieces]
         places = places_of(found.entries, pieces)
         for line in _quarantine_lines(found, places):
             show(Note(text=line))
@@ -318,9 +320,9 @@ def _limits(arguments: argparse.Namespace) -> LimitsRecipe:
 
 def _first(found: CorpusCounts, places: "Sequence[str]", *, tails: bool) -> FirstBad | None:
     """Return the first entry, or the first tail, of those that are named."""
-    for entry, place in zip(found.entries, places, strict=True):
+    for entry, position in zip(found.entries, places, strict=True):
         if entry.kind == TAIL or not tails:
-            return FirstBad(place=place, reason=reason_of(entry), listed=_NOTES)
+            return FirstBad(place=position, reason=reason_of(entry), listed=_NOTES)
     return None
 
 
@@ -331,8 +333,8 @@ def _quarantine_lines(found: CorpusCounts, places: "Sequence[str]") -> list[str]
         return []
     counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
     lines = [f"{total:,} of {found.documents:,} documents were left out: {counted}"]
-    for entry, place in zip(found.entries, places, strict=True):
-        lines.append(f"left out: {place}: {reason_of(entry)}")
+    for entry, position in zip(found.entries, places, strict=True):
+        lines.append(f"left out: {position}: {reason_of(entry)}")
     if total > len(found.entries):
         lines.append(f"left out: and {total - len(found.entries):,} more")
     return lines

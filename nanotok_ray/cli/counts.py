@@ -77,8 +77,8 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     rm.add_argument("--all", action="store_true", help="remove all counts, also those in use")
     rm.add_argument("--dry-run", action="store_true", help="say what, and remove nothing")
     rm.set_defaults(run=_run_rm)
-    for own in (ls, rm):
-        add_overrides(own)
+    for value in (ls, rm):
+        add_overrides(value)
 
 
 def _parser(
@@ -103,17 +103,17 @@ def _run_ls(arguments: argparse.Namespace) -> int:
     values = _listing(work, in_use)
     print("\n".join(_listing_lines(values)), file=sys.stderr)
     if arguments.files:
-        values["files"] = [_file(each, in_use) for each in work.counts]
+        values["files"] = [_file(count, in_use) for count in work.counts]
         for file in values["files"]:
             print(f"{file['state']:<9}   {file['bytes']:>15,}  {file['name']}", file=sys.stderr)
     print_json(values)
     return 0
 
 
-def _folder(place: str) -> WorkFolder:
-    work = cached_counts(place)
-    if not work.counts and place.rstrip("/").endswith(f"/{COUNTS_FOLDER}"):
-        work = cached_counts(place.rstrip("/").removesuffix(f"/{COUNTS_FOLDER}"))
+def _folder(location: str) -> WorkFolder:
+    work = cached_counts(location)
+    if not work.counts and location.rstrip("/").endswith(f"/{COUNTS_FOLDER}"):
+        work = cached_counts(location.rstrip("/").removesuffix(f"/{COUNTS_FOLDER}"))
     if not work.counts:
         raise SourceError(
             f"{work.url} holds no counts: name a recipe (.toml), or its work folder, the one that "
@@ -133,8 +133,8 @@ def _run_rm(arguments: argparse.Namespace) -> int:
     removal = _Removal.of(recipe, of_all=arguments.all)
     if removal.chosen and not arguments.dry_run:
         removal = _remove(recipe, of_all=arguments.all)
-    for each in removal.chosen:
-        print(f"{each.num_bytes:>15,}  {each.name}", file=sys.stderr)
+    for entry in removal.chosen:
+        print(f"{entry.num_bytes:>15,}  {entry.name}", file=sys.stderr)
     values = removal.values("planned" if arguments.dry_run else "removed")
     print("\n".join(_removal_lines(values)), file=sys.stderr)
     print_json(values)
@@ -153,9 +153,9 @@ def _remove(recipe: Recipe, *, of_all: bool) -> "_Removal":
     with leased(Folder(recipe.output.path), command="counts rm", on_event=tell) as lease:
         lease.check()
         removal = _Removal.of(recipe, of_all=of_all)
-        for each in removal.chosen:
+        for entry in removal.chosen:
             lease.glance()
-            remove_counts(removal.work.url, each)
+            remove_counts(removal.work.url, entry)
     return removal
 
 
@@ -170,40 +170,41 @@ class _Removal:
     def of(cls, recipe: Recipe, *, of_all: bool) -> "_Removal":
         work = cached_counts(recipe.output.work)
         in_use = () if of_all else _in_use(recipe)
-        return cls(work, [each for each in work.counts if each.name not in in_use])
+        return cls(work, [count for count in work.counts if count.name not in in_use])
 
     def values(self, status: str) -> dict[str, Any]:
-        chosen = {each.name for each in self.chosen}
+        chosen = {entry.name for entry in self.chosen}
         return {
             "status": status,
             "work": self.work.url,
             "removed": _totals(self.chosen),
-            "kept": _totals([each for each in self.work.counts if each.name not in chosen]),
-            "files": [name for each in self.chosen for name in each.files],
+            "kept": _totals([entry for entry in self.work.counts if entry.name not in chosen]),
+            "files": [name for entry in self.chosen for name in entry.files],
         }
 
 
 def _removal_lines(values: dict[str, Any]) -> Iterator[str]:
     yield f"work        {values['work']}"
     word = "would free " if values["status"] == "planned" else "removed    "
-    yield f"{word} {_told(values['removed'])}"
-    yield f"kept        {_told(values['kept'])}"
+    yield f"{word} {_message(values['removed'])}"
+    yield f"kept        {_message(values['kept'])}"
 
 
-def _told(totals: dict[str, int]) -> str:
+def _message(totals: dict[str, int]) -> str:
     merged = f", {totals['merged']:,} merged files" if totals["merged"] else ""
     return f"counts of {totals['slices']:,} slices{merged}, {totals['bytes']:,} bytes"
 
 
 def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]:
     by_source: dict[str, list[CountsCache]] = {}
-    for each in work.counts:
-        by_source.setdefault(each.source, []).append(each)
+    for count in work.counts:
+        by_source.setdefault(count.source, []).append(count)
     return {
         "status": "listed",
         "work": work.url,
         "sources": [
-            {"name": name, **_totals(own), **_use(own, in_use)} for name, own in by_source.items()
+            {"name": name, **_totals(value), **_use(value, in_use)}
+            for name, value in by_source.items()
         ],
         "total": {**_totals(work.counts), **_use(work.counts, in_use)},
         "other": {"files": len(work.other), "bytes": sum(work.other.values())},
@@ -214,11 +215,11 @@ def _listing(work: WorkFolder, in_use: Collection[str] | None) -> dict[str, Any]
 def _totals(counts: Sequence[CountsCache]) -> dict[str, int]:
     numbers = ("texts", "text_bytes", "distinct_spans")
     return {
-        "slices": sum(not each.is_merged for each in counts),
-        "merged": sum(each.is_merged for each in counts),
-        **{field: sum(each.number(field) for each in counts) for field in numbers},
-        "bytes": sum(each.num_bytes for each in counts),
-        "without_record": sum(each.record is None for each in counts),
+        "slices": sum(not count.is_merged for count in counts),
+        "merged": sum(count.is_merged for count in counts),
+        **{field: sum(count.number(field) for count in counts) for field in numbers},
+        "bytes": sum(count.num_bytes for count in counts),
+        "without_record": sum(count.record is None for count in counts),
     }
 
 
@@ -227,11 +228,11 @@ def _use(counts: Iterable[CountsCache], in_use: Collection[str] | None) -> dict[
     if in_use is None:
         return dict.fromkeys(("in_use", "stale", "stale_bytes"))
     counts = list(counts)
-    stale = [each for each in counts if each.name not in in_use]
+    stale = [count for count in counts if count.name not in in_use]
     return {
         "in_use": len(counts) - len(stale),
         "stale": len(stale),
-        "stale_bytes": sum(each.num_bytes for each in stale),
+        "stale_bytes": sum(count.num_bytes for count in stale),
     }
 
 
@@ -261,16 +262,16 @@ def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
         yield f"temporary   {values['temporaries']:,} files, being written or left over"
 
 
-def _listed(own: dict[str, Any]) -> str:
+def _listed(values: dict[str, Any]) -> str:
     parts = [
-        f"{own['slices']:,} slices, {own['texts']:,} texts of {own['text_bytes']:,} bytes",
-        f"{own['distinct_spans']:,} distinct spans",
-        f"{own['bytes']:,} bytes on disk",
+        f"{values['slices']:,} slices, {values['texts']:,} texts of {values['text_bytes']:,} bytes",
+        f"{values['distinct_spans']:,} distinct spans",
+        f"{values['bytes']:,} bytes on disk",
     ]
-    if own["merged"]:
-        parts.append(f"{own['merged']:,} merged files")
-    if own["without_record"]:
-        parts.append(f"{own['without_record']:,} without a record")
-    if own["in_use"] is not None:
-        parts.append(f"{own['in_use']:,} in use, {own['stale']:,} stale")
+    if values["merged"]:
+        parts.append(f"{values['merged']:,} merged files")
+    if values["without_record"]:
+        parts.append(f"{values['without_record']:,} without a record")
+    if values["in_use"] is not None:
+        parts.append(f"{values['in_use']:,} in use, {values['stale']:,} stale")
     return "; ".join(parts)

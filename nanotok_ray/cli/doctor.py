@@ -28,34 +28,34 @@ Exits 0, also with warnings, or 5 when a check failed. The last line of stdout i
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "doctor",
         help=_DOCTOR.partition("\n")[0],
         description=_DOCTOR,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument(
+    parser.add_argument(
         "places",
         metavar="DIR|URL|RECIPE",
         nargs="*",
         help="folders to probe, and recipes whose folders and sources to check (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--address",
         metavar="ADDRESS",
         help="http://HOST:PORT of a job server, or HOST:PORT or auto of a cluster (default: none)",
     )
-    own.set_defaults(run=_run_doctor)
+    parser.set_defaults(run=_run_doctor)
 
 
 def _run_doctor(arguments: argparse.Namespace) -> int:
     findings: list[CheckResult] = []
-    for each in _findings(arguments):
+    for item in _findings(arguments):
         finding = CheckResult(
-            name=without_secrets(each.name),
-            status=each.status,
-            found=without_secrets(each.found),
-            advice=without_secrets(each.advice),
+            name=without_secrets(item.name),
+            status=item.status,
+            found=without_secrets(item.found),
+            advice=without_secrets(item.advice),
         )
         findings.append(finding)
         print(printable(finding.line(), lines=True), file=sys.stderr, flush=True)
@@ -63,15 +63,15 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
     print_json(
         {
             "status": status,
-            **{kind: sum(each.status == kind for each in findings) for kind in _KINDS},
+            **{kind: sum(item.status == kind for item in findings) for kind in _KINDS},
             "checks": [
                 {
-                    "name": each.name,
-                    "status": each.status,
-                    "found": each.found,
-                    "advice": each.advice,
+                    "name": item.name,
+                    "status": item.status,
+                    "found": item.found,
+                    "advice": item.advice,
                 }
-                for each in findings
+                for item in findings
             ],
         }
     )

@@ -49,30 +49,30 @@ RAY_ADDRESS names.
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "export",
         help=_EXPORT.partition("\n")[0],
         description=_EXPORT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("folder", metavar="DIR", help="the output folder of a job")
-    own.add_argument(
+    parser.add_argument("folder", metavar="DIR", help="the output folder of a job")
+    parser.add_argument(
         "--to",
         action="append",
         required=True,
         metavar="LAYOUT",
         help="the layout, perhaps with options; may be given several times",
     )
-    own.add_argument(
+    parser.add_argument(
         "--output", metavar="FOLDER", help="where to, for one layout (default: DIR/export/LAYOUT)"
     )
-    own.add_argument(
+    parser.add_argument(
         "--workers",
         type=positive,
         metavar="N",
         help="export on Ray; CPUs of a local one (default: threads of this process, no Ray)",
     )
-    own.set_defaults(run=_run_export)
+    parser.set_defaults(run=_run_export)
 
 
 def _run_export(arguments: argparse.Namespace) -> int:

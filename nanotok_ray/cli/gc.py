@@ -28,15 +28,15 @@ store never got the end of are not listed: a lifecycle rule of the bucket remove
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "gc",
         help=_GC.partition("\n")[0],
         description=_GC,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
-    own.add_argument("--dry-run", action="store_true", help="say what, and remove nothing")
-    own.set_defaults(run=_run_gc)
+    parser.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
+    parser.add_argument("--dry-run", action="store_true", help="say what, and remove nothing")
+    parser.set_defaults(run=_run_gc)
 
 
 def _run_gc(arguments: argparse.Namespace) -> int:
@@ -83,10 +83,11 @@ def _values(out: Folder, garbage: Garbage, *, is_dry: bool) -> dict[str, Any]:
 def _tell(values: Mapping[str, Any]) -> None:
     for name in values["files"]:
         print(name, file=sys.stderr)
-    own = values["removed"]
+    current = values["removed"]
     word = "would free " if values["status"] == "planned" else "removed    "
     print(f"output      {values['output']}", file=sys.stderr)
     print(
-        f"{word} {own['records']:,} records, {own['files']:,} other files, {own['bytes']:,} bytes",
+        f"{word} {current['records']:,} records, {current['files']:,} other files, "
+        f"{current['bytes']:,} bytes",
         file=sys.stderr,
     )

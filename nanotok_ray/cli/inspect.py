@@ -27,7 +27,7 @@ from nanotok_ray.report import (
 )
 from nanotok_ray.units import printable
 
-MAX_SHOWN: Final = 1000
+MAX_DOCUMENTS: Final = 1000
 """Documents shown at once; a page of more is of no use."""
 
 Range = tuple[int, int]
@@ -69,9 +69,9 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
         start, stop = first % count, last % count + 1
         if start >= stop:
             raise RecipeError(f"{asked}: the last comes before the first; swap them")
-        if len(numbers) + stop - start > MAX_SHOWN:
+        if len(numbers) + stop - start > MAX_DOCUMENTS:
             raise RecipeError(
-                f"{asked}: more than {MAX_SHOWN} documents at once; show them a part at a time"
+                f"{asked}: more than {MAX_DOCUMENTS} documents at once; show them a part at a time"
             )
         numbers.extend(range(start, stop))
     return numbers
@@ -82,7 +82,7 @@ _IMAGE: Final = "\x1b[95m"
 _TINTS: Final = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
 """Two backgrounds, in turn, for the tokens of a text."""
 
-_SHOWN_ID_CHARS = 200
+_MAX_ID_CHARS = 200
 
 
 def heading_of(document: Document, spelling: Spelling) -> list[str]:
@@ -91,34 +91,34 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
     Raises:
         CorruptOutputError: An id is no token.
     """
-    own, totals = document.document_id, totals_of(document, spelling)
-    told = "" if own is None else f", id {own[:_SHOWN_ID_CHARS]!r}"
-    lines = [f"{document.title}, {document.place}{told}"]
-    told = (
+    document_id, totals = document.document_id, totals_of(document, spelling)
+    text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
+    lines = [f"{document.title}, {document.place}{text}"]
+    text = (
         f"{totals.tokens} tokens, {totals.num_bytes} bytes, "
         f"{totals.bytes_per_token:.2f} bytes per token"
     )
     if totals.trained is not None:
-        told += f", {totals.trained} tokens under mask 1"
+        text += f", {totals.trained} tokens under mask 1"
     if totals.images:
-        told += (
+        text += (
             f", {totals.image_tokens} tokens of {totals.images} image{'s'[: totals.images != 1]}"
         )
-    return [*map(printable, [*lines, told])]
+    return [*map(printable, [*lines, text])]
 
 
 def plain_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
     """Yield the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
     items = [*items_of(document, spelling)]
     flags = [False, *map(_is_trained, items), False]
-    shown = []
+    visible = []
     for item, (before, flag), (_, after) in zip(
         items, pairwise(flags[:-1]), pairwise(flags[1:]), strict=True
     ):
         text = _text(item) + (f"({_number(item)})" if with_ids else "")
         opens, closes = flag and not before, flag and not after
-        shown.append(f"{'[[' if opens else ''}{text}{']]' if closes else ''}")
-    yield "|".join(shown)
+        visible.append(f"{'[[' if opens else ''}{text}{']]' if closes else ''}")
+    yield "|".join(visible)
 
 
 def colored_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
@@ -135,12 +135,12 @@ def colored_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> 
 
 
 def _masked(items: Sequence[Item], with_ids: bool) -> str:
-    shown = []
+    text = []
     for item in items:
-        shown.append(f"{_colour(item)}{_text(item)}{_RESET}")
+        text.append(f"{_colour(item)}{_text(item)}{_RESET}")
         if with_ids:
-            shown.append(f"{_GRAY}({_number(item)}){_RESET}")
-    return "|".join(shown)
+            text.append(f"{_GRAY}({_number(item)}){_RESET}")
+    return "|".join(text)
 
 
 def _tinted(items: Sequence[Item], with_ids: bool) -> str:
@@ -209,9 +209,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     inspect.add_argument("--source", metavar="NAME", help="one source (default: all, in order)")
     inspect.add_argument("--ids", action="store_true", help="show the id of each token")
-    shown = inspect.add_mutually_exclusive_group()
-    shown.add_argument("--text", action="store_true", help="show the decoded text alone")
-    shown.add_argument(
+    text = inspect.add_mutually_exclusive_group()
+    text.add_argument("--text", action="store_true", help="show the decoded text alone")
+    text.add_argument(
         "--html",
         metavar="FILE",
         help="write a page that needs no network; - is stdout (default: none)",
@@ -243,10 +243,10 @@ def _run_inspect(arguments: argparse.Namespace) -> int:
     if arguments.html or arguments.open:
         _show_page([*documents], looked_at, arguments)
         return 0
-    for place, document in enumerate(documents):
-        if place:
+    for index, document in enumerate(documents):
+        if index:
             print()
-        for line in _shown(document, looked_at, arguments):
+        for line in _visible(document, looked_at, arguments):
             print(line)
     return 0
 
@@ -270,7 +270,9 @@ def _looked_at(arguments: argparse.Namespace) -> LookedAt:
     return lines_at(arguments)
 
 
-def _shown(document: Document, looked_at: LookedAt, arguments: argparse.Namespace) -> Iterator[str]:
+def _visible(
+    document: Document, looked_at: LookedAt, arguments: argparse.Namespace
+) -> Iterator[str]:
     spelling = looked_at.spelling
     yield from heading_of(document, spelling)
     yield ""
@@ -296,15 +298,15 @@ def _show_page(
         looked_at.spelling,
         title=looked_at.title,
         note=looked_at.note,
-        most=None if arguments.all else MAX_TOKENS,
+        limit=None if arguments.all else MAX_TOKENS,
         with_ids=arguments.ids,
     ).encode()
     if arguments.html == "-":
         sys.stdout.buffer.write(page)
         return
     path = _written(page, arguments.html)
-    told = f"{len(documents)} document{'s'[: len(documents) != 1]}"
-    print(f"{told}, {len(page):,} bytes: {path}", file=sys.stderr)
+    text = f"{len(documents)} document{'s'[: len(documents) != 1]}"
+    print(f"{text}, {len(page):,} bytes: {path}", file=sys.stderr)
     if arguments.open and not webbrowser.open(path.as_uri()):
         print(f"no browser was found here; open {path} in one", file=sys.stderr)
 

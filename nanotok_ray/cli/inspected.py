@@ -61,10 +61,10 @@ def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
     shards = open_shards(folder, split=split, source=source)
 
     def document(number: int) -> Document:
-        name, place = shards.shard_of(number)
+        name, position = shards.shard_of(number)
         return Document(
             title=f"document {number} of {len(shards)}",
-            place=f"document {place} of {name}",
+            place=f"document {position} of {name}",
             ids=shards[number],
             mask=shards.mask(number),
             images=shards.images(number),
@@ -91,9 +91,9 @@ _Line = tuple[int, bytes]
 """Its number from 1 on, and what it holds."""
 
 
-def add_file_arguments(own: argparse.ArgumentParser) -> None:
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a file instead of an output, and say how it is read."""
-    group = own.add_argument_group("lines of a file instead of DIR, before a job")
+    group = parser.add_argument_group("lines of a file instead of DIR, before a job")
     group.add_argument("--file", metavar="FILE", help="JSON lines, also .gz, .zst (default: none)")
     group.add_argument(
         "--tokenizer", metavar="FOLDER", help="a tokenizer's folder; needed with --file"
@@ -176,7 +176,9 @@ def _numbered(file: BinaryIO | pa.NativeFile, path: str) -> Iterator[_Line]:
 
 
 def _decompressed(file: BinaryIO, path: str) -> BinaryIO | pa.NativeFile:
-    compression = next((_COMPRESSIONS[own] for own in _COMPRESSIONS if path.endswith(own)), None)
+    compression = next(
+        (_COMPRESSIONS[value] for value in _COMPRESSIONS if path.endswith(value)), None
+    )
     return file if compression is None else pa.CompressedInputStream(file, compression)
 
 
@@ -224,16 +226,16 @@ def _image_token(tokenizer: Tokenizer) -> str:
 def _document(
     number: int, lines: list[_Line], dialect: Dialect, tokenizer: Tokenizer, *, path: str
 ) -> Document:
-    place, line = lines[number]
+    position, line = lines[number]
     try:
         segments = segments_of(line, dialect)
         composed = compose(tokenizer.encode, tokenizer.encode_special, segments)
     except MALFORMED as error:
-        raise SourceError(f"{path}, line {place}: {reason_of(error)}") from error
+        raise SourceError(f"{path}, line {position}: {reason_of(error)}") from error
     images = [(start, end, image) for image, (start, end) in enumerate(composed.images)]
     return Document(
         title=f"document {number} of {len(lines)}",
-        place=f"line {place} of {path}",
+        place=f"line {position} of {path}",
         ids=np.array(composed.ids, dtype=tokenizer.model.id_dtype),
         mask=np.array(composed.mask, dtype=np.uint8),
         images=np.array(images, dtype=np.int32).reshape(-1, 3),

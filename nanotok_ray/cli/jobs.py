@@ -65,80 +65,80 @@ def add_commands(
         ("train", _TRAIN, _run_train),
         ("tokenize", _TOKENIZE, _run_tokenize),
     ):
-        own = commands.add_parser(
+        parser = commands.add_parser(
             name,
             help=text.partition("\n")[0],
             description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == "train":
-            _add_inputs(own, default_recipe=default_recipe)
+            _add_inputs(parser, default_recipe=default_recipe)
         else:
-            own.add_argument("recipe", metavar="RECIPE", help=_RECIPE)
-        _add_common(own)
+            parser.add_argument("recipe", metavar="RECIPE", help=_RECIPE)
+        _add_common(parser)
         if name == "prepare":
-            add_relearn(own)
+            add_relearn(parser)
         if name != "tokenize":
-            own.add_argument(
+            parser.add_argument(
                 "--also",
                 metavar="IDS,...",
                 help="write tokenizers of these smaller sizes too, cut from the learned one "
                 "(default: tokenizer.also of the recipe, which is none)",
             )
         if name == "train":
-            _add_nanochat(own)
-            train_files.add_arguments(own)
-        own.set_defaults(run=run)
+            _add_nanochat(parser)
+            train_files.add_arguments(parser)
+        parser.set_defaults(run=run)
 
 
-def _add_inputs(own: argparse.ArgumentParser, *, default_recipe: str | None) -> None:
+def _add_inputs(parser: argparse.ArgumentParser, *, default_recipe: str | None) -> None:
     """Add the recipe, or files."""
-    own.add_argument(
+    parser.add_argument(
         "inputs",
         metavar="RECIPE|FILE",
         nargs="*" if default_recipe else "+",
         help=f"{_RECIPE}; with --output: files of text, folders, globs",
     )
-    own.set_defaults(default_recipe=default_recipe)
+    parser.set_defaults(default_recipe=default_recipe)
 
 
-def _add_common(own: argparse.ArgumentParser) -> None:
-    add_overrides(own)
-    own.add_argument(
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add_overrides(parser)
+    parser.add_argument(
         "--workers",
         type=positive,
         metavar="N",
         help="CPUs of a local Ray (default: all of this machine)",
     )
-    add_resplit(own)
-    add_removed(own)
-    own.add_argument(
+    add_resplit(parser)
+    add_removed(parser)
+    parser.add_argument(
         "--dry-run", action="store_true", help="say what would be done, and start nothing"
     )
 
 
-def _add_nanochat(own: argparse.ArgumentParser) -> None:
+def _add_nanochat(parser: argparse.ArgumentParser) -> None:
     """Add nanochat's own flags, which it has spelled both ways."""
-    own.add_argument(
+    parser.add_argument(
         "--vocab-size",
         "--vocab_size",
         type=int,
         help="ids of the tokenizer, special tokens included "
         "(default: the recipe's; needed without one)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--max-chars",
         "--max_chars",
         type=int,
         help="count up to the document that passes this many code points (default: the recipe's)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--doc-cap",
         "--doc_cap",
         type=int,
         help="count this many code points of a document (default: the recipe's)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--to-nanochat",
         action="store_true",
         help="also write tokenizer.pkl and token_bytes.pt to $NANOCHAT_BASE_DIR/tokenizer "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from nanotok_ray.cli.printing import print_json
-from nanotok_ray.cli.progress import shown_merges
+from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.counts.stored import CountPaths, find_counts, load_counts
@@ -30,18 +30,18 @@ class Goal(TypedDict):
     threads: int | None
 
 
-def add_limits(own: "argparse._ActionsContainer") -> None:
+def add_limits(group: "argparse._ActionsContainer") -> None:
     """Add what may end learning early, and --threads; all are None where they are not given."""
-    own.add_argument(
+    group.add_argument(
         "--min-pair-count",
         type=int,
         metavar="N",
         help="end where no pair occurs so often (default: 1)",
     )
-    own.add_argument(
+    group.add_argument(
         "--max-token-bytes", type=int, metavar="N", help="make no longer token (default: any)"
     )
-    own.add_argument(
+    group.add_argument(
         "--threads", type=int, metavar="N", help="default: all cores; the result is the same"
     )
 
@@ -88,11 +88,11 @@ def check(goal: Goal, *, also: Sequence[int]) -> None:
             )
 
 
-def _check_room(told: str, size: int, special_tokens: Sequence[str]) -> None:
+def _check_room(text: str, size: int, special_tokens: Sequence[str]) -> None:
     least = NUM_BYTES + len(special_tokens)
     if size < least:
         raise VocabularySizeError(
-            f"{told} {size}: {NUM_BYTES} bytes and {len(special_tokens)} special tokens are "
+            f"{text} {size}: {NUM_BYTES} bytes and {len(special_tokens)} special tokens are "
             f"{least} ids, so name {least} or more"
         )
 
@@ -168,59 +168,59 @@ another tokenizer, or anything else, is not overwritten without --force.
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "learn",
         help=_LEARN.partition("\n")[0],
         description=_LEARN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument(
+    parser.add_argument(
         "counts", metavar="COUNTS", nargs="+", help="count files, parquet files, folders, globs"
     )
-    _add_goal(own)
-    own.add_argument(
+    _add_goal(parser)
+    parser.add_argument(
         "--pattern",
         metavar="NAME|REGEX",
         help="what cut the texts into spans (see above; default: what count files say)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--span-column", metavar="NAME", default="span", help="of parquet files (default: span)"
     )
-    own.add_argument(
+    parser.add_argument(
         "--count-column", metavar="NAME", default="count", help="of parquet files (default: count)"
     )
-    own.set_defaults(run=_run_learn)
+    parser.set_defaults(run=_run_learn)
 
 
-def _add_goal(own: argparse.ArgumentParser) -> None:
-    own.add_argument(
+def _add_goal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--vocab-size",
         type=int,
         required=True,
         metavar="N",
         help="ids of the tokenizer, special tokens included",
     )
-    own.add_argument(
+    parser.add_argument(
         "--also",
         type=sizes,
         default=[],
         metavar="IDS,...",
         help="write tokenizers of these smaller sizes too, to DIR-IDS (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--output", required=True, metavar="DIR", help="folder or URL of the tokenizer"
     )
-    own.add_argument(
+    parser.add_argument(
         "--special-tokens",
         nargs="*",
         metavar="NAME",
         default=list(SPECIAL_TOKENS),
         help="names, after COUNTS; without a name: none (default: nanochat's nine)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--force", action="store_true", help="overwrite what is there, also another tokenizer"
     )
-    add_limits(own)
+    add_limits(parser)
 
 
 def _run_learn(arguments: argparse.Namespace) -> int:
@@ -233,7 +233,7 @@ def _run_learn(arguments: argparse.Namespace) -> int:
     check(goal, also=arguments.also)
     start = time.perf_counter()
     paths = find_counts(arguments.counts)
-    print(f"reading     {_told(paths)}", file=sys.stderr)
+    print(f"reading     {_message(paths)}", file=sys.stderr)
     counts = load_counts(
         paths,
         pattern=arguments.pattern,
@@ -241,14 +241,14 @@ def _run_learn(arguments: argparse.Namespace) -> int:
         count_column=arguments.count_column,
     )
     read = time.perf_counter()
-    with shown_merges(sys.stderr) as on_progress:
+    with merge_bar(sys.stderr) as on_progress:
         learned = learn(counts, **goal, on_progress=on_progress)
     done = time.perf_counter()
     written = _save(learned, arguments)
     seconds = {"read": round(read - start, 3), "learn": round(done - read, 3)}
-    told = f"read in {seconds['read']:.1f} s"
+    text = f"read in {seconds['read']:.1f} s"
     asked = goal["vocab_size"]
-    print(summary(counts, learned, asked=asked, had=told, seconds=done - read), file=sys.stderr)
+    print(summary(counts, learned, asked=asked, had=text, seconds=done - read), file=sys.stderr)
     for folder in written:
         print(f"wrote       {folder}", file=sys.stderr)
     print_json(values(learned, output=arguments.output, wrote=written, seconds=seconds))
@@ -262,14 +262,14 @@ def _save(learned: LearnedTokenizer, arguments: argparse.Namespace) -> list[str]
         learned, arguments.output, also=arguments.also, name=lambda size: f"{stem}-{size}"
     )
     if not arguments.force:
-        for folder, each in every.items():
-            check_free(each.tokenizer.model, folder, advice=OR_FORCE)
-    for folder, each in every.items():
-        each.save(folder, overwrite=True)
+        for folder, item in every.items():
+            check_free(item.tokenizer.model, folder, advice=OR_FORCE)
+    for folder, item in every.items():
+        item.save(folder, overwrite=True)
     return list(every)
 
 
-def _told(paths: CountPaths) -> str:
+def _message(paths: CountPaths) -> str:
     kinds = [("count", paths.count_files), ("parquet", paths.parquet)]
     return " and ".join(
         f"{len(files):,} {kind} {'file' if len(files) == 1 else 'files'}"

@@ -151,14 +151,14 @@ def parser(
     commands = whole.add_subparsers(
         dest="command", required=True, metavar="COMMAND", prog="nanotok", help=argparse.SUPPRESS
     )
-    wanted = {each.module for name, each in COMMANDS.items() if only is None or name in only}
+    wanted = {item.module for name, item in COMMANDS.items() if only is None or name in only}
     for module in sorted(wanted):
-        own = importlib.import_module(f"nanotok_ray.cli.{module}")
+        current = importlib.import_module(f"nanotok_ray.cli.{module}")
         of_jobs = {"default_recipe": default_recipe} if module == "jobs" else {}
-        own.add_commands(commands, **of_jobs)
-    for name, each in COMMANDS.items():
-        if each.module not in wanted:
-            commands.add_parser(name, help=each.summary)
+        current.add_commands(commands, **of_jobs)
+    for name, item in COMMANDS.items():
+        if item.module not in wanted:
+            commands.add_parser(name, help=item.summary)
     return whole
 
 

@@ -29,7 +29,7 @@ def plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     sources = next((plan["sources"] for plan in plans if "sources" in plan), None)
     if sources is not None:
         yield ""
-        rows = [_source_cells(name, own) for name, own in sources.items()]
+        rows = [_source_cells(name, value) for name, value in sources.items()]
         yield from table_lines([_SOURCES_HEAD, *rows])
 
 
@@ -47,14 +47,14 @@ def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _source_cells(name: str, own: Mapping[str, Any]) -> tuple[str, ...]:
+def _source_cells(name: str, values: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
-        f"{own['weight']:g}",
-        f"{own['documents']:,}",
-        f"{own['tokens']:,}",
-        f"{own['share']:.1%}",
-        f"{own['epochs']:.2f}",
+        f"{values['weight']:g}",
+        f"{values['documents']:,}",
+        f"{values['tokens']:,}",
+        f"{values['share']:.1%}",
+        f"{values['epochs']:.2f}",
     )
 
 
@@ -93,66 +93,68 @@ many hold a token. docs/training.md says how to feed a trainer.
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "pack",
         help=_PACK.partition("\n")[0],
         description=_PACK,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
-    own.add_argument(
+    parser.add_argument("folder", metavar="OUT", help="the output folder of a finished job")
+    parser.add_argument(
         "--length",
         type=_lengths,
         default=[2048],
         metavar="T,...",
         help="inputs of a row; several are planned one after the other (default: 2048)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--packing",
         type=_packings,
         default=PACKINGS,
         metavar="NAME,...",
         help=f"{', '.join(PACKINGS)}, or all (default: all)",
     )
-    own.add_argument("--split", choices=SPLITS, default="train", help="the split (default: train)")
-    own.add_argument(
+    parser.add_argument(
+        "--split", choices=SPLITS, default="train", help="the split (default: train)"
+    )
+    parser.add_argument(
         "--source",
         type=lambda text: text.split(","),
         metavar="NAME,...",
         help="some of the sources (default: all, in order)",
     )
-    _add_settings(own)
-    own.add_argument("--json", action="store_true", help="the line of JSON alone, no table")
-    own.set_defaults(run=_run_pack)
+    _add_settings(parser)
+    parser.add_argument("--json", action="store_true", help="the line of JSON alone, no table")
+    parser.set_defaults(run=_run_pack)
 
 
-def _add_settings(own: argparse.ArgumentParser) -> None:
-    own.add_argument(
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--shuffle",
         choices=("document", "block"),
         help="the order of documents (default: as written; nanochat's is its own)",
     )
-    own.add_argument("--seed", type=int, default=0, help="of the order (default: 0)")
-    own.add_argument(
+    parser.add_argument("--seed", type=int, default=0, help="of the order (default: 0)")
+    parser.add_argument(
         "--group-documents",
         type=positive,
         default=4096,
         metavar="N",
         help="documents packed together (default: 4096)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--weights",
         type=_weights,
         metavar="NAME=W,...",
         help="shares of the tokens by source, as web=0.7,code=0.3 (default: all tokens once)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--tokens",
         type=positive,
         metavar="N",
         help="with --weights: plan so many tokens (default: as many as the output holds)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--too-long",
         choices=("crop", "drop"),
         default="crop",
@@ -215,7 +217,7 @@ def _run_pack(arguments: argparse.Namespace) -> int:
     if not any("rows" in plan for plan in plans):
         raise PackingError(next(iter(problems)))
     if not arguments.json:
-        for line in (*_told(shards, plans, arguments), *problems):
+        for line in (*_message(shards, plans, arguments), *problems):
             print(printable(line), file=sys.stderr)
     print_json(
         {
@@ -257,16 +259,16 @@ def _planned(
         loader.skip_batches(sys.maxsize)
         return _values(loader.report(), of=shards.num_tokens)
     report, uses = loader.plan(arguments.tokens or shards.num_tokens)
-    total = sum(own.tokens for own in uses)
+    total = sum(value.tokens for value in uses)
     sources = {
-        own.name: {
-            "weight": arguments.weights[own.name],
-            "documents": own.documents,
-            "tokens": own.tokens,
-            "share": own.tokens / total,
-            "epochs": own.epochs,
+        value.name: {
+            "weight": arguments.weights[value.name],
+            "documents": value.documents,
+            "tokens": value.tokens,
+            "share": value.tokens / total,
+            "epochs": value.epochs,
         }
-        for own in uses
+        for value in uses
     }
     return _values(report, of=total) | {"sources": sources}
 
@@ -309,7 +311,7 @@ def _nanochat_planned(shards: Shards, length: int, *, sources: Sequence[str]) ->
     return loader.report()
 
 
-def _told(
+def _message(
     shards: Shards, plans: Sequence[Mapping[str, Any]], arguments: argparse.Namespace
 ) -> Iterator[str]:
     named = _sources(arguments)

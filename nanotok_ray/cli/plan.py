@@ -45,30 +45,30 @@ and is estimated from the last run alone.
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "plan",
         help=_PLAN.partition("\n")[0],
         description=_PLAN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
-    add_overrides(own)
-    add_resplit(own)
-    add_removed(own)
-    add_relearn(own)
-    own.add_argument(
+    parser.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
+    add_overrides(parser)
+    add_resplit(parser)
+    add_removed(parser)
+    add_relearn(parser)
+    parser.add_argument(
         "--workers",
         type=positive,
         metavar="N",
         help="CPUs to estimate for (default: all of this machine)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--rate",
         type=_rate,
         metavar="MB/s",
         help="text that one CPU counts or tokenizes in a second (default: see above)",
     )
-    own.set_defaults(run=_run_plan)
+    parser.set_defaults(run=_run_plan)
 
 
 def _rate(text: str) -> float:

@@ -61,8 +61,8 @@ def table_lines(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) ->
 
 def width_of(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
-    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return len(text) + wide - sum(bool(unicodedata.combining(each)) for each in text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(character)) for character in text)
 
 
 def _fill(cell: str, width: int) -> str:

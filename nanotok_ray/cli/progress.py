@@ -75,9 +75,9 @@ class StageProgress:
     def line(self, now: float) -> str:
         """Return the line of a log."""
         stage = self.started.stage
-        return f"{stage}: {self.done:,} of {counted(self.started.todo, stage)}{self.told(now)}"
+        return f"{stage}: {self.done:,} of {counted(self.started.todo, stage)}{self.rest(now)}"
 
-    def told(self, now: float, *, elapsed: bool = True) -> str:
+    def rest(self, now: float, *, elapsed: bool = True) -> str:
         """Say the rest: what runs, rate, time left (or so far, if none can be told), failures."""
         parts = []
         seconds, left = now - self.since, self.left(now)
@@ -125,7 +125,7 @@ MERGE_LINE_SECONDS = 1.0
 FEW_MERGES = 50
 """So few have a line each."""
 
-SHOWN = 40
+MAX_TOKEN_CHARS = 40
 """Of a token of more bytes so many characters are shown, and how long it is."""
 
 
@@ -144,7 +144,7 @@ def merge_line(done: int, total: int, last: Made | None, seconds: float) -> str:
     parts = [f"learn: {done:,} of {total:,} merges ({percent(done, total)}%)"]
     if last is not None:
         pair, token, count = last
-        parts.append(f"{shown_token(token)} {pair} {count:,} times")
+        parts.append(f"{token_label(token)} {pair} {count:,} times")
     if seconds > 0:
         parts.append(f"{done / seconds:,.0f} merges/s")
     return ", ".join(parts)
@@ -179,17 +179,17 @@ def percent(done: int, total: int) -> int:
     return 100 * done // total if total else 100
 
 
-def shown_token(token: bytes) -> str:
+def token_label(token: bytes) -> str:
     r"""Return a token as a literal of Python, on one line: text if it is UTF-8, else bytes.
 
-    >>> shown_token(b"\n"), shown_token(b"\xff"), shown_token(b"=" * 1000)
+    >>> token_label(b"\n"), token_label(b"\xff"), token_label(b"=" * 1000)
     ("'\\n'", "b'\\xff'", "'========================================'... (1,000 bytes)")
     """
     try:
-        start = repr(token.decode()[:SHOWN])
+        start = repr(token.decode()[:MAX_TOKEN_CHARS])
     except UnicodeDecodeError:
-        start = repr(token[:SHOWN])
-    return f"{start}... ({len(token):,} bytes)" if len(token) > SHOWN else start
+        start = repr(token[:MAX_TOKEN_CHARS])
+    return f"{start}... ({len(token):,} bytes)" if len(token) > MAX_TOKEN_CHARS else start
 
 
 __all__ = ["LINE_SECONDS", "UNITS", "Progress"]
@@ -273,8 +273,8 @@ class Progress:
         self._last_line = self._clock()
         self._percent = 0
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
-        kept = f" ({event.kept:,} more are done already)" if event.kept else ""
-        self._line(f"{event.stage}: {counted(event.todo, event.stage)}{size}{kept}")
+        remaining = f" ({event.kept:,} more are done already)" if event.kept else ""
+        self._line(f"{event.stage}: {counted(event.todo, event.stage)}{size}{remaining}")
         if not event.todo:
             return
         self._stage = StageProgress(event, self._last_line)
@@ -310,17 +310,17 @@ class Progress:
         failed = 0 if self._stage is None else self._stage.attempts_failed
         self._close()
         rate = event.num_bytes / 1e6 / max(event.seconds, 1e-9)
-        told = f", {rate:,.1f} MB/s" if event.num_bytes else ""
+        text = f", {rate:,.1f} MB/s" if event.num_bytes else ""
         again = f", {failed:,} attempts failed and tried again" if failed else ""
-        self._line(f"{event.stage}: done in {event.seconds:.1f} s{told}{again}")
+        self._line(f"{event.stage}: done in {event.seconds:.1f} s{text}{again}")
 
     def _show(self, stage: StageProgress) -> None:
         """Write the bar anew, with what it says beside it."""
         assert self._bar is not None
-        told = stage.told(self._clock(), elapsed=False).removeprefix(", ")
+        text = stage.rest(self._clock(), elapsed=False).removeprefix(", ")
         if stage.last is not None and stage.last.last is not None:
-            told = f"{_merge(stage.last.last)}, {told}".removesuffix(", ")
-        self._bar.set_postfix_str(told, refresh=True)
+            text = f"{_merge(stage.last.last)}, {text}".removesuffix(", ")
+        self._bar.set_postfix_str(text, refresh=True)
 
     def _tell_now_and_then(self, stage: StageProgress) -> None:
         now = self._clock()
@@ -352,11 +352,11 @@ class Progress:
 
 def _merge(last: Made) -> str:
     _, token, count = last
-    return f"{shown_token(token)} {count:,} times"
+    return f"{token_label(token)} {count:,} times"
 
 
 @contextmanager
-def shown_merges(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
+def merge_bar(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
     """Return what shows progress on a stream; a bar is closed on any exit."""
     if not stream.isatty():
         yield _Lines(stream)
@@ -393,7 +393,7 @@ def _advance(bar: "tqdm[Any]", progress: MergeProgress) -> None:
     bar.total = progress.total
     last = _last(progress)
     if last is not None:
-        bar.set_postfix_str(f"{shown_token(last[1])} {last[2]:,} times", refresh=False)
+        bar.set_postfix_str(f"{token_label(last[1])} {last[2]:,} times", refresh=False)
     bar.update(progress.done - bar.n)
 
 

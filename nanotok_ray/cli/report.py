@@ -24,19 +24,19 @@ has not ended; it reads the files of the output alone. With --output nothing is 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "report",
         help=_REPORT.partition("\n")[0],
         description=_REPORT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("folder", metavar="DIR", help="the output folder of a job, or its URL")
-    own.add_argument(
+    parser.add_argument("folder", metavar="DIR", help="the output folder of a job, or its URL")
+    parser.add_argument(
         "--output",
         metavar="FILE",
         help="write it there, - stdout (default: DIR/run/report.html)",
     )
-    own.set_defaults(run=_run_report)
+    parser.set_defaults(run=_run_report)
 
 
 def _run_report(arguments: argparse.Namespace) -> int:

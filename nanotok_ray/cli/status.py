@@ -32,90 +32,92 @@ _NEXT = {
 }
 
 
-def status_lines(own: Mapping[str, Any]) -> Iterator[str]:
+def status_lines(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of one look."""
-    yield _line("output", own["output"])
-    yield _line("state", f"{own['state']}{_reason(own)}")
-    if own["command"]:
-        yield _line("run", _run(own))
-    if own["silent_seconds"] is not None:
-        yield _line("heard", f"{own['silent_seconds']:,.0f} s ago by this machine's clock")
-    for stage in own["stages"]:
+    yield _line("output", values["output"])
+    yield _line("state", f"{values['state']}{_reason(values)}")
+    if values["command"]:
+        yield _line("run", _run(values))
+    if values["silent_seconds"] is not None:
+        yield _line("heard", f"{values['silent_seconds']:,.0f} s ago by this machine's clock")
+    for stage in values["stages"]:
         yield _line(stage["name"], _stage(stage))
-    yield from _failures(own)
-    yield from _totals(own)
-    if own["missing_segments"]:
-        yield _line("missing", f"{own['missing_segments']:,} parts of the journal cannot be read")
-    if own["published"] and own["state"] != "finished":
+    yield from _failures(values)
+    yield from _totals(values)
+    if values["missing_segments"]:
+        yield _line(
+            "missing", f"{values['missing_segments']:,} parts of the journal cannot be read"
+        )
+    if values["published"] and values["state"] != "finished":
         yield _line(
             "published", "an output that is whole is there; verify it with `nanotok verify`"
         )
-    if own["report"]:
-        yield _line("report", own["report"])
-    if own["state"] in _NEXT:
-        yield _line("next", _NEXT[own["state"]])
+    if values["report"]:
+        yield _line("report", values["report"])
+    if values["state"] in _NEXT:
+        yield _line("next", _NEXT[values["state"]])
 
 
 def _line(name: str, text: str) -> str:
     return f"{name:<11} {text}"
 
 
-def _reason(own: Mapping[str, Any]) -> str:
-    return f": {own['why']}" if own["why"] else ""
+def _reason(values: Mapping[str, Any]) -> str:
+    return f": {values['why']}" if values["why"] else ""
 
 
-def _run(own: Mapping[str, Any]) -> str:
-    number = "" if own["run"] is None else f"number {own['run']}, "
-    job = f", Ray job {own['ray_job']}" if own["ray_job"] else ""
-    nodes = "1 node" if own["nodes"] == 1 else f"{own['nodes']} nodes"
-    noun = "CPU" if own["cpus"] == 1 else "CPUs"
-    cpus = f", {own['cpus']} {noun} of {nodes}" if own["cpus"] else ""
-    who = f"host {own['host'] or '?'}, process {own['pid'] or '?'}{job}"
-    return f"{number}{own['command']} on {who}{cpus}, since {own['started'] or '?'}"
+def _run(values: Mapping[str, Any]) -> str:
+    number = "" if values["run"] is None else f"number {values['run']}, "
+    job = f", Ray job {values['ray_job']}" if values["ray_job"] else ""
+    nodes = "1 node" if values["nodes"] == 1 else f"{values['nodes']} nodes"
+    noun = "CPU" if values["cpus"] == 1 else "CPUs"
+    cpus = f", {values['cpus']} {noun} of {nodes}" if values["cpus"] else ""
+    who = f"host {values['host'] or '?'}, process {values['pid'] or '?'}{job}"
+    return f"{number}{values['command']} on {who}{cpus}, since {values['started'] or '?'}"
 
 
-def _stage(own: Mapping[str, Any]) -> str:
+def _stage(values: Mapping[str, Any]) -> str:
     """Say how far a stage is.
 
     >>> _stage({"name": "count", "state": "running", "todo": 96, "kept": 4, "done": 12, "failed": 1,
     ...     "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5, "seconds_left": 70.2})
     '12 of 96 slices (4 more done before), 5.0 MB, 0.5 MB/s, 1 failed, about 1 min 10 s left'
     """
-    parts = [f"{own['done']:,} of {own['todo']:,} {unit_of(own['name'])}"]
-    if own["kept"]:
-        parts[0] += f" ({own['kept']:,} more done before)"
-    is_text = own["name"] not in UNITS
-    if own["bytes"] and is_text:
-        parts.append(f"{own['bytes'] / 1e6:,.1f} MB")
-    if own["megabytes_per_second"] and is_text:
-        parts.append(f"{own['megabytes_per_second']:,.1f} MB/s")
-    if own["failed"]:
-        parts.append(f"{own['failed']:,} failed")
-    if own["state"] == "done" and own["seconds"] is not None:
-        parts.append(f"done in {own['seconds']:,.1f} s")
-    elif own["state"] == "stopped":
+    parts = [f"{values['done']:,} of {values['todo']:,} {unit_of(values['name'])}"]
+    if values["kept"]:
+        parts[0] += f" ({values['kept']:,} more done before)"
+    is_text = values["name"] not in UNITS
+    if values["bytes"] and is_text:
+        parts.append(f"{values['bytes'] / 1e6:,.1f} MB")
+    if values["megabytes_per_second"] and is_text:
+        parts.append(f"{values['megabytes_per_second']:,.1f} MB/s")
+    if values["failed"]:
+        parts.append(f"{values['failed']:,} failed")
+    if values["state"] == "done" and values["seconds"] is not None:
+        parts.append(f"done in {values['seconds']:,.1f} s")
+    elif values["state"] == "stopped":
         parts.append("stopped there")
-    elif own["seconds_left"] is not None:
-        parts.append(f"{duration(own['seconds_left'])} left")
+    elif values["seconds_left"] is not None:
+        parts.append(f"{duration(values['seconds_left'])} left")
     return ", ".join(parts)
 
 
-def _failures(own: Mapping[str, Any]) -> Iterator[str]:
-    if own["failed_attempts"]:
-        told = [f"{number:,} as {cause}" for cause, number in own["failed_attempts"].items()]
-        yield _line("attempts", f"failed: {', '.join(told)}")
-    for each in own["last_failed"]:
-        first = each["why"].partition("\n")[0]
-        yield f"  {_clock(each['at'])} {each['name']}: {first}"
+def _failures(values: Mapping[str, Any]) -> Iterator[str]:
+    if values["failed_attempts"]:
+        lines = [f"{number:,} as {cause}" for cause, number in values["failed_attempts"].items()]
+        yield _line("attempts", f"failed: {', '.join(lines)}")
+    for item in values["last_failed"]:
+        first = item["why"].partition("\n")[0]
+        yield f"  {_clock(item['at'])} {item['name']}: {first}"
 
 
-def _totals(own: Mapping[str, Any]) -> Iterator[str]:
-    if own.get("documents"):
-        told = ", ".join(f"{number:,} {name}" for name, number in own["documents"].items())
-        yield _line("documents", told)
-    if own.get("tokens") is not None:
-        yield _line("tokens", f"{own['tokens']:,}")
-    for reason, number in own.get("quarantined", {}).items():
+def _totals(values: Mapping[str, Any]) -> Iterator[str]:
+    if values.get("documents"):
+        text = ", ".join(f"{number:,} {name}" for name, number in values["documents"].items())
+        yield _line("documents", text)
+    if values.get("tokens") is not None:
+        yield _line("tokens", f"{values['tokens']:,}")
+    for reason, number in values.get("quarantined", {}).items():
         yield f"  quarantined {number:,}: {reason}"
 
 
@@ -131,22 +133,22 @@ def _clock(at: float) -> str:
         return "?"
 
 
-SHOWN_FAILURES = 3
+MAX_FAILURES = 3
 
 _HEAD = ("command", "host", "pid", "ray_job", "started", "version", "ray", "cpus", "nodes")
 
 
-def status_values(out: Folder, standing: RunStatus, *, now: float) -> dict[str, Any]:
+def status_values(out: Folder, status: RunStatus, *, now: float) -> dict[str, Any]:
     """Return the values of one look."""
-    journal = standing.journal
+    journal = status.journal
     values: dict[str, Any] = {
-        "state": standing.state,
-        "why": standing.why,
+        "state": status.state,
+        "why": status.why,
         "output": out.url,
-        "published": standing.is_published,
+        "published": status.is_published,
         "run": None if journal is None else journal.run,
-        **_head(standing),
-        "silent_seconds": None if standing.silent is None else round(standing.silent, 1),
+        **_head(status),
+        "silent_seconds": None if status.silent is None else round(status.silent, 1),
         "stages": [],
         "failed_attempts": {},
         "last_failed": [],
@@ -154,43 +156,45 @@ def status_values(out: Folder, standing: RunStatus, *, now: float) -> dict[str, 
         "report": out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
     }
     if journal is not None:
-        values |= _of_journal(journal, now=now, is_running=standing.state == RUNNING)
-    if standing.state == FINISHED:
+        values |= _of_journal(journal, now=now, is_running=status.state == RUNNING)
+    if status.state == FINISHED:
         values |= _published(out)
     return values
 
 
-def _head(standing: RunStatus) -> dict[str, Any]:
+def _head(status: RunStatus) -> dict[str, Any]:
     """Say who runs or ran: the holder of the lease, as long as it is held, else the journal."""
-    head = dict(standing.journal.head) if standing.journal is not None else {}
-    lease = standing.lease
+    head = dict(status.journal.head) if status.journal is not None else {}
+    lease = status.lease
     if lease is not None and not lease.is_released:
-        own = {"command": lease.values.get("command"), "started": lease.values.get("taken")}
+        values = {"command": lease.values.get("command"), "started": lease.values.get("taken")}
         holder = lease.holder
-        own |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
-        head = {**own, **head}
+        values |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
+        head = {**values, **head}
     given = {name: head.get(name) for name in _HEAD}
-    return {name: own if isinstance(own, str | int) else None for name, own in given.items()}
+    return {
+        name: values if isinstance(values, str | int) else None for name, values in given.items()
+    }
 
 
 def _of_journal(journal: RunJournal, *, now: float, is_running: bool) -> dict[str, Any]:
     causes: Counter[str] = Counter()
-    for each in journal.failed_attempts:
-        causes[each.cause] += each.slices
+    for attempt in journal.failed_attempts:
+        causes[attempt.cause] += attempt.slices
     counted = (journal.end or {}).get("failed_attempts")
-    last = [each for each in journal.slices if each.error is not None]
+    last = [attempt for attempt in journal.slices if attempt.error is not None]
     failed: list[FailedAttempt | JournalledSlice] = [*journal.failed_attempts, *last]
-    failed.sort(key=lambda each: each.at)
+    failed.sort(key=lambda attempt: attempt.at)
     return {
         "stages": list(_stages(journal, now=now, is_running=is_running)),
         "failed_attempts": _counts(counted) or dict(sorted(causes.items())),
         "last_failed": [
             {
-                "at": each.at,
-                "name": each.name,
-                "why": each.error if isinstance(each, JournalledSlice) else each.text,
+                "at": attempt.at,
+                "name": attempt.name,
+                "why": attempt.error if isinstance(attempt, JournalledSlice) else attempt.text,
             }
-            for each in failed[-SHOWN_FAILURES:]
+            for attempt in failed[-MAX_FAILURES:]
         ],
     }
 
@@ -227,9 +231,13 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
     if stage.progress:
         at, done, todo = stage.progress[-1]
     else:
-        own = [each for each in journal.slices if each.stage == stage.name and each.at >= stage.at]
-        at = max((each.at for each in own), default=0.0)
-        done, todo = sum(each.estimate for each in own), stage.num_bytes
+        slices = [
+            slice_
+            for slice_ in journal.slices
+            if slice_.stage == stage.name and slice_.at >= stage.at
+        ]
+        at = max((slice_.at for slice_ in slices), default=0.0)
+        done, todo = sum(slice_.estimate for slice_ in slices), stage.num_bytes
         cpus = journal.head.get("cpus")
         if isinstance(cpus, int) and stage.done < min(cpus, stage.todo / 2):
             return None  # not even one slice of each CPU
@@ -257,7 +265,7 @@ def _published(out: Folder) -> dict[str, Any]:
 def _counts(values: object) -> dict[str, int]:
     if not isinstance(values, dict):
         return {}
-    return {str(name): own for name, own in values.items() if isinstance(own, int)}
+    return {str(name): value for name, value in values.items() if isinstance(value, int)}
 
 
 WATCH_SECONDS = 10.0
@@ -301,18 +309,18 @@ class Clock:
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "status",
         help=_STATUS.partition("\n")[0],
         description=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("output", metavar="DIR", help="folder or URL of the output")
-    own.add_argument(
+    parser.add_argument("output", metavar="DIR", help="folder or URL of the output")
+    parser.add_argument(
         "--watch", action="store_true", help="look again every 10 s until the run has ended"
     )
-    own.add_argument("--json", action="store_true", help="the line of JSON alone, no text")
-    own.set_defaults(run=_run_status)
+    parser.add_argument("--json", action="store_true", help="the line of JSON alone, no text")
+    parser.set_defaults(run=_run_status)
 
 
 def _run_status(arguments: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LINE_SECONDS = 10.0
 """At most one line in this time, where there is no terminal."""
 
-MOST_NOTES = 20
+MAX_NOTES = 20
 """So many notes of a job are shown; a job that loses many nodes has thousands."""
 
 
@@ -61,9 +61,9 @@ class SubmitLines:
     def _note(self, line: str) -> None:
         """Show what a job says once: of its inputs, of an attempt that failed."""
         self._notes += 1
-        if self._notes <= MOST_NOTES:
+        if self._notes <= MAX_NOTES:
             self.tell(line)
-        if self._notes == MOST_NOTES:
+        if self._notes == MAX_NOTES:
             self.tell("nanotok: further notes are in the log and in the journal of the job alone")
 
     def flush(self) -> None:
@@ -115,9 +115,10 @@ class Submitted:
         return self._end(followed.state, log.text)
 
     def _log(self) -> LogTail:
-        own = self.submission_id
+        submission_id = self.submission_id
         return LogTail(
-            lambda: self.jobs.client().tail_job_logs(own), whole=lambda: self.jobs.whole_log(own)
+            lambda: self.jobs.client().tail_job_logs(submission_id),
+            whole=lambda: self.jobs.whole_log(submission_id),
         )
 
     def _follower(self, log: LogTail, *, patience: float, timeout: float | None) -> Follower:
@@ -149,12 +150,12 @@ class Submitted:
         ending = ending_of(state, summary=summary, job=self.job, output=self.output)
         values: dict[str, object] = {} if summary is None else {"summary": summary}
         if ending.exit_code:
-            values["error"] = ending.told
+            values["error"] = ending.message
             for line in log.last or state.message.splitlines():
                 self.lines.tell(f"  | {line}")
         else:
             self.lines.flush()
-        self.lines.tell(f"nanotok: {ending.told}")
+        self.lines.tell(f"nanotok: {ending.message}")
         self._print(ending.status, state, values)
         return ending.exit_code
 
@@ -201,40 +202,40 @@ stopped: ray job stop ID --address URL
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "submit",
         help=_SUBMIT.partition("\n")[0],
         description=_SUBMIT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
-    own.add_argument(
+    parser.add_argument("recipe", metavar="RECIPE", help="the TOML file that says all of the job")
+    parser.add_argument(
         "--address",
         metavar="URL",
         help="of the dashboard (default: $RAY_API_SERVER_ADDRESS, or $RAY_ADDRESS if it is a URL)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--job",
         choices=("prepare", "train", "tokenize"),
         default="prepare",
         help="what to run (default: prepare)",
     )
-    add_overrides(own)
-    own.add_argument(
+    add_overrides(parser)
+    parser.add_argument(
         "--also",
         metavar="IDS,...",
         help="tokenizers of smaller sizes (default: those of the recipe)",
     )
-    add_relearn(own)
-    add_resplit(own)
-    add_removed(own)
-    _add_environment(own)
-    _add_following(own)
-    own.set_defaults(run=_run_submit)
+    add_relearn(parser)
+    add_resplit(parser)
+    add_removed(parser)
+    _add_environment(parser)
+    _add_following(parser)
+    parser.set_defaults(run=_run_submit)
 
 
-def _add_environment(own: argparse.ArgumentParser) -> None:
-    own.add_argument(
+def _add_environment(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--env",
         metavar="NAME[=VALUE]",
         action="append",
@@ -242,25 +243,25 @@ def _add_environment(own: argparse.ArgumentParser) -> None:
         help="give the job an environment variable, e.g. for ${NAME} in the recipe; repeatable; "
         "no secrets: all who see the dashboard see it (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--submission-id", metavar="ID", help="run at most once (default: of the recipe's content)"
     )
 
 
-def _add_following(own: argparse.ArgumentParser) -> None:
-    own.add_argument(
+def _add_following(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--no-wait", action="store_true", help="print the id once the job is submitted, and exit 0"
     )
-    own.add_argument(
+    parser.add_argument(
         "--timeout", type=_seconds, metavar="S", help="follow for so long (default: to the end)"
     )
-    own.add_argument(
+    parser.add_argument(
         "--patience",
         type=_seconds,
         metavar="S",
         help="how long the job server may be away (default: 20 until it has answered, then 300)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--dry-run", action="store_true", help="say what would be submitted, and contact nothing"
     )
 
@@ -284,14 +285,14 @@ def address_of(given: str | None, environment: Mapping[str, str]) -> str:
     >>> address_of(None, {"RAY_ADDRESS": "http://10.0.0.7:8265/"})
     'http://10.0.0.7:8265'
     """
-    told = "give the dashboard's URL, as --address http://127.0.0.1:8265"
+    text = "give the dashboard's URL, as --address http://127.0.0.1:8265"
     address = given or environment.get("RAY_API_SERVER_ADDRESS")
     if not address:
         address = environment.get("RAY_ADDRESS", "")
         if not address.startswith(("http://", "https://")):
-            raise RecipeError(f"no --address, nor RAY_API_SERVER_ADDRESS: {told}")
+            raise RecipeError(f"no --address, nor RAY_API_SERVER_ADDRESS: {text}")
     if not address.startswith(("http://", "https://")) or host_and_port(address) is None:
-        raise RecipeError(f"the address {address!r} is no http:// or https:// URL: {told}")
+        raise RecipeError(f"the address {address!r} is no http:// or https:// URL: {text}")
     return address.rstrip("/")
 
 
@@ -371,15 +372,19 @@ def _start(
         patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
         tell=lambda text: lines.tell(f"nanotok: {text}"),
     ).start()
-    own, was = started.submission_id, started.was_there
+    submission_id, was = started.submission_id, started.was_there
     if was is None:
-        lines.tell(f"submitted {own} to {jobs.address}")
+        lines.tell(f"submitted {submission_id} to {jobs.address}")
     elif was.has_ended:
-        lines.tell(f"{own} has run already; to run it again, give another --submission-id")
+        lines.tell(
+            f"{submission_id} has run already; to run it again, give another --submission-id"
+        )
     else:
-        lines.tell(f"already submitted; following {own}")
+        lines.tell(f"already submitted; following {submission_id}")
     if was is not None and was.digest not in {None, shipped.submission.digest}:
-        lines.tell(f"nanotok: note: {own} was submitted with another recipe or other arguments")
+        lines.tell(
+            f"nanotok: note: {submission_id} was submitted with another recipe or other arguments"
+        )
     return started
 
 

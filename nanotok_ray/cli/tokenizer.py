@@ -6,7 +6,7 @@ from typing import Any
 
 from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, warm
 from nanotok_ray.cli.printing import print_json
-from nanotok_ray.cli.tokenizers import TOKENIZERS_TOLD, add_pattern, opened
+from nanotok_ray.cli.tokenizers import TOKENIZERS_HELP, add_pattern, opened
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import PRESETS
 from nanotok_ray.tokenizer import Tokenizer
@@ -47,32 +47,34 @@ nanotok train. What holds another tokenizer is refused.
 
 A job does the same by itself: tokenizer.extend = ["preset:seed"] in its recipe.
 
-{TOKENIZERS_TOLD}"""
+{TOKENIZERS_HELP}"""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
     all_of_them = _parser(commands, "tokenizer", _TOKENIZER)
     actions = all_of_them.add_subparsers(dest="action", required=True, metavar="ACTION")
-    own = _parser(actions, "extend", _EXTEND)
-    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
-    own.add_argument(
+    parser = _parser(actions, "extend", _EXTEND)
+    parser.add_argument(
+        "tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer"
+    )
+    parser.add_argument(
         "--tokens",
         nargs="+",
         metavar="NAME",
         default=[],
         help="names of special tokens, in order (default: those of --preset)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--preset", choices=tuple(PRESETS), help="names that belong together (default: none)"
     )
-    own.add_argument(
+    parser.add_argument(
         "--output", required=True, metavar="OUTPUT", help="folder, *.json or *.txt; path or URL"
     )
-    add_pattern(own)
-    own.set_defaults(run=_run_extend)
-    for each in (warm, tokenizer_show, tokenizer_compare, tokenizer_eval):
-        each.add_action(actions)
+    add_pattern(parser)
+    parser.set_defaults(run=_run_extend)
+    for item in (warm, tokenizer_show, tokenizer_compare, tokenizer_eval):
+        item.add_action(actions)
 
 
 def _parser(
@@ -103,7 +105,7 @@ def _run_extend(arguments: argparse.Namespace) -> int:
     tokenizer = before.extended(names)
     write_new(tokenizer.model, arguments.output)
     known = before.special_tokens
-    added = {name: own for name, own in tokenizer.special_tokens.items() if name not in known}
+    added = {name: value for name, value in tokenizer.special_tokens.items() if name not in known}
     there = {name: known[name] for name in names if name in known}
     _tell(tokenizer, arguments.output, added=added, there=there)
     print_json(_values(tokenizer, arguments.output) | {"added": added, "there": there})

@@ -13,15 +13,15 @@ from typing import Any, Final
 from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
+    format_size,
     readers_of,
-    shown_bytes,
     tell_left_out,
 )
 from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
-from nanotok_ray.cli.progress import shown_token
+from nanotok_ray.cli.progress import token_label
 from nanotok_ray.cli.tokenizers import (
-    NAMES_TOLD,
-    TOKENIZERS_TOLD,
+    NAMES_HELP,
+    TOKENIZERS_HELP,
     about,
     add_pattern,
     add_plot,
@@ -63,22 +63,22 @@ token a byte has 1 byte per token, one of a token a code point what stands under
 text is decoded again and compared. Then the vocabularies are: tokens that both have, and the first
 merge that differs.
 
-{TOKENIZERS_TOLD}{NAMES_TOLD}
+{TOKENIZERS_HELP}{NAMES_HELP}
 {MEASURED_FILES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the action to `nanotok tokenizer`."""
-    own = actions.add_parser(
+    parser = actions.add_parser(
         "compare",
         help=_COMPARE.partition("\n")[0],
         description=_COMPARE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument(
+    parser.add_argument(
         "tokenizers", metavar="TOKENIZER", nargs="+", help="folders, files or URLs of tokenizers"
     )
-    own.add_argument(
+    parser.add_argument(
         "--corpus",
         metavar="[NAME=]FILES",
         nargs="+",
@@ -86,10 +86,10 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         required=True,
         help="files, folders, globs of texts, with the name of a source",
     )
-    add_pattern(own)
-    add_corpus_flags(own, with_labels=True)
-    add_plot(own, what="bytes per token by source")
-    own.set_defaults(run=_run_compare)
+    add_pattern(parser)
+    add_corpus_flags(parser, with_labels=True)
+    add_plot(parser, what="bytes per token by source")
+    parser.set_defaults(run=_run_compare)
 
 
 def _run_compare(arguments: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     counters = counters_of(arguments.tokenizers, arguments)
     readers = readers_of(arguments.corpus, arguments)
     rows = _rows(_measured(counters, readers))
-    overlaps = [overlap_of(counters[0].vocabulary, each.vocabulary) for each in counters[1:]]
+    overlaps = [overlap_of(counters[0].vocabulary, counter.vocabulary) for counter in counters[1:]]
     for line in chain(_table(counters, rows), _overlap_lines(counters, overlaps)):
         print(printable(line), file=sys.stderr)
     if arguments.plot is not None:
@@ -110,7 +110,7 @@ def _measured(
     counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader]
 ) -> dict[str, Measured]:
     total = sum(reader.estimated_bytes for reader in readers)
-    with shown_bytes(sys.stderr, total=total) as done:
+    with format_size(sys.stderr, total=total) as done:
         measured = {
             reader.corpus.name: measure(counters, reader, on_bytes=done) for reader in readers
         }
@@ -124,11 +124,11 @@ _Rows = Mapping[tuple[str, str | None], Tally]
 
 def _rows(measured: Mapping[str, Measured]) -> _Rows:
     rows: dict[tuple[str, str | None], Tally] = {}
-    for name, own in measured.items():
-        rows[name, None] = own.total
-        rows |= {(name, label): tally for label, tally in own.by_label.items()}
+    for name, value in measured.items():
+        rows[name, None] = value.total
+        rows |= {(name, label): tally for label, tally in value.by_label.items()}
     if len(measured) > 1:
-        tallies = [own.total for own in measured.values()]
+        tallies = [value.total for value in measured.values()]
         total = Tally(tokens=[0] * len(tallies[0].tokens))
         for tally in tallies:
             total.add(tally)
@@ -152,11 +152,11 @@ def _head(counters: Sequence[TokenizerCounter]) -> list[str]:
 
 def _cells(rows: _Rows) -> Iterator[list[str]]:
     for (name, label), tally in rows.items():
-        told = name if label is None else f"  {label}"
-        cells = [told, f"{tally.num_bytes:,}", ratio(tally.bytes_per_character)]
-        for place, tokens in enumerate(tally.tokens):
-            cells.append(ratio(tally.bytes_per_token(place)))
-            if place:
+        text = name if label is None else f"  {label}"
+        cells = [text, f"{tally.num_bytes:,}", ratio(tally.bytes_per_character)]
+        for index, tokens in enumerate(tally.tokens):
+            cells.append(ratio(tally.bytes_per_token(index)))
+            if index:
                 cells.append(signed_percent(diff_percent(tokens, tally.tokens[0])))
         yield cells
 
@@ -165,25 +165,26 @@ def _overlap_lines(
     counters: Sequence[TokenizerCounter], overlaps: Sequence[Overlap]
 ) -> Iterator[str]:
     first = counters[0].name
-    for counter, own in zip(counters[1:], overlaps, strict=True):
+    for counter, overlap in zip(counters[1:], overlaps, strict=True):
         other = counter.name
         yield ""
         yield (
-            f"{first} and {other}: {own.shared:,} tokens in both, {own.only_left:,} only in "
-            f"{first}, {own.only_right:,} only in {other}"
+            f"{first} and {other}: {overlap.shared:,} tokens in both, {overlap.only_left:,} only "
+            f"in "
+            f"{first}, {overlap.only_right:,} only in {other}"
         )
-        yield f"  {_parting(own, first, other)}"
+        yield f"  {_parting(overlap, first, other)}"
 
 
-def _parting(own: Overlap, first: str, other: str) -> str:
-    if own.left is None and own.right is None:
-        return f"all {own.equal_merges:,} merges are equal"
-    if own.left is None or own.right is None:
-        longer = first if own.right is None else other
-        return f"the first {own.equal_merges:,} merges are equal, and {longer} has more"
+def _parting(overlap: Overlap, first: str, other: str) -> str:
+    if overlap.left is None and overlap.right is None:
+        return f"all {overlap.equal_merges:,} merges are equal"
+    if overlap.left is None or overlap.right is None:
+        longer = first if overlap.right is None else other
+        return f"the first {overlap.equal_merges:,} merges are equal, and {longer} has more"
     return (
-        f"merge {own.equal_merges:,} (from 0) is the first that differs: {first} has "
-        f"{shown_token(own.left)}, {other} {shown_token(own.right)}"
+        f"merge {overlap.equal_merges:,} (from 0) is the first that differs: {first} has "
+        f"{token_label(overlap.left)}, {other} {token_label(overlap.right)}"
     )
 
 
@@ -202,21 +203,21 @@ def _values(
             {
                 "first": names[0],
                 "other": name,
-                "shared": own.shared,
-                "only_first": own.only_left,
-                "only_other": own.only_right,
-                "equal_merges": own.equal_merges,
-                "first_token": None if own.left is None else token_text(own.left),
-                "other_token": None if own.right is None else token_text(own.right),
+                "shared": overlap.shared,
+                "only_first": overlap.only_left,
+                "only_other": overlap.only_right,
+                "equal_merges": overlap.equal_merges,
+                "first_token": None if overlap.left is None else token_text(overlap.left),
+                "other_token": None if overlap.right is None else token_text(overlap.right),
             }
-            for name, own in zip(names[1:], overlaps, strict=True)
+            for name, overlap in zip(names[1:], overlaps, strict=True)
         ],
     }
 
 
 def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
     """Return sums over texts as JSON values; `diff_percent` is the first against each other one."""
-    ratios = [tally.bytes_per_token(place) for place in range(len(names))]
+    ratios = [tally.bytes_per_token(index) for index in range(len(names))]
     diffs = [diff_percent(tokens, tally.tokens[0]) for tokens in tally.tokens]
     rounded = [None if value is None else round(value, 4) for value in (*ratios, *diffs)]
     return {
@@ -233,7 +234,7 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse
     places, chosen = range(len(counters)), _largest(rows)
     bars = {
         (name if label is None else f"{name}: {label}"): [
-            tally.bytes_per_token(place) for place in places
+            tally.bytes_per_token(position) for position in places
         ]
         for (name, label), tally in chosen.items()
     }
@@ -255,5 +256,5 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse
 def _largest(rows: _Rows) -> _Rows:
     """Return the rows of most bytes, in their order: a picture has no room for hundreds."""
     order = sorted(rows, key=lambda key: -rows[key].num_bytes)
-    kept = set(order[:MAX_BARS])
-    return {key: tally for key, tally in rows.items() if key in kept}
+    remaining = set(order[:MAX_BARS])
+    return {key: tally for key, tally in rows.items() if key in remaining}

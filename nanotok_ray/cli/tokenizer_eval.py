@@ -11,8 +11,8 @@ from nanotok_ray.cli.corpora import max_bytes_of
 from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
 from nanotok_ray.cli.tokenizer_compare import tally_values
 from nanotok_ray.cli.tokenizers import (
-    NAMES_TOLD,
-    TOKENIZERS_TOLD,
+    NAMES_HELP,
+    TOKENIZERS_HELP,
     about,
     add_pattern,
     add_plot,
@@ -71,19 +71,21 @@ compared with each other and not with published ones. Diff is (theirs - ours) / 
 percent fewer tokens ours makes. With --output-folder also the first documents of the splits of a
 finished job, without special tokens. Every text is decoded again and compared.
 
-{TOKENIZERS_TOLD}{NAMES_TOLD}"""
+{TOKENIZERS_HELP}{NAMES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the action to `nanotok tokenizer`."""
-    own = actions.add_parser(
+    parser = actions.add_parser(
         "eval",
         help=_EVAL.partition("\n")[0],
         description=_EVAL,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
-    own.add_argument(
+    parser.add_argument(
+        "tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer"
+    )
+    parser.add_argument(
         "--against",
         metavar="TOKENIZER",
         nargs="+",
@@ -91,20 +93,20 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         default=[],
         help="other tokenizers (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--output-folder",
         metavar="DIR",
         help="a finished output, whose train and val texts are taken too (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--max-bytes",
         default=MAX_BYTES,
         metavar="SIZE",
         help=f"take so much text of each split (default: {MAX_BYTES})",
     )
-    add_pattern(own)
-    add_plot(own, what="bytes per token by text")
-    own.set_defaults(run=_run_eval)
+    add_pattern(parser)
+    add_plot(parser, what="bytes per token by text")
+    parser.set_defaults(run=_run_eval)
 
 
 def _run_eval(arguments: argparse.Namespace) -> int:
@@ -117,55 +119,55 @@ def _run_eval(arguments: argparse.Namespace) -> int:
         _plot(counters, rows, arguments)
     names = [counter.name for counter in counters]
     values: dict[str, Any] = {row.name: tally_values(row.tally, names) for row in rows}
-    told = [about(counter) for counter in counters]
-    print_json({"status": "evaluated", "tokenizers": told, "texts": values})
+    text = [about(counter) for counter in counters]
+    print_json({"status": "evaluated", "tokenizers": text, "texts": values})
     return 0
 
 
 def _texts(arguments: argparse.Namespace) -> dict[str, Iterable[Documents]]:
-    most = max_bytes_of(arguments)
+    limit = max_bytes_of(arguments)
     texts: dict[str, Iterable[Documents]] = {
         name: [Documents.from_strings([text])] for name, text in SAMPLE_TEXTS.items()
     }
     if arguments.output_folder is not None:
         for split in SPLITS:
-            texts[split] = output_texts(arguments.output_folder, split=split, max_bytes=most)
+            texts[split] = output_texts(arguments.output_folder, split=split, max_bytes=limit)
     return texts
 
 
 def _lines(counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
-    own = counters[0]
-    yield f"tokenizer   {own.name}, {own.num_ids:,} ids"
-    for place, other in enumerate(counters[1:], 1):
+    current = counters[0]
+    yield f"tokenizer   {current.name}, {current.num_ids:,} ids"
+    for index, other in enumerate(counters[1:], 1):
         yield ""
         yield f"against {other.name}, {other.num_ids:,} ids"
-        yield from table_lines([_head(own, other), *(_cells(row, place) for row in rows)])
+        yield from table_lines([_head(current, other), *(_cells(row, index) for row in rows)])
     if len(counters) == 1:
         yield ""
         head = ["text", "bytes", "code points", "tokens", "bytes per token"]
-        yield from table_lines([head, *map(_own_cells, rows)])
+        yield from table_lines([head, *map(_tokenizer_cells, rows)])
 
 
-def _head(own: TokenizerCounter, other: TokenizerCounter) -> list[str]:
-    return ["text", "bytes", other.name, "ratio", own.name, "ratio", "diff"]
+def _head(tokenizer_counter: TokenizerCounter, other: TokenizerCounter) -> list[str]:
+    return ["text", "bytes", other.name, "ratio", tokenizer_counter.name, "ratio", "diff"]
 
 
-def _own_cells(row: SampleRow) -> list[str]:
+def _tokenizer_cells(row: SampleRow) -> list[str]:
     tally = row.tally
     numbers = (tally.num_bytes, tally.characters, tally.tokens[0])
     return [row.name, *(f"{number:,}" for number in numbers), ratio(tally.bytes_per_token(0))]
 
 
-def _cells(row: SampleRow, place: int) -> list[str]:
+def _cells(row: SampleRow, position: int) -> list[str]:
     tally = row.tally
     return [
         row.name,
         f"{tally.num_bytes:,}",
-        f"{tally.tokens[place]:,}",
-        ratio(tally.bytes_per_token(place)),
+        f"{tally.tokens[position]:,}",
+        ratio(tally.bytes_per_token(position)),
         f"{tally.tokens[0]:,}",
         ratio(tally.bytes_per_token(0)),
-        signed_percent(row.diff_percent(place)),
+        signed_percent(row.diff_percent(position)),
     ]
 
 
@@ -173,7 +175,7 @@ def _plot(
     counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow], arguments: argparse.Namespace
 ) -> None:
     places = range(len(counters))
-    bars = {row.name: [row.tally.bytes_per_token(place) for place in places] for row in rows}
+    bars = {row.name: [row.tally.bytes_per_token(position) for position in places] for row in rows}
     names = [counter.name for counter in counters]
     figure = ratio_figure(
         bars,

@@ -10,14 +10,14 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
+    format_size,
     readers_of,
-    shown_bytes,
     tell_left_out,
 )
 from nanotok_ray.cli.printing import print_json, ratio, table_lines
-from nanotok_ray.cli.progress import shown_token
+from nanotok_ray.cli.progress import token_label
 from nanotok_ray.cli.tokenizers import (
-    TOKENIZERS_TOLD,
+    TOKENIZERS_HELP,
     add_pattern,
     add_plot,
     check_plot_of,
@@ -40,7 +40,7 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
     """Say what a tokenizer is made of."""
     special, table = tokenizer.special_tokens, tokenizer.span_table_size
     pattern = tokenizer.pattern
-    known = [f"{name}: " for name, own in PATTERNS.items() if own == pattern]
+    known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
     yield f"tokenizer   {name}"
     yield f"sha256      {tokenizer.sha256}"
     yield (
@@ -53,25 +53,25 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
         yield f"special     {number:>9,}  {token}"
 
 
-def vocabulary_lines(vocabulary: Vocabulary, *, most: int) -> Iterator[str]:
+def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
     """Say what tokens there are, of each list no more than `most`."""
     lengths = vocabulary.length_counts
     yield ""
     yield f"lengths     {vocabulary.mean_length:.2f} bytes on average, at most {max(lengths):,}"
     yield from _length_lines(lengths)
     yield from _section("first merges")
-    for number in _merged(vocabulary)[:most]:
+    for number in _merged(vocabulary)[:limit]:
         yield f"{number:>9,}  {_spelled(vocabulary, number)} = {_pair(vocabulary, number)}"
     yield from _section("longest tokens")
-    for number in vocabulary.longest(most):
+    for number in vocabulary.longest(limit):
         length = len(vocabulary.tokens[number])
         yield f"{number:>9,}  {length:>5,} bytes  {_spelled(vocabulary, number)}"
     cut = vocabulary.not_utf8
     yield from _section(f"tokens of several bytes that are not UTF-8: {len(cut):,}")
-    yield from _listed(cut[:most], vocabulary)
+    yield from _listed(cut[:limit], vocabulary)
 
 
-def usage_lines(usage: Usage, *, most: int) -> Iterator[str]:
+def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
     """Say what tokens a corpus is made of, of each list no more than `most`."""
     vocabulary, unused = usage.vocabulary, usage.unused_merged
     yield ""
@@ -83,7 +83,7 @@ def usage_lines(usage: Usage, *, most: int) -> Iterator[str]:
     )
     if unused:
         yield from _section("first unused tokens")
-        yield from _listed(unused[:most], vocabulary)
+        yield from _listed(unused[:limit], vocabulary)
     yield from _section("most used tokens")
     rows = [
         [
@@ -92,29 +92,29 @@ def usage_lines(usage: Usage, *, most: int) -> Iterator[str]:
             f"{usage.counts[number] / usage.total:.2%}",
             _spelled(vocabulary, number),
         ]
-        for number in usage.most_used(most)
+        for number in usage.most_used(limit)
     ]
     yield from table_lines([["id", "times", "share", "token"], *rows], left=(3,))
 
 
 def token_lines(
-    views: Sequence[TokenView], vocabulary: Vocabulary, usage: Usage | None, *, most: int
+    views: Sequence[TokenView], vocabulary: Vocabulary, usage: Usage | None, *, limit: int
 ) -> Iterator[str]:
     """Say what single tokens are, and with a corpus how often each is used."""
     for view in views:
         kind = "special token" if view.is_special else "byte" if view.merge is None else "token"
-        name = view.token.decode() if view.is_special else shown_token(view.token)
+        name = view.token.decode() if view.is_special else token_label(view.token)
         yield f"id          {view.id:,}, {kind} {name}, {len(view.token):,} bytes"
         if view.pair is not None:
             yield f"merge       {view.merge:,} = {_pair(vocabulary, view.id)} {view.pair}"
         if view.parts_of:
-            users = ", ".join(_spelled(vocabulary, number) for number in view.parts_of[:most])
+            users = ", ".join(_spelled(vocabulary, number) for number in view.parts_of[:limit])
             yield f"part of     {len(view.parts_of):,} merges: {users}"
         if usage is not None and not view.is_special:
             yield f"used        {usage.counts[view.id]:,} times of {usage.total:,} tokens"
 
 
-def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, most: int) -> dict[str, Any]:
+def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int) -> dict[str, Any]:
     """Return what `tokenizer_lines` and `vocabulary_lines` say."""
     return {
         "tokenizer_sha256": tokenizer.sha256,
@@ -126,17 +126,17 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, most: int)
         "span_table": tokenizer.span_table_size,
         "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
         "mean_length": round(vocabulary.mean_length, 4),
-        "first_merges": _entries(_merged(vocabulary)[:most], vocabulary),
-        "longest": _entries(vocabulary.longest(most), vocabulary),
+        "first_merges": _entries(_merged(vocabulary)[:limit], vocabulary),
+        "longest": _entries(vocabulary.longest(limit), vocabulary),
         "not_utf8": len(vocabulary.not_utf8),
-        "first_not_utf8": _entries(vocabulary.not_utf8[:most], vocabulary),
+        "first_not_utf8": _entries(vocabulary.not_utf8[:limit], vocabulary),
     }
 
 
-def usage_values(usage: Usage, *, most: int) -> dict[str, Any]:
+def usage_values(usage: Usage, *, limit: int) -> dict[str, Any]:
     """Return what `usage_lines` says."""
     vocabulary, bytes_per_token = usage.vocabulary, usage.bytes_per_token
-    used = _entries(usage.most_used(most), vocabulary)
+    used = _entries(usage.most_used(limit), vocabulary)
     return {
         "texts": usage.texts,
         "text_bytes": usage.num_bytes,
@@ -144,8 +144,8 @@ def usage_values(usage: Usage, *, most: int) -> dict[str, Any]:
         "bytes_per_token": None if bytes_per_token is None else round(bytes_per_token, 4),
         "unused": len(usage.unused),
         "unused_merged": len(usage.unused_merged),
-        "first_unused": _entries(usage.unused_merged[:most], vocabulary),
-        "most_used": [own | {"times": int(usage.counts[own["id"]])} for own in used],
+        "first_unused": _entries(usage.unused_merged[:limit], vocabulary),
+        "most_used": [token | {"times": int(usage.counts[token["id"]])} for token in used],
     }
 
 
@@ -178,8 +178,8 @@ def _length_lines(lengths: Mapping[int, int]) -> Iterator[str]:
     rows = length_rows(lengths)
     numbers = [int(number.replace(",", "")) for _, number in rows]
     bars = ["#" * round(_BAR_CHARS * number / max(numbers)) for number in numbers]
-    told = [[*row, bar] for row, bar in zip(rows, bars, strict=True)]
-    yield from table_lines([["bytes", "tokens", ""], *told], left=(2,))
+    text = [[*row, bar] for row, bar in zip(rows, bars, strict=True)]
+    yield from table_lines([["bytes", "tokens", ""], *text], left=(2,))
 
 
 def _merged(vocabulary: Vocabulary) -> range:
@@ -197,7 +197,7 @@ def _listed(numbers: Sequence[int], vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _spelled(vocabulary: Vocabulary, number: int) -> str:
-    return shown_token(vocabulary.tokens[number])
+    return token_label(vocabulary.tokens[number])
 
 
 def _pair(vocabulary: Vocabulary, number: int) -> str:
@@ -208,7 +208,7 @@ def _pair(vocabulary: Vocabulary, number: int) -> str:
 
 
 def _entries(numbers: Sequence[int], vocabulary: Vocabulary) -> list[dict[str, Any]]:
-    return [{"id": each, "token": token_text(vocabulary.tokens[each])} for each in numbers]
+    return [{"id": number, "token": token_text(vocabulary.tokens[number])} for number in numbers]
 
 
 def _token_value(view: TokenView, usage: Usage | None) -> dict[str, Any]:
@@ -239,26 +239,28 @@ Tokens are shown as Python literals; in the JSON line a byte that is not UTF-8 i
 backslash \\\\, and --token takes these too. Unused tokens of a corpus are those that no text of it
 is made of; special tokens never are. Every text is decoded again and compared.
 
-{TOKENIZERS_TOLD}
+{TOKENIZERS_HELP}
 {MEASURED_FILES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the action to `nanotok tokenizer`."""
-    own = actions.add_parser(
+    parser = actions.add_parser(
         "show",
         help=_SHOW.partition("\n")[0],
         description=_SHOW,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
-    own.add_argument(
+    parser.add_argument(
+        "tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer"
+    )
+    parser.add_argument(
         "corpus",
         metavar="CORPUS",
         nargs="*",
         help="files, folders, globs of texts",
     )
-    own.add_argument(
+    parser.add_argument(
         "--id",
         type=int,
         action="append",
@@ -266,36 +268,36 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         metavar="N",
         help="show this id; repeatable (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--token",
         action="append",
         default=[],
         metavar="TEXT",
         help="show this token; repeatable (default: none)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--most", type=positive, default=MOST, metavar="N", help=f"of a list (default: {MOST})"
     )
-    add_pattern(own)
-    add_corpus_flags(own)
-    add_plot(own, what="lengths of tokens, and use by rank,")
-    own.set_defaults(run=_run_show)
+    add_pattern(parser)
+    add_corpus_flags(parser)
+    add_plot(parser, what="lengths of tokens, and use by rank,")
+    parser.set_defaults(run=_run_show)
 
 
 def _run_show(arguments: argparse.Namespace) -> int:
     check_plot_of(arguments)
     tokenizer = opened(arguments.tokenizer, arguments)
-    vocabulary, most = Vocabulary.of(tokenizer), arguments.most
+    vocabulary, limit = Vocabulary.of(tokenizer), arguments.most
     numbers = [*arguments.id, *map(vocabulary.number_of, arguments.token)]
     views = [vocabulary.view(number) for number in numbers]
     usage = _measured(tokenizer, vocabulary, arguments) if arguments.corpus else None
     if views:
-        lines = token_lines(views, vocabulary, usage, most=most)
+        lines = token_lines(views, vocabulary, usage, limit=limit)
         values = token_values(views, usage)
     else:
         lines = _lines(tokenizer, vocabulary, usage, arguments)
-        values = tokenizer_values(tokenizer, vocabulary, most=most)
-        values |= {} if usage is None else usage_values(usage, most=most)
+        values = tokenizer_values(tokenizer, vocabulary, limit=limit)
+        values |= {} if usage is None else usage_values(usage, limit=limit)
     for line in lines:
         print(printable(line), file=sys.stderr)
     if arguments.plot is not None:
@@ -309,7 +311,7 @@ def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: argparse.
     counter = TokenizerCounter(arguments.tokenizer, tokenizer)
     usage = Usage(vocabulary)
     total = sum(reader.estimated_bytes for reader in readers)
-    with shown_bytes(sys.stderr, total=total) as done:
+    with format_size(sys.stderr, total=total) as done:
         for batch in chain.from_iterable(readers):
             usage.add(counter.encode(batch.documents)[0], batch.documents)
             done(batch.documents.num_bytes)
@@ -324,9 +326,9 @@ def _lines(
     arguments: argparse.Namespace,
 ) -> Iterator[str]:
     yield from tokenizer_lines(arguments.tokenizer, tokenizer, vocabulary)
-    yield from vocabulary_lines(vocabulary, most=arguments.most)
+    yield from vocabulary_lines(vocabulary, limit=arguments.most)
     if usage is not None:
-        yield from usage_lines(usage, most=arguments.most)
+        yield from usage_lines(usage, limit=arguments.most)
 
 
 def _plot(
@@ -337,8 +339,8 @@ def _plot(
 ) -> None:
     note = f"{tokenizer.get_vocab_size():,} ids, sha256 {tokenizer.sha256[:16]}"
     if usage is not None:
-        told = f"{usage.num_bytes / 1e6:,.1f} MB, {ratio(usage.bytes_per_token)} bytes per token"
-        note += f"; corpus of {told}"
+        text = f"{usage.num_bytes / 1e6:,.1f} MB, {ratio(usage.bytes_per_token)} bytes per token"
+        note += f"; corpus of {text}"
     lengths = vocabulary.length_counts
     figure = vocabulary_figure(
         lengths,

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-TOKENIZERS_TOLD: Final = f"""\
+TOKENIZERS_HELP: Final = f"""\
 A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, or a file of ranks with
 its pattern, as ranks.tiktoken:gpt4 ({", ".join(PATTERNS)}, REGEX; or --pattern).
 {" and ".join(PUBLISHED)} stand for OpenAI's, if bpe-openai is installed, which has them.
 """
 
-NAMES_TOLD: Final = """\
+NAMES_HELP: Final = """\
 NAME=TOKENIZER gives it a name of its own in the table.
 """
 
 
-def add_pattern(own: argparse.ArgumentParser) -> None:
+def add_pattern(parser: argparse.ArgumentParser) -> None:
     """Add --pattern."""
-    own.add_argument(
+    parser.add_argument(
         "--pattern",
         metavar="NAME|REGEX",
         help="split pattern of tokenizers that are .tiktoken files, which do not say it "
@@ -49,8 +49,8 @@ def counters_of(specs: Sequence[str], arguments: argparse.Namespace) -> list[Tok
     names = _names(pairs)
     specs = [spec for _, spec in pairs]
     return [
-        TokenizerCounter(name, own)
-        for name, own in zip(names, _opened(specs, arguments.pattern), strict=True)
+        TokenizerCounter(name, value)
+        for name, value in zip(names, _opened(specs, arguments.pattern), strict=True)
     ]
 
 
@@ -75,8 +75,8 @@ def _opened(
         if spec in PUBLISHED:
             yield published_tokenizer(spec)
         else:
-            own = pattern if spec.endswith(RANKS) else None
-            yield open_tokenizer(spec, pattern=own, span_table=span_table)
+            current = pattern if spec.endswith(RANKS) else None
+            yield open_tokenizer(spec, pattern=current, span_table=span_table)
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:
@@ -95,8 +95,8 @@ def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
     names: list[str] = []
     for length in range(1, max(map(len, parts), default=1) + 1):
         names = [
-            name or "/".join(own[-length:]).lstrip("/")
-            for (name, _), own in zip(pairs, parts, strict=True)
+            name or "/".join(part[-length:]).lstrip("/")
+            for (name, _), part in zip(pairs, parts, strict=True)
         ]
         if len(set(names)) == len(names):
             return names
@@ -106,10 +106,10 @@ def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
     )
 
 
-def add_plot(own: argparse.ArgumentParser, *, what: str) -> None:
+def add_plot(parser: argparse.ArgumentParser, *, what: str) -> None:
     """Add --plot."""
     endings = ", ".join(SUFFIXES)
-    own.add_argument(
+    parser.add_argument(
         "--plot",
         metavar="FILE",
         help=f"draw {what} to a file that ends in {endings} (default: no picture)",

@@ -23,7 +23,7 @@ from nanotok_ray.cli.learn import (
     values,
     with_smaller,
 )
-from nanotok_ray.cli.progress import shown_merges
+from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts.corpus import CorpusCounts
 from nanotok_ray.counts.patterns import PATTERNS, SPLIT_PATTERN
 from nanotok_ray.counts.span_counts import SpanCounts
@@ -87,9 +87,9 @@ _RECIPE_FLAGS = {
 """Arguments that are for a recipe alone, and how they are spelled."""
 
 
-def add_arguments(own: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of learning from files; all are None where they are not given."""
-    group = own.add_argument_group("without a recipe")
+    group = parser.add_argument_group("without a recipe")
     group.add_argument(
         "--output",
         metavar="OUTPUT",
@@ -179,17 +179,17 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
     named = find_corpus(arguments.inputs, arguments, output=arguments.output)
     found = count_named(named, arguments, pattern=pattern, threads=goal["threads"])
     counted = time.perf_counter()
-    with shown_merges(sys.stderr) as on_progress:
+    with merge_bar(sys.stderr) as on_progress:
         learned = learn(found.counts, **goal, on_progress=on_progress)
     done = time.perf_counter()
     learned = _with_documents(learned, found)
     wrote = _write(learned, arguments, also=also)
     seconds = {"count": round(counted - start, 3), "learn": round(done - counted, 3)}
     had, asked = f"counted in {seconds['count']:.1f} s", goal["vocab_size"]
-    told = summary(found.counts, learned, asked=asked, had=had, seconds=done - counted)
-    print(told, *(f"wrote       {path}" for path in wrote), sep="\n", file=sys.stderr)
-    own = values(learned, output=arguments.output, wrote=wrote, seconds=seconds)
-    return own | {"files": len(named.files)}
+    text = summary(found.counts, learned, asked=asked, had=had, seconds=done - counted)
+    print(text, *(f"wrote       {path}" for path in wrote), sep="\n", file=sys.stderr)
+    current = values(learned, output=arguments.output, wrote=wrote, seconds=seconds)
+    return current | {"files": len(named.files)}
 
 
 def _goal(arguments: argparse.Namespace) -> tuple[Goal, list[int]]:
@@ -245,12 +245,12 @@ def _write(
     """
     output = arguments.output
     every = with_smaller(learned, output, also=also, name=lambda size: sized_output(output, size))
-    for path, each in every.items():
+    for path, item in every.items():
         if not arguments.force:
-            check_free(each.tokenizer.model, path, advice=OR_FORCE)
-    for path, each in every.items():
+            check_free(item.tokenizer.model, path, advice=OR_FORCE)
+    for path, item in every.items():
         if file_suffix(path) is None:
-            each.save(path, overwrite=True)
+            item.save(path, overwrite=True)
         else:
-            write_file(each.tokenizer.model, path)
+            write_file(item.tokenizer.model, path)
     return list(every)

@@ -41,14 +41,14 @@ Changes nothing.
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to a parser."""
-    own = commands.add_parser(
+    parser = commands.add_parser(
         "verify",
         help=_VERIFY.partition("\n")[0],
         description=_VERIFY,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("folder", metavar="DIR", help="the output folder of a job")
-    level = own.add_mutually_exclusive_group()
+    parser.add_argument("folder", metavar="DIR", help="the output folder of a job")
+    level = parser.add_mutually_exclusive_group()
     level.add_argument(
         "--no-sample", action="store_true", help="do not compare documents with their source"
     )
@@ -60,18 +60,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     level.add_argument(
         "--deep", action="store_true", help="read all sources again, compare every document"
     )
-    own.add_argument(
+    parser.add_argument(
         "--workers",
         type=positive,
         metavar="N",
         help="check on Ray; CPUs of a local one (default: threads of this process, no Ray)",
     )
-    own.add_argument(
+    parser.add_argument(
         "--of",
         metavar="DIR",
         help="of an export: the output it was made of (default: the one whose export/ it lies in)",
     )
-    own.set_defaults(run=_run_verify)
+    parser.set_defaults(run=_run_verify)
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
@@ -89,7 +89,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
             on_event=progress,
         )
     if result.passed:
-        print(_told(arguments.folder, result, masks=arguments.masks), file=sys.stderr)
+        print(_message(arguments.folder, result, masks=arguments.masks), file=sys.stderr)
     else:
         print(printable(result.told(arguments.folder), lines=True), file=sys.stderr)
     print_json(
@@ -157,12 +157,12 @@ def _run_verify_export(arguments: argparse.Namespace) -> int:
     return PROBLEMS if problems else 0
 
 
-def _told(folder: str, result: Verification, *, masks: bool) -> str:
+def _message(folder: str, result: Verification, *, masks: bool) -> str:
     equal = "conversations and vision documents equal" if masks else "equal"
-    told = (
+    text = (
         f"{folder}: {result.slices:,} slices, {result.shards:,} shards, "
         f"{result.documents:,} documents are whole; {result.sampled:,} {equal} their source"
     )
     if result.source_bytes:
-        told += f" ({result.source_bytes / 1e6:,.1f} MB read again)"
-    return told
+        text += f" ({result.source_bytes / 1e6:,.1f} MB read again)"
+    return text

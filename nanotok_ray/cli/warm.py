@@ -11,7 +11,7 @@ from typing import Any
 
 from nanotok_ray.cli.corpora import TEXT_FILES_HELP, add_corpus, count_named, find_corpus
 from nanotok_ray.cli.printing import print_json
-from nanotok_ray.cli.tokenizers import TOKENIZERS_TOLD, add_pattern, opened
+from nanotok_ray.cli.tokenizers import TOKENIZERS_HELP, add_pattern, opened
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.counts.stored import find_counts, load_counts
 from nanotok_ray.errors import CountsError, TokenizerError
@@ -23,7 +23,7 @@ from nanotok_ray.tokenizer.output import check_free, file_suffix, write_new
 from nanotok_ray.tokenizer.span_table import MAX_SPANS
 from nanotok_ray.tokenizer.warming import SpanTableShare, warm
 
-_MOST_SPANS = 16_000_000  # as tokenizer.span_table of a recipe; about 1 GB
+_MAX_SPANS = 16_000_000  # as tokenizer.span_table of a recipe; about 1 GB
 _COUNTS_SUFFIX = ".arrow"
 
 _WARM = f"""\
@@ -45,27 +45,29 @@ folder as tokenizer.path. What holds another tokenizer is not overwritten.
 CORPUS is text, or count files (*.arrow, or a folder of them as a job's WORK/counts) that were cut
 by the tokenizer's pattern. Of text a part that is like the rest is enough.
 
-{TOKENIZERS_TOLD}
+{TOKENIZERS_HELP}
 {TEXT_FILES_HELP}"""
 
 
 def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the action to `nanotok tokenizer`."""
-    own = actions.add_parser(
+    parser = actions.add_parser(
         "warm",
         help=_WARM.partition("\n")[0],
         description=_WARM,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own.add_argument("tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer")
-    own.add_argument(
+    parser.add_argument(
+        "tokenizer", metavar="TOKENIZER", help="folder, file or URL of the tokenizer"
+    )
+    parser.add_argument(
         "corpus", metavar="CORPUS", nargs="+", help="files of text or of counts, folders, globs"
     )
-    own.add_argument(
+    parser.add_argument(
         "--output", metavar="DIR", help="folder for tokenizer and table (default: the tokenizer's)"
     )
-    add_pattern(own)
-    own.add_argument(
+    add_pattern(parser)
+    parser.add_argument(
         "--spans",
         type=int,
         default=MAX_SPANS,
@@ -73,15 +75,15 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="how many of the most frequent spans (default: 1,000,000); those that a table cannot "
         "hold, as short ones of many ids, are left out of them",
     )
-    own.add_argument("--threads", type=int, metavar="N", help="default: all cores")
-    add_corpus(own)
-    own.set_defaults(run=_run_warm)
+    parser.add_argument("--threads", type=int, metavar="N", help="default: all cores")
+    add_corpus(parser)
+    parser.set_defaults(run=_run_warm)
 
 
 def _run_warm(arguments: argparse.Namespace) -> int:
-    if not 1 <= arguments.spans <= _MOST_SPANS:
+    if not 1 <= arguments.spans <= _MAX_SPANS:
         raise TokenizerError(
-            f"--spans is {arguments.spans}: it must be from 1 to {_MOST_SPANS:,}, about 1 GB"
+            f"--spans is {arguments.spans}: it must be from 1 to {_MAX_SPANS:,}, about 1 GB"
         )
     output = _output(arguments)
     tokenizer = opened(arguments.tokenizer, arguments, span_table=False)
@@ -94,7 +96,7 @@ def _run_warm(arguments: argparse.Namespace) -> int:
         write_new(tokenizer.model, output)
     share = warm(tokenizer.model, counts.run(), output, spans=arguments.spans)
     done = time.perf_counter()
-    print(_told(share, counts, output), file=sys.stderr)
+    print(_message(share, counts, output), file=sys.stderr)
     seconds = {"count": round(counted - start, 3), "write": round(done - counted, 3)}
     print_json(_values(tokenizer, counts, share, output) | {"seconds": seconds})
     return 0
@@ -154,7 +156,7 @@ def _is_counts(path: str) -> bool:
     return any(file.endswith(_COUNTS_SUFFIX) for file in files)
 
 
-def _told(share: SpanTableShare, counts: SpanCounts, output: str) -> str:
+def _message(share: SpanTableShare, counts: SpanCounts, output: str) -> str:
     of_all = f"of {share.num_distinct:,} distinct ones"
     covers = f"{share.span_share:.2%} of the corpus' spans, {share.byte_share:.2%} of their bytes"
     return "\n".join(

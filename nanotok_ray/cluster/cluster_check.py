@@ -11,7 +11,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nanotok_ray.cluster.node_check import SHOWN_NODES, Node, ask
+from nanotok_ray.cluster.node_check import MAX_NODES, Node, ask
 from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, NO_SERVER, check_reachable
 from nanotok_ray.job.doctor.result import CheckResult
@@ -57,22 +57,22 @@ def _version_of(client: object) -> str | None:
 
 def versions_finding(name: str, theirs: str | None) -> CheckResult:
     """Compare Ray's version there with the one here."""
-    own = ray_version()
+    current = ray_version()
     if theirs is None:
         return CheckResult(name=name, status="ok", found="is not told")
-    if theirs != own:
+    if theirs != current:
         return CheckResult(
             name=name,
             status="warn",
-            found=f"{theirs} there, {own} here",
+            found=f"{theirs} there, {current} here",
             advice="install one version everywhere: a driver joins a cluster of its own alone",
         )
     return CheckResult(name=name, status="ok", found=f"{theirs}, as here")
 
 
 def _advice(error: Exception) -> str:
-    told = str(error).lower()
-    if "token" in told or "401" in told or "403" in told or "auth" in told:
+    text = str(error).lower()
+    if "token" in text or "401" in text or "403" in text or "auth" in text:
         return ACCESS
     return "see that it is Ray's dashboard (8265), with ray[default] installed there"
 
@@ -94,8 +94,10 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         yield nodes_finding(nodes)
         working = [node for node in nodes if node["Resources"].get("CPU", 0) >= 1]
-        own = core_identity()
-        yield cores_finding(own, ask(working, core_identity, (), name="doctor"), asked=len(working))
+        current = core_identity()
+        yield cores_finding(
+            current, ask(working, core_identity, (), name="doctor"), asked=len(working)
+        )
     finally:
         ray.shutdown()
 
@@ -124,28 +126,30 @@ def core_identity(*_: object) -> str:
 
 
 def cores_finding(
-    own: str, told: Sequence[tuple[Node, str | Exception]], *, asked: int
+    values: str, answers: Sequence[tuple[Node, str | Exception]], *, asked: int
 ) -> CheckResult:
     """Compare what the nodes have with what is here."""
     name = "cores of nodes"
     wrong = [
-        f"{node['NodeManagerAddress']}: {_told(answer)}" for node, answer in told if answer != own
+        f"{node['NodeManagerAddress']}: {_message(answer)}"
+        for node, answer in answers
+        if answer != values
     ]
-    silent = asked - len(told)
+    silent = asked - len(answers)
     if silent:
         wrong.append(f"{silent} nodes did not answer in time")
     if wrong:
-        more = f" and {len(wrong) - SHOWN_NODES} more" if len(wrong) > SHOWN_NODES else ""
+        more = f" and {len(wrong) - MAX_NODES} more" if len(wrong) > MAX_NODES else ""
         return CheckResult(
             name=name,
             status="fail",
-            found=f"here {own}; {len(wrong)} differ: {'; '.join(wrong[:SHOWN_NODES])}{more}",
+            found=f"here {values}; {len(wrong)} differ: {'; '.join(wrong[:MAX_NODES])}{more}",
             advice="use one image on all nodes, or install one wheel on each",
         )
-    return CheckResult(name=name, status="ok", found=f"{own}, on all {asked} that run tasks")
+    return CheckResult(name=name, status="ok", found=f"{values}, on all {asked} that run tasks")
 
 
-def _told(answer: str | Exception) -> str:
+def _message(answer: str | Exception) -> str:
     if isinstance(answer, str):
         return answer
     lines = [line.strip() for line in str(answer).splitlines() if line.strip()]

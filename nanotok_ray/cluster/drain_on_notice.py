@@ -101,9 +101,9 @@ def _aws_token(server: str) -> str:
 def _aws_action(text: str, now: float) -> Notice:
     """Read `{"action": "stop", "time": "2026-11-22T10:00:00Z"}`; other text is a notice too."""
     try:
-        told = json.loads(text)
-        seconds = max(0.0, datetime.fromisoformat(told["time"]).timestamp() - now)
-        return Notice(reason=f"AWS: {told['action']} at {told['time']}", seconds=seconds)
+        message = json.loads(text)
+        seconds = max(0.0, datetime.fromisoformat(message["time"]).timestamp() - now)
+        return Notice(reason=f"AWS: {message['action']} at {message['time']}", seconds=seconds)
     except (ValueError, KeyError, TypeError):
         return Notice(reason=f"AWS: {text[:100]!r}", seconds=None)
 

@@ -51,13 +51,13 @@ def learn_in_task(
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, NanotokError) else error from None
         except ray.exceptions.RayError as error:
-            told = str(error).strip().partition("\n")[0]
+            text = str(error).strip().partition("\n")[0]
             if attempt == ATTEMPTS:
                 raise SliceError(
                     f"the learner's task died {ATTEMPTS} times, at last by {type(error).__name__}: "
-                    f"{told}; give it more memory (learner.memory) or another node (learner.label)"
+                    f"{text}; give it more memory (learner.memory) or another node (learner.label)"
                 ) from error
-            on_event(Note(text=f"the learner's task died ({told}) and is tried again"))
+            on_event(Note(text=f"the learner's task died ({text}) and is tried again"))
     use = training.recipe.tokenizer.uses_span_table
     return written_tokenizer(out.join(TOKENIZER_FOLDER), span_table=use)
 
@@ -96,9 +96,9 @@ def placement_notes(learner: LearnerRecipe, nodes: list[dict[str, Any]]) -> Iter
         and wanted.items() <= node.get("Labels", {}).items()
     ]
     if not fitting:
-        told = f" and the label {learner.label}" if learner.label else ""
+        text = f" and the label {learner.label}" if learner.label else ""
         yield (
-            f"no node has {learner.memory:,} bytes of memory, {learner.cpus} CPUs{told} for the "
+            f"no node has {learner.memory:,} bytes of memory, {learner.cpus} CPUs{text} for the "
             "learner: it waits until the cluster has one"
         )
 

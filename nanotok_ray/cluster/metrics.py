@@ -155,6 +155,6 @@ def _instrument(metric: Metric) -> Any:  # noqa: ANN401 - Ray's classes are not 
 
         more = {"boundaries": list(SLICE_SECONDS)} if metric.kind == "Histogram" else {}
         make = getattr(metrics, metric.kind)
-        own = make(metric.name, description=metric.text, tag_keys=metric.tags, **more)
-        _INSTRUMENTS[metric.name] = own
+        instrument = make(metric.name, description=metric.text, tag_keys=metric.tags, **more)
+        _INSTRUMENTS[metric.name] = instrument
     return _INSTRUMENTS[metric.name]

@@ -14,7 +14,7 @@ from nanotok_ray.job.task import SharedFolder
 ANSWER_SECONDS = 60.0
 """A node that has not answered by then is left to the check of its workers."""
 
-SHOWN_NODES = 5
+MAX_NODES = 5
 
 Node = dict[str, Any]
 A = TypeVar("A")
@@ -34,13 +34,16 @@ def check_nodes(shared: Collection[SharedFolder]) -> None:
         return
     with probes_in(shared) as probes:
         try:
-            told = _ask(nodes, probes)
-            problems = [_problems(probe, number, told) for number, probe in enumerate(probes)]
+            answers = _ask(nodes, probes)
+            problems = [_problems(probe, number, answers) for number, probe in enumerate(probes)]
         finally:
             for probe in probes:
                 for node in nodes:
                     remove(probe, probe.answer_name(node["NodeID"]))
-    wrong = [_told(probe, own, len(nodes)) for probe, own in zip(probes, problems, strict=True)]
+    wrong = [
+        _message(probe, problem, len(nodes))
+        for probe, problem in zip(probes, problems, strict=True)
+    ]
     if any(wrong):
         raise SharedFolderError("\n".join(filter(None, wrong)))
 
@@ -58,8 +61,8 @@ def nodes_beside_this() -> list[Node]:
 
 def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
     """Return what each node says of each probe; nodes that say nothing in time are left out."""
-    told = ask(nodes, answer, probes, name="check that folders are shared")
-    return [(node, own) for node, own in told if not isinstance(own, Exception)]
+    answers = ask(nodes, answer, probes, name="check that folders are shared")
+    return [(node, current) for node, current in answers if not isinstance(current, Exception)]
 
 
 def ask(
@@ -78,10 +81,10 @@ def ask(
     remote = ray.remote(num_cpus=0, max_retries=0)(work)
     asked = {}
     for node in nodes:
-        own = node["NodeID"]
-        pin = NodeAffinitySchedulingStrategy(node_id=own, soft=False)
-        asked[remote.options(name=name, scheduling_strategy=pin).remote(argument, own)] = node
-    told: list[tuple[Node, R | Exception]] = []
+        current = node["NodeID"]
+        pin = NodeAffinitySchedulingStrategy(node_id=current, soft=False)
+        asked[remote.options(name=name, scheduling_strategy=pin).remote(argument, current)] = node
+    answers: list[tuple[Node, R | Exception]] = []
     end = time.monotonic() + ANSWER_SECONDS
     try:
         while asked and (left := end - time.monotonic()) > 0:
@@ -89,22 +92,22 @@ def ask(
             for reference in ready:
                 node = asked.pop(reference)
                 try:
-                    told.append((node, ray.get(reference)))
+                    answers.append((node, ray.get(reference)))
                 except RayError as error:  # it went away, its workers die, or it has other code
-                    told.append((node, error))
+                    answers.append((node, error))
     finally:
         for reference in asked:
             ray.cancel(reference)
-    return told
+    return answers
 
 
 def _problems(
-    probe: Probe, number: int, told: Sequence[tuple[Node, Sequence[str | None]]]
+    probe: Probe, number: int, answers: Sequence[tuple[Node, Sequence[str | None]]]
 ) -> list[str]:
     """Return the nodes that do not see a probe, or whose answer is not seen here, and why."""
     problems = []
-    for node, own in told:
-        problem = own[number]
+    for node, current in answers:
+        problem = current[number]
         if problem is None:
             problem = problem_with(probe, probe.answer_name(node["NodeID"]))
         if problem is not None:
@@ -114,13 +117,13 @@ def _problems(
     return problems
 
 
-def _told(probe: Probe, problems: Sequence[str], nodes: int) -> str:
+def _message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
     if not problems:
         return ""
-    more = len(problems) - SHOWN_NODES
+    more = len(problems) - MAX_NODES
     head = (
         f"{probe.folder} is not one folder for all nodes: {len(problems)} of {nodes} nodes do not "
         f"see what is written to it here, or the other way round; {WHAT_TO_DO}"
     )
-    lines = [head, *(f"  {problem}" for problem in problems[:SHOWN_NODES])]
+    lines = [head, *(f"  {problem}" for problem in problems[:MAX_NODES])]
     return "\n".join(lines + ([f"  and {more} more nodes"] if more > 0 else []))

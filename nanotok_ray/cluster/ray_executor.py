@@ -63,13 +63,13 @@ def failure_of(error: "RayError") -> Failure:
     return Failure(cause, f"{type(error).__name__}: {_first_line(error)}")
 
 
-def _raised(error: Exception, told: str) -> Failure:
+def _raised(error: Exception, text: str) -> Failure:
     """Return cause and words for an error that was raised in a worker outside of any slice."""
     if isinstance(error, SharedFolderError):
         raise error
     if isinstance(error, TransientIOError):
         return Failure(Cause.STORAGE, str(error))
-    return Failure(Cause.CALL, str(error) if isinstance(error, NanotokError) else told)
+    return Failure(Cause.CALL, str(error) if isinstance(error, NanotokError) else text)
 
 
 def _first_line(error: Exception) -> str:
@@ -174,7 +174,7 @@ def look() -> ClusterResources:
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    sizes = [(int(own.get("memory", 0)), int(own.get("CPU", 0))) for own in nodes]
+    sizes = [(int(value.get("memory", 0)), int(value.get("CPU", 0))) for value in nodes]
     memory, cpus = max((size for size in sizes if size[1] >= 1), default=(0, 1))
     total = sum(cpus for _, cpus in sizes)
     return ClusterResources(cpus=max(1, total), node_cpus=cpus, node_memory=memory)

@@ -83,10 +83,10 @@ class Plot:
 
     def _words(self) -> str:
         return "".join(
-            f'<span class="word{" back" if each.is_before or each.x > 0.9 else ""}" '  # noqa: PLR2004
-            f'style="left:{100 * each.x:.2f}%;bottom:{100 * each.y:.2f}%">'
-            f"{html_of(each.text)}</span>"
-            for each in self.labels
+            f'<span class="word{" back" if label.is_before or label.x > 0.9 else ""}" '  # noqa: PLR2004
+            f'style="left:{100 * label.x:.2f}%;bottom:{100 * label.y:.2f}%">'
+            f"{html_of(label.text)}</span>"
+            for label in self.labels
         )
 
 
@@ -97,13 +97,13 @@ def _edge(tick: Tick, side: str) -> str:
     return ' class="first"' if tick.place < 0.02 else ' class="last"' if tick.place > 0.97 else ""  # noqa: PLR2004
 
 
-def number(place: float) -> str:
+def number(position: float) -> str:
     """Return a place in units of the picture.
 
     >>> number(0.5), number(1 / 3)
     ('500', '333.3')
     """
-    return f"{place * UNITS:.1f}".removesuffix(".0")
+    return f"{position * UNITS:.1f}".removesuffix(".0")
 
 
 def rectangle(x: float, y: float, width: float, height: float, *, kind: str, title: str) -> str:
@@ -129,8 +129,8 @@ def curve(points: Iterable[tuple[float, float]], *, kind: str) -> str:
 
 def dot(x: float, y: float, *, title: str, kind: str = "dot") -> str:
     """Return a point, round at any size of the picture."""
-    place = f"{number(x)} {number(1 - y)}"
-    return f'<path class="{kind}" d="M{place}h0"><title>{attribute(title)}</title></path>'
+    position = f"{number(x)} {number(1 - y)}"
+    return f'<path class="{kind}" d="M{position}h0"><title>{attribute(title)}</title></path>'
 
 
 _STEPS: Final = (1, 2, 5, 10)
@@ -177,26 +177,30 @@ class Scale:
             share = (value - self.low) / (self.high - self.low)
         return min(max(share, 0.0), 1.0)
 
-    def ticks(self, most: int = 6) -> list[float]:
+    def ticks(self, max_ticks: int = 6) -> list[float]:
         """Return round numbers within the scale, in order: `most` at the most, but for times 2."""
-        return _log_ticks(self.low, self.high, most) if self.is_log else self._linear_ticks(most)
+        return (
+            _log_ticks(self.low, self.high, max_ticks)
+            if self.is_log
+            else self._linear_ticks(max_ticks)
+        )
 
-    def time_ticks(self, most: int = 8) -> list[float]:
+    def time_ticks(self, max_ticks: int = 8) -> list[float]:
         """Return times at which people count, in seconds; days apart at least where it is long.
 
         >>> Scale(low=0, high=300).time_ticks()
         [0, 60, 120, 180, 240, 300]
         """
         width = self.high - self.low
-        if width < most:
-            return self._linear_ticks(most)
-        days = 86400 * math.ceil(width / 86400 / most)
-        step = next((each for each in _TIME_STEPS if width / each < most), days)
+        if width < max_ticks:
+            return self._linear_ticks(max_ticks)
+        days = 86400 * math.ceil(width / 86400 / max_ticks)
+        step = next((item for item in _TIME_STEPS if width / item < max_ticks), days)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [number * step for number in range(first, last + 1)]
 
-    def _linear_ticks(self, most: int) -> list[float]:
-        step = round_step((self.high - self.low) / max(most - 1, 1))
+    def _linear_ticks(self, max_ticks: int) -> list[float]:
+        step = round_step((self.high - self.low) / max(max_ticks - 1, 1))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         digits = max(0, -math.floor(math.log10(step)))
         return [round(number * step, digits) for number in range(first, last + 1)]
@@ -209,10 +213,10 @@ def round_step(least: float) -> float:
     (0.05, 10.0)
     """
     power = 10.0 ** math.floor(math.log10(least))
-    return next(each * power for each in _STEPS if each * power >= least * (1 - 1e-9))
+    return next(item * power for item in _STEPS if item * power >= least * (1 - 1e-9))
 
 
-def round_top(value: float, most: int = 6) -> float:
+def round_top(value: float, max_ticks: int = 6) -> float:
     """Return a round end for a scale from 0 that holds a value: a tick of it, not below.
 
     >>> round_top(4.2), round_top(0)
@@ -220,11 +224,11 @@ def round_top(value: float, most: int = 6) -> float:
     """
     if value <= 0:
         return 1.0
-    step = round_step(value / max(most - 1, 1))
+    step = round_step(value / max(max_ticks - 1, 1))
     return math.ceil(value / step - 1e-9) * step
 
 
-def _log_ticks(low: float, high: float, most: int) -> list[float]:
+def _log_ticks(low: float, high: float, max_ticks: int) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     wide = last - first > _DECADES
     found = [
@@ -232,5 +236,5 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         for power in range(first, last + 1)
         for factor in ((1,) if wide else (1, 2, 5))
     ]
-    inside = [each for each in found if low * (1 - 1e-9) <= each <= high * (1 + 1e-9)]
-    return inside[:: math.ceil(len(inside) / most)] if inside else []
+    inside = [match for match in found if low * (1 - 1e-9) <= match <= high * (1 + 1e-9)]
+    return inside[:: math.ceil(len(inside) / max_ticks)] if inside else []

@@ -122,10 +122,10 @@ def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
 
 
 def first_items(
-    document: Document, spelling: Spelling, *, most: int | None
+    document: Document, spelling: Spelling, *, limit: int | None
 ) -> tuple[list[Item], int]:
     """Return the first items, and how many tokens come after them."""
-    items = list(islice(items_of(document, spelling), most))
+    items = list(islice(items_of(document, spelling), limit))
     reached = 0
     if items:
         last = items[-1]
@@ -218,18 +218,18 @@ def totals_of(document: Document, spelling: Spelling) -> Totals:
     )
 
 
-def strip_of(document: Document, *, most: int) -> list[tuple[int, int]]:
+def strip_of(document: Document, *, limit: int) -> list[tuple[int, int]]:
     """Return what the tokens are, from the first to the last: (kind, how many) in turn.
 
-    A long document is cut into at most `most` stretches; each stands for what most of it is, the
+    A long document is cut into at most `limit` stretches; each stands for what most of it is, the
     trained where two are as many.
 
     >>> strip_of(Document(title="", place="", ids=np.zeros(3, np.uint16),
-    ...                   mask=np.array([0, 1, 1], np.uint8)), most=9)
+    ...                   mask=np.array([0, 1, 1], np.uint8)), limit=9)
     [(0, 1), (1, 2)]
     """
     kinds = _kinds(document)
-    bounds = np.linspace(0, len(kinds), min(len(kinds), most) + 1).astype(int).tolist()
+    bounds = np.linspace(0, len(kinds), min(len(kinds), limit) + 1).astype(int).tolist()
     strip: list[tuple[int, int]] = []
     for start, end in pairwise(bounds):
         counts = np.bincount(kinds[start:end], minlength=4)

@@ -25,7 +25,7 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 
-_SHOWN_BYTES = 32
+_MAX_BYTES = 32
 """More bytes of a token are not listed."""
 
 _TRAINED: Final = {None: "", 0: ", not trained on", 1: ", trained on"}
@@ -111,11 +111,11 @@ def _code_point(character: str) -> str:
 
 def _token(token: Token) -> str:
     kind = _CLASSES[token.mask]
-    told = attribute(token_title(token))
+    text = attribute(token_title(token))
     part = f' data-x="{token.data.hex(" ").upper()}"' if token.is_part else ""
     name, kind = ("bdi", f"s {kind}") if token.is_special else ("span", kind)
     return (
-        f'<{name} class="{kind}" data-i="{token.number}"{part} title="{told}">'
+        f'<{name} class="{kind}" data-i="{token.number}"{part} title="{text}">'
         f"{text_markup(token.text)}</{name}>"
     )
 
@@ -126,18 +126,18 @@ def token_title(token: Token) -> str:
         spelled = "special token"
     else:
         count = len(token.data)
-        spelled = f"{count} byte{'s'[: count != 1]} {token.data[:_SHOWN_BYTES].hex(' ').upper()}"
-        spelled += " ..." if count > _SHOWN_BYTES else ""
+        spelled = f"{count} byte{'s'[: count != 1]} {token.data[:_MAX_BYTES].hex(' ').upper()}"
+        spelled += " ..." if count > _MAX_BYTES else ""
     return f"id {token.number}, position {token.position}, {spelled}{_TRAINED[token.mask]}"
 
 
 def _image(image: Image) -> str:
     last = image.end - 1
-    told = f"{image.count} times id {image.token}, positions {image.start} to {last}"
+    text = f"{image.count} times id {image.token}, positions {image.start} to {last}"
     if not image.count:
-        told = f"no tokens, before position {image.start}"
+        text = f"no tokens, before position {image.start}"
     return (
-        f'<span class="g" data-g="{image.number}" data-n="{image.count}" title="{told}">'
+        f'<span class="g" data-g="{image.number}" data-n="{image.count}" title="{text}">'
         f"<b>image {image.number + 1}</b> {image.count:,} token{'s'[: image.count != 1]}</span>"
     )
 
@@ -286,7 +286,7 @@ def page_of(
     *,
     title: str,
     note: str = "",
-    most: int | None = MAX_TOKENS,
+    limit: int | None = MAX_TOKENS,
     with_ids: bool = False,
 ) -> str:
     """Return the page of some documents.
@@ -296,7 +296,7 @@ def page_of(
         spelling: of their ids.
         title: what the page shows, for its heading.
         note: a line below it.
-        most: tokens shown of each document, an image counted as one; None for all.
+        limit: tokens shown of each document, an image counted as one; None for all.
         with_ids: whether ids are shown when the page is opened; a switch on it changes that.
 
     Raises:
@@ -315,8 +315,8 @@ def page_of(
             _legend(totals),
             "<main>\n",
             *(
-                _section(number, document, own, spelling, most=most)
-                for number, (document, own) in enumerate(zip(documents, totals, strict=True))
+                _section(number, document, value, spelling, limit=limit)
+                for number, (document, value) in enumerate(zip(documents, totals, strict=True))
             ),
             _FOOT,
         ]
@@ -324,26 +324,26 @@ def page_of(
 
 
 def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> str:
-    images = any(own.images for own in totals)
+    images = any(value.images for value in totals)
     head = (
         '<tr><th>document</th><th>tokens</th><th class="v">bytes</th>'
         '<th class="v">bytes per token</th><th>trained on</th>'
     )
     rows = [
         f'<tr><td><a href="#d{number}">{attribute(document.title)}</a></td>'
-        f'<td>{own.tokens:,}</td><td class="v">{own.num_bytes:,}</td>'
-        f'<td class="v">{own.bytes_per_token:.2f}</td><td>{own.trained_share:.1%}</td>'
-        + (f"<td>{own.images:,}</td></tr>\n" if images else "</tr>\n")
-        for number, (document, own) in enumerate(zip(documents, totals, strict=True))
+        f'<td>{value.tokens:,}</td><td class="v">{value.num_bytes:,}</td>'
+        f'<td class="v">{value.bytes_per_token:.2f}</td><td>{value.trained_share:.1%}</td>'
+        + (f"<td>{value.images:,}</td></tr>\n" if images else "</tr>\n")
+        for number, (document, value) in enumerate(zip(documents, totals, strict=True))
     ]
     head += "<th>images</th></tr>\n" if images else "</tr>\n"
     return f"<table>\n{head}{''.join(rows)}</table>\n"
 
 
 def _legend(totals: Sequence[Totals]) -> str:
-    masked = any(own.trained is not None for own in totals)
-    texts = any(own.trained is None for own in totals)
-    images = any(own.images for own in totals)
+    masked = any(total.trained is not None for total in totals)
+    texts = any(total.trained is None for total in totals)
+    images = any(total.images for total in totals)
     wanted = {"y": masked, "n": masked, "t": texts, "g": images}
     keys = [
         f'<span><i class="e {kind}"></i>{_LEGEND[kind]}</span>'
@@ -354,16 +354,16 @@ def _legend(totals: Sequence[Totals]) -> str:
 
 
 def _section(
-    number: int, document: Document, totals: Totals, spelling: Spelling, *, most: int | None
+    number: int, document: Document, totals: Totals, spelling: Spelling, *, limit: int | None
 ) -> str:
-    items, left_out = first_items(document, spelling, most=most)
-    told = document.place
+    items, left_out = first_items(document, spelling, limit=limit)
+    text = document.place
     if document.document_id is not None:
-        told += f", id {document.document_id}"
+        text += f", id {document.document_id}"
     return "".join(
         [
             f'<section id="d{number}">\n<h2>{attribute(document.title)}</h2>\n',
-            f'<p class="q">{attribute(told)}</p>\n{_numbers(totals)}{_strip(document)}',
+            f'<p class="q">{attribute(text)}</p>\n{_numbers(totals)}{_strip(document)}',
             *(_turn(turn) for turn in turns_of(items)),
             _left_out(left_out, of=totals.tokens),
             "</section>\n",
@@ -372,23 +372,23 @@ def _section(
 
 
 def _numbers(totals: Totals) -> str:
-    told = {
+    text = {
         "tokens": f"{totals.tokens:,}",
         "bytes": f"{totals.num_bytes:,}",
         "bytes per token": f"{totals.bytes_per_token:.2f}",
     }
     if totals.trained is not None:
-        told["trained on"] = f"{totals.trained:,} ({totals.trained_share:.1%})"
+        text["trained on"] = f"{totals.trained:,} ({totals.trained_share:.1%})"
     if totals.images:
-        told["images"] = f"{totals.images:,} ({totals.image_tokens:,} tokens)"
-    pairs = [f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in told.items()]
+        text["images"] = f"{totals.images:,} ({totals.image_tokens:,} tokens)"
+    pairs = [f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in text.items()]
     return f"<dl>{''.join(pairs)}</dl>\n"
 
 
 def _strip(document: Document) -> str:
     parts = [
         f'<i class="{_STRIP_CLASSES[kind]}" style="flex-grow:{count}"></i>'
-        for kind, count in strip_of(document, most=_STRETCHES)
+        for kind, count in strip_of(document, limit=_STRETCHES)
     ]
     return f'<div class="m" title="from the first token to the last">{"".join(parts)}</div>\n'
 

@@ -27,11 +27,11 @@ from nanotok_ray.report.markup import (
     Part,
     bar,
     code,
+    escaped,
     heading,
     html_of,
     legend,
     note,
-    shown,
     table,
 )
 from nanotok_ray.tokenizer import Tokenizer
@@ -44,7 +44,7 @@ _SAMPLE_TOKENS: Final = 40_000
 
 def masks(facts: Facts) -> str:
     """Return what is trained on; nothing if no source has a mask."""
-    masked = {name: own for name, own in facts.sources.items() if own["roles"]}
+    masked = {name: value for name, value in facts.sources.items() if value["roles"]}
     if not masked:
         return ""
     return _by_source(masked) + _by_role(masked) + _trained_by_role(facts)
@@ -52,17 +52,17 @@ def masks(facts: Facts) -> str:
 
 def _by_source(masked: Mapping[str, Mapping[str, Any]]) -> str:
     rows = []
-    for name, own in masked.items():
-        trained, tokens = own["trainable_tokens"], own["tokens"]
+    for name, value in masked.items():
+        trained, tokens = value["trainable_tokens"], value["tokens"]
         parts = [
             Part(kind="yes", value=trained, title=f"{trained:,} tokens trained on"),
             Part(kind="no", value=tokens - trained, title=f"{tokens - trained:,} not trained on"),
         ]
         share = numbers.share(trained, tokens)
-        bare = own["without_trainable_token"]
+        bare = value["without_trainable_token"]
         rows.append(
             (
-                shown(name, 80),
+                escaped(name, 80),
                 bar(parts, of=tokens),
                 share,
                 f"{trained:,}",
@@ -77,21 +77,21 @@ def _by_source(masked: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _by_role(masked: Mapping[str, Mapping[str, Any]]) -> str:
     present = [
-        role for role in ROLE_KINDS if any(own["roles"].get(role) for own in masked.values())
+        role for role in ROLE_KINDS if any(value["roles"].get(role) for value in masked.values())
     ]
     rows = []
-    for name, own in masked.items():
-        total = sum(own["roles"].values())
+    for name, value in masked.items():
+        total = sum(value["roles"].values())
         parts = [
             Part(
                 kind=ROLE_KINDS[role],
-                value=own["roles"].get(role, 0),
-                title=f"{_named(role)}: {own['roles'].get(role, 0):,} tokens",
+                value=value["roles"].get(role, 0),
+                title=f"{_named(role)}: {value['roles'].get(role, 0):,} tokens",
             )
             for role in present
         ]
-        shares = [numbers.share(own["roles"].get(role, 0), total) for role in present]
-        rows.append((shown(name, 80), bar(parts, of=total), *shares))
+        shares = [numbers.share(value["roles"].get(role, 0), total) for role in present]
+        rows.append((escaped(name, 80), bar(parts, of=total), *shares))
     keys = legend({_named(role): ROLE_KINDS[role] for role in present})
     heads = ("source", "", *map(_named, present))
     return heading("Tokens by role") + keys + table(heads, rows, texts=2)
@@ -106,10 +106,10 @@ def _trained_by_role(facts: Facts) -> str:
     if train is None or tokenizer is None:
         return ""
     rows, documents = [], 0
-    for source, own in train.ranges().items():
-        if train.mask(own[0]) is None:
+    for source, value in train.ranges().items():
+        if train.mask(value[0]) is None:
             continue
-        looked_at, counts = _sampled(train, own, tokenizer)
+        looked_at, counts = _sampled(train, value, tokenizer)
         documents += looked_at
         for role in sorted({role for role, _ in counts}, key=_role_order):
             yes, no = counts[role, 1], counts[role, 0]
@@ -120,8 +120,8 @@ def _trained_by_role(facts: Facts) -> str:
             share = numbers.share(yes, yes + no)
             rows.append(
                 (
-                    shown(source, 80),
-                    shown(role, 40),
+                    escaped(source, 80),
+                    escaped(role, 40),
                     bar(parts, of=yes + no),
                     share,
                     f"{yes + no:,}",
@@ -130,8 +130,8 @@ def _trained_by_role(facts: Facts) -> str:
     if not rows:
         return ""
     heads = ("source", "role", "", "trained on", "tokens")
-    told = f"In a sample: {documents:,} documents of train, the first of each source."
-    return heading("Trained on, by role") + table(heads, rows, texts=3) + note(told)
+    text = f"In a sample: {documents:,} documents of train, the first of each source."
+    return heading("Trained on, by role") + table(heads, rows, texts=3) + note(text)
 
 
 def _role_order(role: str) -> tuple[int, str]:
@@ -140,13 +140,13 @@ def _role_order(role: str) -> tuple[int, str]:
 
 
 def _sampled(
-    shards: Shards, own: range, tokenizer: Tokenizer
+    shards: Shards, values: range, tokenizer: Tokenizer
 ) -> tuple[int, Counter[tuple[str, int]]]:
     """Count tokens of the first documents of a source by role and mask."""
     spelling = spelling_of(tokenizer)
     counts: Counter[tuple[str, int]] = Counter()
     looked_at = 0
-    for number in own[:_SAMPLE]:
+    for number in values[:_SAMPLE]:
         document = Document(
             title=f"document {number}",
             place="",
@@ -175,7 +175,7 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
     )
 
 
-SHOWN_TOKENS: Final = 300
+NUM_EXAMPLES: Final = 300
 ENOUGH_TOKENS: Final = 100
 LOOKED_AT: Final = 200
 """Tokens that are shown, tokens of a document that is long enough, documents that are tried."""
@@ -188,7 +188,7 @@ def example_documents(facts: Facts) -> str:
     train, tokenizer = facts.shards.get("train"), facts.tokenizer
     if train is None or tokenizer is None:
         return ""
-    parts = [_example(train, own, tokenizer) for own in _sources_to_show(train)]
+    parts = [_example(train, value, tokenizer) for value in _sources_to_show(train)]
     if not parts:
         return ""
     rule = (
@@ -201,32 +201,32 @@ def example_documents(facts: Facts) -> str:
 
 def _sources_to_show(shards: Shards) -> Iterator[range]:
     seen: set[bool] = set()
-    for own in shards.ranges().values():
-        is_masked = shards.mask(own[0]) is not None
+    for value in shards.ranges().values():
+        is_masked = shards.mask(value[0]) is not None
         if is_masked not in seen:
             seen.add(is_masked)
-            yield own
+            yield value
 
 
-def chosen_document(shards: Shards, own: range) -> int:
+def chosen_document(shards: Shards, values: range) -> int:
     """Return the number of the document to show of a source."""
-    numbers = np.array(own[:LOOKED_AT], dtype=np.int64)
+    numbers = np.array(values[:LOOKED_AT], dtype=np.int64)
     lengths = shards.lengths(numbers)
     enough = np.flatnonzero(lengths >= ENOUGH_TOKENS)
     return int(numbers[enough[0] if len(enough) else int(lengths.argmax())])
 
 
-def _example(shards: Shards, own: range, tokenizer: Tokenizer) -> str:
-    number = chosen_document(shards, own)
-    shard, place = shards.shard_of(number)
+def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> str:
+    number = chosen_document(shards, values)
+    shard, position = shards.shard_of(number)
     document = Document(
         title=f"document {number}",
-        place=f"document {place:,} of {shard}",
+        place=f"document {position:,} of {shard}",
         ids=shards[number],
         mask=shards.mask(number),
         images=shards.images(number),
     )
-    items, left_out = first_items(document, spelling_of(tokenizer), most=SHOWN_TOKENS)
+    items, left_out = first_items(document, spelling_of(tokenizer), limit=NUM_EXAMPLES)
     keys = (
         {"a token, and the next": "t"}
         if document.mask is None
@@ -235,7 +235,7 @@ def _example(shards: Shards, own: range, tokenizer: Tokenizer) -> str:
     title = "A text" if document.mask is None else "A document with its mask"
     cut = f"The first {len(items):,} tokens; {left_out:,} more are not shown." if left_out else ""
     return (
-        heading(title, shown(document.place, 200))
+        heading(title, escaped(document.place, 200))
         + legend(keys)
         + f'<div class="doc">{"".join(map(_turn, turns_of(items)))}</div>\n'
         + (note(cut) if cut else "")
@@ -254,15 +254,15 @@ def _blocks(blocks: Iterable[Block], *, role: str) -> str:
     parts = []
     for block in blocks:
         text = "".join(text_blocks(block.items))
-        is_own = block.role == role
-        parts.append(text if is_own else f'<div class="tool"><h5>{block.role}</h5>{text}</div>')
+        is_of_role = block.role == role
+        parts.append(text if is_of_role else f'<div class="tool"><h5>{block.role}</h5>{text}</div>')
     return "".join(parts)
 
 
 _PLACES: Final = (0, 100, 1_000, 10_000, 100_000)
-_AT_A_PLACE = 8
+_POSITION_NOTE = 8
 _LONGEST = 8
-_SHOWN_BYTES = 200
+_MAX_BYTES = 200
 
 
 def example_tokens(tokenizer: Tokenizer) -> str:
@@ -274,15 +274,15 @@ def example_tokens(tokenizer: Tokenizer) -> str:
     rows = [
         (
             f"{first:,}",
-            Markup(" ".join(_boxed(each) for each in merged[first : first + _AT_A_PLACE])),
+            Markup(" ".join(_boxed(item) for item in merged[first : first + _POSITION_NOTE])),
         )
         for first in _PLACES
         if first < len(merged)
     ]
-    order = sorted(range(len(merged)), key=lambda each: (-len(merged[each]), each))[:_LONGEST]
+    order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_LONGEST]
     longest = [
-        (Markup(_boxed(merged[each])), f"{len(merged[each]):,}", f"{NUM_BYTES + each:,}")
-        for each in order
+        (Markup(_boxed(merged[item])), f"{len(merged[item]):,}", f"{NUM_BYTES + item:,}")
+        for item in order
     ]
     return (
         heading("Learned tokens", "from the first merge on")
@@ -293,7 +293,7 @@ def example_tokens(tokenizer: Tokenizer) -> str:
 
 
 def _boxed(token: bytes) -> str:
-    cut = token[:_SHOWN_BYTES]
+    cut = token[:_MAX_BYTES]
     text = cut.decode(errors="backslashreplace")
     more = "\u2026" if len(token) > len(cut) else ""
     on_one_line = text_markup(text).replace("\n", "")  # the mark of its end stays

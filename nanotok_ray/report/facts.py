@@ -66,7 +66,7 @@ class Facts:
     def sources(self) -> dict[str, Mapping[str, Any]]:
         """The totals of each source and split, by `source/split`."""
         totals = {} if self.manifest is None else self.manifest["totals"]
-        return {name: own for name, own in totals.items() if name != "all"}
+        return {name: value for name, value in totals.items() if name != "all"}
 
     @property
     def status(self) -> str:
@@ -103,8 +103,8 @@ def read_facts(out: Folder, *, cache: str) -> Facts:
         except FileNotFoundError:
             return None
         except UNREADABLE as error:
-            told = str(error) or type(error).__name__
-            problems.append(told if name in told else f"{name} cannot be read: {told}")
+            text = str(error) or type(error).__name__
+            problems.append(text if name in text else f"{name} cannot be read: {text}")
             return None
 
     manifest = attempt(MANIFEST_NAME, lambda: _manifest(out))

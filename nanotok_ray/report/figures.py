@@ -25,7 +25,7 @@ _LINE = "#e2dfd8"
 COLORS: Final = ("#3b6fb0", "#d08a2e", "#4f9a62", "#9b5aa6", "#b5504b", "#6b7078")
 """Of the tokenizers, in order, and round again."""
 
-LONGEST_SHOWN: Final = 24
+MAX_TOKEN_LENGTH: Final = 24
 """Tokens of more bytes share the last bar."""
 _WIDTH = 9.0
 _BAR_INCHES, _GAP_INCHES = 0.19, 0.13
@@ -87,15 +87,15 @@ def ratio_figure(
     axes = figure.subplots()
     _style(axes, grid="x")
     middles = np.arange(len(rows), dtype=np.float64) * group
-    for place, name in enumerate(names):
-        at = middles + (place - (len(names) - 1) / 2) * _BAR_INCHES
-        values = [row[place] for row in rows.values()]
-        _draw_bars(axes, at, values, color=COLORS[place % len(COLORS)], label=name)
+    for index, name in enumerate(names):
+        at = middles + (index - (len(names) - 1) / 2) * _BAR_INCHES
+        values = [row[index] for row in rows.values()]
+        _draw_bars(axes, at, values, color=COLORS[index % len(COLORS)], label=name)
     if marks:
         _draw_marks(axes, middles, marks, height=group - _GAP_INCHES / 2, label=marks_name)
     axes.set_yticks(middles, [_plain(row) for row in rows])
     axes.set_ylim(group * (max(1, len(rows)) - 0.5), -group * 0.5)
-    axes.set_xlim(0, _most([*rows.values(), marks]) * 1.1)
+    axes.set_xlim(0, _maximum([*rows.values(), marks]) * 1.1)
     axes.tick_params(axis="y", labelcolor=INK, labelsize=9)
     axes.set_xlabel("bytes per token", color=QUIET, fontsize=9)
     if len(names) > 1 or marks:
@@ -104,14 +104,16 @@ def ratio_figure(
 
 
 def _draw_lengths(axes: "Axes", lengths: Mapping[int, int]) -> None:
-    heights = dict.fromkeys(range(1, min(LONGEST_SHOWN, max(lengths, default=1)) + 1), 0)
+    heights = dict.fromkeys(range(1, min(MAX_TOKEN_LENGTH, max(lengths, default=1)) + 1), 0)
     for length, number in lengths.items():
-        heights[min(length, LONGEST_SHOWN)] += number
+        heights[min(length, MAX_TOKEN_LENGTH)] += number
     _style(axes, grid="y")
     axes.bar(list(heights), list(heights.values()), width=0.82, color=COLORS[0])
-    ticks = [each for each in heights if each == 1 or each % 4 == 0]
-    has_more = max(lengths, default=1) > LONGEST_SHOWN
-    labels = [f"{each}+" if has_more and each == LONGEST_SHOWN else str(each) for each in ticks]
+    ticks = [height for height in heights if height == 1 or height % 4 == 0]
+    has_more = max(lengths, default=1) > MAX_TOKEN_LENGTH
+    labels = [
+        f"{height}+" if has_more and height == MAX_TOKEN_LENGTH else str(height) for height in ticks
+    ]
     axes.set_xticks(ticks, labels)
     axes.set_title("How long tokens are", loc="left", fontsize=10, color=INK)
     axes.set_xlabel("bytes of a token", color=QUIET, fontsize=9)
@@ -132,8 +134,8 @@ def _draw_usage(axes: "Axes", counts: Sequence[int], *, unused: int) -> None:
     axes.set_xlim(1, max(10, len(counts) + unused))
     if unused:
         axes.axvspan(max(1, len(counts)), len(counts) + unused, color=COLORS[4], alpha=0.25, lw=0)
-    told = f"{len(counts):,} used, {unused:,} not"
-    axes.text(0.03, 0.1, told, transform=axes.transAxes, fontsize=9, color=QUIET)
+    text = f"{len(counts):,} used, {unused:,} not"
+    axes.text(0.03, 0.1, text, transform=axes.transAxes, fontsize=9, color=QUIET)
 
 
 def _spread(count: int) -> NDArray[np.int64]:
@@ -154,11 +156,11 @@ def _draw_bars(
 ) -> None:
     widths = [value or 0.0 for value in values]
     axes.barh(at, widths, height=_BAR_INCHES * 0.88, color=color, label=_plain(label))
-    for place, value in zip(at, values, strict=True):
-        told = "no tokens" if value is None else f"{value:.2f}"
+    for position, value in zip(at, values, strict=True):
+        text = "no tokens" if value is None else f"{value:.2f}"
         axes.annotate(
-            told,
-            (value or 0.0, place),
+            text,
+            (value or 0.0, position),
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
@@ -175,15 +177,15 @@ def _draw_marks(
     height: float,
     label: str,
 ) -> None:
-    pairs = [(value, place) for value, place in zip(values, at, strict=True) if value]
+    pairs = [(value, position) for value, position in zip(values, at, strict=True) if value]
     where = np.array([value for value, _ in pairs])
-    middles = np.array([place for _, place in pairs])
+    middles = np.array([position for _, position in pairs])
     axes.vlines(
         where, middles - height / 2, middles + height / 2, color=INK, linewidth=1.6, label=label
     )
 
 
-def _most(rows: Sequence[Sequence[float | None]]) -> float:
+def _maximum(rows: Sequence[Sequence[float | None]]) -> float:
     return max((value for row in rows for value in row if value), default=1.0)
 
 
@@ -312,7 +314,7 @@ def _saved(figure: "Figure", **settings: Any) -> bytes:  # noqa: ANN401 - as sav
 
 def _page(svg: str, *, title: str, numbers: Numbers) -> str:
     picture = svg[svg.index("<svg") :]
-    head = "".join(f"<th>{html.escape(each)}</th>" for each in numbers.head)
+    head = "".join(f"<th>{html.escape(item)}</th>" for item in numbers.head)
     rows = "".join(f"<tr>{_cells(row)}</tr>\n" for row in numbers.rows)
     return (
         f"{_HEAD}<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
@@ -321,4 +323,4 @@ def _page(svg: str, *, title: str, numbers: Numbers) -> str:
 
 
 def _cells(row: Sequence[str]) -> str:
-    return "".join(f"<td>{html.escape(each)}</td>" for each in row)
+    return "".join(f"<td>{html.escape(item)}</td>" for item in row)

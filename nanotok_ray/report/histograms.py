@@ -12,19 +12,19 @@ from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report import numbers
 from nanotok_ray.report.charts import Plot, Scale, Tick, rectangle, round_top
 from nanotok_ray.report.facts import Facts
-from nanotok_ray.report.markup import folded, heading, legend, note, shown, table
+from nanotok_ray.report.markup import escaped, folded, heading, legend, note, table
 from nanotok_ray.tokenizer import Tokenizer
 
-MOST_SHARDS = 256
-MOST_REMOTE_SHARDS = 48
+MAX_SHARDS = 256
+MAX_REMOTE_SHARDS = 48
 """Shards of a split that are opened: of a URL each is some requests."""
 
-_MOST_DOCUMENTS = 20_000
+_MAX_DOCUMENTS = 20_000
 """Of a shard."""
 
-MOST_READ = 24
-MOST_REMOTE_READ = 6
-_MOST_TOKENS = 20_000
+MAX_READ = 24
+MAX_REMOTE_READ = 6
+_MAX_TOKENS = 20_000
 """Shards that are read for their ids, and tokens of each."""
 
 Numbers = NDArray[np.int64]
@@ -52,13 +52,13 @@ def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
     """
     found: dict[str, list[Numbers]] = {}
     documents = 0
-    for own in shards.values():
-        documents += len(own)
-        for place in _chosen(own):
-            source, numbers = _documents(own, place, most=_MOST_DOCUMENTS)
+    for shard in shards.values():
+        documents += len(shard)
+        for entry in _chosen(shard):
+            source, numbers = _documents(shard, entry, limit=_MAX_DOCUMENTS)
             if len(numbers):
-                found.setdefault(source, []).append(own.lengths(numbers))
-    names = [name for own in list(shards.values())[:1] for name in own.sources if name in found]
+                found.setdefault(source, []).append(shard.lengths(numbers))
+    names = [name for shard in list(shards.values())[:1] for name in shard.sources if name in found]
     return Lengths({name: np.concatenate(found[name]) for name in names}, documents)
 
 
@@ -70,10 +70,10 @@ def use_of(shards: Shards, *, num_ids: int) -> Numbers:
     """
     counts = np.zeros(num_ids, dtype=np.int64)
     chosen = _chosen(shards)
-    most = MOST_READ if is_local(shards.files.url) else MOST_REMOTE_READ
-    for place in chosen[:: max(-(-len(chosen) // most), 1)]:
-        _, numbers = _documents(shards, place, most=_MOST_DOCUMENTS)
-        left = _MOST_TOKENS
+    limit = MAX_READ if is_local(shards.files.url) else MAX_REMOTE_READ
+    for entry in chosen[:: max(-(-len(chosen) // limit), 1)]:
+        _, numbers = _documents(shards, entry, limit=_MAX_DOCUMENTS)
+        left = _MAX_TOKENS
         for document in numbers.tolist():
             ids = shards[document][:left]
             counts += np.bincount(ids, minlength=num_ids)[:num_ids]
@@ -84,18 +84,18 @@ def use_of(shards: Shards, *, num_ids: int) -> Numbers:
 
 
 def _chosen(shards: Shards) -> list[int]:
-    most = MOST_SHARDS if is_local(shards.files.url) else MOST_REMOTE_SHARDS
+    limit = MAX_SHARDS if is_local(shards.files.url) else MAX_REMOTE_SHARDS
     count = len(shards.rows)
-    places: list[int] = np.linspace(0, count - 1, min(count, most)).astype(int).tolist()
+    places: list[int] = np.linspace(0, count - 1, min(count, limit)).astype(int).tolist()
     return sorted(set(places))
 
 
-def _documents(shards: Shards, place: int, *, most: int) -> tuple[str, Numbers]:
+def _documents(shards: Shards, position: int, *, limit: int) -> tuple[str, Numbers]:
     """Return the source of a shard, and the numbers of documents of it."""
-    row = shards.index.rows[int(shards.rows[place])]
-    before = shards.index.rows["documents"][shards.rows[:place]].sum(dtype=np.int64)
+    row = shards.index.rows[int(shards.rows[position])]
+    before = shards.index.rows["documents"][shards.rows[:position]].sum(dtype=np.int64)
     count = int(row["documents"])
-    step = -(-count // most) if count else 1
+    step = -(-count // limit) if count else 1
     return shards.sources[int(row["source"])], np.arange(before, before + count, step)
 
 
@@ -127,17 +127,17 @@ def _document_plot(found: Lengths) -> str:
     bars = len(counts)
     shapes = [
         rectangle(
-            (place + 0.04) / bars,
+            (index + 0.04) / bars,
             0,
             0.92 / bars,
             count / found.looked_at * 100 / top,
             kind="c1",
             title=(
-                f"{2 ** (first + place):,} to {2 ** (first + place + 1) - 1:,} tokens: "
+                f"{2 ** (first + index):,} to {2 ** (first + index + 1) - 1:,} tokens: "
                 f"{count:,} documents, {numbers.share(count, found.looked_at)}"
             ),
         )
-        for place, count in enumerate(counts)
+        for index, count in enumerate(counts)
     ]
     step = -(-(bars + 1) // 9)
     return Plot(
@@ -145,8 +145,8 @@ def _document_plot(found: Lengths) -> str:
         description="Bars from one power of two to the next; the table below has quantiles.",
         shapes="".join(shapes),
         x_ticks=[
-            Tick(place=place / bars, label=_power(first + place))
-            for place in range(0, bars + 1, step)
+            Tick(place=index / bars, label=_power(first + index))
+            for index in range(0, bars + 1, step)
         ],
         y_ticks=_percents(top),
         x_name="tokens of a document (powers of two)",
@@ -166,22 +166,22 @@ def _percents(top: float) -> list[Tick]:
 def _quantiles(found: Lengths) -> str:
     rows = [
         (
-            shown(name, 80),
-            f"{len(own):,}",
-            f"{own.mean():,.0f}",
-            *(f"{np.quantile(own, share):,.0f}" for share in _QUANTILES.values()),
-            f"{own.max():,}",
+            escaped(name, 80),
+            f"{len(value):,}",
+            f"{value.mean():,.0f}",
+            *(f"{np.quantile(value, share):,.0f}" for share in _QUANTILES.values()),
+            f"{value.max():,}",
         )
-        for name, own in found.by_source.items()
+        for name, value in found.by_source.items()
     ]
     heads = ("source", "documents", "mean", *_QUANTILES, "longest")
-    told = "All documents of train and val."
+    text = "All documents of train and val."
     if found.looked_at < found.documents:
-        told = (
+        text = (
             f"A sample: {found.looked_at:,} of {found.documents:,} documents, from shards that are "
             "evenly far apart."
         )
-    return table(heads, rows) + note(told)
+    return table(heads, rows) + note(text)
 
 
 def token_lengths(tokenizer: Tokenizer, facts: Facts) -> str:
@@ -222,15 +222,15 @@ def _token_plot(columns: Sequence[tuple[str, str, list[float]]]) -> str:
     width = 0.84 / len(columns)
     shapes = [
         rectangle(
-            (place + 0.08 + number * width) / _LONGEST_TOKEN,
+            (index + 0.08 + number * width) / _LONGEST_TOKEN,
             0,
             width / _LONGEST_TOKEN,
             share / top,
             kind=kind,
-            title=f"{_size_name(place + 1)}: {share:.2f}%, {name}",
+            title=f"{_size_name(index + 1)}: {share:.2f}%, {name}",
         )
         for number, (kind, name, shares) in enumerate(columns)
-        for place, share in enumerate(shares)
+        for index, share in enumerate(shares)
     ]
     return Plot(
         title="Tokens by length in bytes",
@@ -257,8 +257,8 @@ def _size_name(size: int) -> str:
 
 def _token_table(columns: Sequence[tuple[str, str, list[float]]]) -> str:
     rows = [
-        (_size_label(place + 1), *(f"{shares[place]:.2f}%" for _, _, shares in columns))
-        for place in range(_LONGEST_TOKEN)
+        (_size_label(index + 1), *(f"{shares[index]:.2f}%" for _, _, shares in columns))
+        for index in range(_LONGEST_TOKEN)
     ]
     return table(("bytes", *(name for _, name, _ in columns)), rows, texts=0)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from nanotok_ray.report.document_page import attribute
 
-_MOST_CHARS = 400
+_MAX_CHARS = 400
 """Of a cell: names and reasons may be of any length."""
 
 
@@ -25,19 +25,19 @@ def html_of(value: object) -> str:
     return str(value) if isinstance(value, Markup) else attribute(str(value))
 
 
-def shown(text: object, most: int = _MOST_CHARS) -> Markup:
+def escaped(text: object, limit: int = _MAX_CHARS) -> Markup:
     """Return a text of the data: cut if it is long, and set apart from the direction of the rest.
 
-    >>> shown("abcdef", 4)
+    >>> escaped("abcdef", 4)
     '<bdi>abcd…</bdi>'
     """
-    own = str(text)
-    return Markup(f"<bdi>{attribute(own[:most])}{'…' if len(own) > most else ''}</bdi>")
+    current = str(text)
+    return Markup(f"<bdi>{attribute(current[:limit])}{'…' if len(current) > limit else ''}</bdi>")
 
 
-def code(text: object, most: int = _MOST_CHARS) -> Markup:
+def code(text: object, limit: int = _MAX_CHARS) -> Markup:
     """Return a text of the data in type of fixed width."""
-    return Markup(f"<code>{shown(text, most)}</code>")
+    return Markup(f"<code>{escaped(text, limit)}</code>")
 
 
 def section(name: str, title: str, *parts: str, lead: object = "") -> str:
@@ -45,16 +45,16 @@ def section(name: str, title: str, *parts: str, lead: object = "") -> str:
     inside = "".join(parts)
     if not inside:
         return ""
-    told = f'<p class="lead">{html_of(lead)}</p>\n' if lead else ""
+    text = f'<p class="lead">{html_of(lead)}</p>\n' if lead else ""
     return (
         f'<section id="{name}">\n<h2><a href="#{name}">{html_of(title)}</a></h2>\n'
-        f"{told}{inside}</section>\n"
+        f"{text}{inside}</section>\n"
     )
 
 
-def heading(title: object, told: object = "") -> str:
+def heading(title: object, text: object = "") -> str:
     """Return the heading of a chart or table, and what it says beside it."""
-    beside = f' <span class="quiet">{html_of(told)}</span>' if told else ""
+    beside = f' <span class="quiet">{html_of(text)}</span>' if text else ""
     return f"<h3>{html_of(title)}{beside}</h3>\n"
 
 
@@ -70,7 +70,7 @@ def warning(text: object) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> str:
     """Return a table; the first `texts` columns are set to the left, numbers to the right."""
-    kinds = ["left" if place < texts else "" for place in range(len(heads))]
+    kinds = ["left" if index < texts else "" for index in range(len(heads))]
     top = "".join(
         f'<th scope="col"{_kind(kind)}>{html_of(head)}</th>'
         for kind, head in zip(kinds, heads, strict=True)

@@ -28,7 +28,7 @@ def tick(number: float) -> str:
     >>> tick(100), tick(10_000), tick(2_500_000)
     ('100', '10 k', '2.5 M')
     """
-    limit, unit = next((each for each in _UNITS if number >= each[0]), (1, ""))
+    limit, unit = next((item for item in _UNITS if number >= item[0]), (1, ""))
     return f"{number:,g}" if number < _EXACT else f"{number / limit:g} {unit}"
 
 
@@ -128,7 +128,7 @@ def moment(at: float) -> str:
 
 def _scaled(number: float) -> str:
     size = abs(number)
-    limit, unit = next(each for each in _UNITS if size >= each[0] * 0.9995 or each[0] == 1e3)  # noqa: PLR2004
+    limit, unit = next(item for item in _UNITS if size >= item[0] * 0.9995 or item[0] == 1e3)  # noqa: PLR2004
     value = number / limit
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0  # noqa: PLR2004
     return f"{value:,.{digits}f} {unit}"

@@ -24,12 +24,12 @@ from nanotok_ray.report.facts import Facts
 from nanotok_ray.report.markup import (
     Markup,
     code,
+    escaped,
     folded,
     heading,
     html_of,
     note,
     pairs,
-    shown,
     table,
     warning,
 )
@@ -42,17 +42,17 @@ _STATUS: Final = {
     TERMINATED: ("bad", "terminated"),
     "unfinished": ("bad", "not finished"),
 }
-_SHOWN_RECIPE = 200_000
-_SHOWN_ERROR = 4000
+_MAX_RECIPE_CHARS = 200_000
+_MAX_ERROR_CHARS = 4000
 
 
 def head(facts: Facts) -> str:
     """Return the head."""
-    kind, told = _STATUS.get(facts.status, ("bad", facts.status))
-    badge = f'<span class="badge {kind}">{html_of(told)}</span>'
+    kind, text = _STATUS.get(facts.status, ("bad", facts.status))
+    badge = f'<span class="badge {kind}">{html_of(text)}</span>'
     return (
         f'<header>\n<p class="quiet">nanotok report</p>\n'
-        f"<h1>{shown(facts.out.url, 2000)} {badge}</h1>\n"
+        f"<h1>{escaped(facts.out.url, 2000)} {badge}</h1>\n"
         f"{_error(facts)}{_what(facts)}{_figures(facts)}{_run(facts)}</header>\n"
     )
 
@@ -67,7 +67,9 @@ def _error(facts: Facts) -> str:
     end = facts.journal.end if facts.journal is not None else None
     error = end.get("error") if end is not None else None
     if error:
-        lines.append(warning(Markup(f'<span class="pre">{shown(error, _SHOWN_ERROR)}</span>')))
+        lines.append(
+            warning(Markup(f'<span class="pre">{escaped(error, _MAX_ERROR_CHARS)}</span>'))
+        )
     if facts.manifest is None:
         lines.append(_no_manifest(facts))
     return "".join(lines)
@@ -78,10 +80,10 @@ def _no_manifest(facts: Facts) -> str:
         return warning(
             "There is no output here: no manifest, no tokenizer and no journal of a run."
         )
-    told = "There is no manifest: the corpus is not tokenized, or not all of it."
+    text = "There is no manifest: the corpus is not tokenized, or not all of it."
     if facts.status == DONE and facts.tokenizer is not None:
-        return f'<p class="quiet">{told} The tokenizer is there.</p>\n'
-    return warning(f"{told} The same command goes on from where it stopped.")
+        return f'<p class="quiet">{text} The tokenizer is there.</p>\n'
+    return warning(f"{text} The same command goes on from where it stopped.")
 
 
 def _what(facts: Facts) -> str:
@@ -137,16 +139,20 @@ def seconds_of(journal: RunJournal) -> float | None:
 def _figures(facts: Facts) -> str:
     lines = [
         f'<div><dt>{html_of(name)}</dt><dd title="{html_of(exact)}">{html_of(value)}</dd></div>\n'
-        for name, value, exact in _each_figure(facts)
+        for name, value, exact in _figure_items(facts)
     ]
     return f'<dl class="figures">\n{"".join(lines)}</dl>\n' if lines else ""
 
 
-def _each_figure(facts: Facts) -> Iterator[tuple[str, str, str]]:
+def _figure_items(facts: Facts) -> Iterator[tuple[str, str, str]]:
     """Yield name, value and exact value."""
     if facts.manifest is not None:
-        own = facts.manifest["totals"]["all"]
-        documents, size, tokens = own["documents"]["out"], own["text_bytes"], own["tokens"]
+        manifest = facts.manifest["totals"]["all"]
+        documents, size, tokens = (
+            manifest["documents"]["out"],
+            manifest["text_bytes"],
+            manifest["tokens"],
+        )
         yield "documents", numbers.compact(documents), f"{documents:,}"
         yield "text", numbers.num_bytes(size), f"{size:,} bytes"
         yield "tokens", numbers.compact(tokens), f"{tokens:,}"
@@ -157,17 +163,17 @@ def _each_figure(facts: Facts) -> Iterator[tuple[str, str, str]]:
         yield "vocabulary", f"{size:,}", f"{size:,} ids"
     stage, size, took = _speed(facts)
     if size and took:
-        told = f"{size:,.0f} bytes in {took:,.2f} s"
-        yield f"MB/s, {stage}", numbers.rate(size, took).removesuffix(" MB/s"), told
+        text = f"{size:,.0f} bytes in {took:,.2f} s"
+        yield f"MB/s, {stage}", numbers.rate(size, took).removesuffix(" MB/s"), text
 
 
 def _speed(facts: Facts) -> tuple[str, float, float]:
     """Return stage, bytes and seconds of the last stage that went through the text."""
     stages: Mapping[str, Any] = (facts.summary or {}).get("stages", {})
-    found = {name: (own["bytes"], own["seconds"]) for name, own in stages.items()}
+    found = {name: (value["bytes"], value["seconds"]) for name, value in stages.items()}
     if facts.worked is not None:
-        for each in facts.worked.stages:
-            found[each.name] = each.done_bytes, each.seconds or 0.0
+        for stage in facts.worked.stages:
+            found[stage.name] = stage.done_bytes, stage.seconds or 0.0
     for name in ("tokenize", "count"):
         size, took = found.get(name, (0, 0))
         if size and took:
@@ -178,7 +184,7 @@ def _speed(facts: Facts) -> tuple[str, float, float]:
 def _run(facts: Facts) -> str:
     if facts.journal is None:
         return ""
-    own = facts.journal.head
+    current = facts.journal.head
     names = {
         "command": "command",
         "arguments": "command line",
@@ -193,18 +199,22 @@ def _run(facts: Facts) -> str:
         "ray": "Ray",
     }
     values: dict[str, object] = {"run": facts.journal.run}
-    values |= {told: code(own[name], 2000) for name, told in names.items() if _is_told(own, name)}
-    recipe = own.get("recipe")
-    text = f"<pre>{html_of(str(recipe)[:_SHOWN_RECIPE])}</pre>\n" if recipe else ""
+    values |= {
+        message: code(current[name], 2000)
+        for name, message in names.items()
+        if _is_reported(current, name)
+    }
+    recipe = current.get("recipe")
+    text = f"<pre>{html_of(str(recipe)[:_MAX_RECIPE_CHARS])}</pre>\n" if recipe else ""
     return folded("What ran, and on what", pairs(values)) + folded("Recipe", text)
 
 
-def _is_told(own: Mapping[str, Any], name: str) -> bool:
-    return own.get(name) not in (None, "")
+def _is_reported(values: Mapping[str, Any], name: str) -> bool:
+    return values.get(name) not in (None, "")
 
 
-_MOST_NOTES: Final = 200
-_MOST_ATTEMPTS: Final = 50
+_MAX_NOTES: Final = 200
+_MAX_ATTEMPTS: Final = 50
 _FILES: Final = {
     "manifest": MANIFEST_NAME,
     "shards": SHARDS_INDEX_NAME,
@@ -224,12 +234,12 @@ def notes(facts: Facts) -> str:
 def _notes(facts: Facts) -> str:
     if facts.journal is None or not facts.journal.notes:
         return "<p>The run had no notes.</p>\n" if facts.journal is not None else ""
-    began, own = began_at(facts.journal), facts.journal.notes
+    began, current = began_at(facts.journal), facts.journal.notes
     rows = [
-        (numbers.seconds(max(each.at - began, 0.0)), shown(each.text, 1000))
-        for each in own[:_MOST_NOTES]
+        (numbers.seconds(max(item.at - began, 0.0)), escaped(item.text, 1000))
+        for item in current[:_MAX_NOTES]
     ]
-    more = note(f"The first {_MOST_NOTES} of {len(own):,}.") if len(own) > _MOST_NOTES else ""
+    more = note(f"The first {_MAX_NOTES} of {len(current):,}.") if len(current) > _MAX_NOTES else ""
     return table(("after", "note"), rows, texts=2) + more
 
 
@@ -239,35 +249,35 @@ def _failures(facts: Facts) -> str:
         return ""
     rows = [
         (
-            shown(own.stage, 60),
-            code(numbers.slice_name(own.name, own.stage), 120),
-            code(own.worker, 80),
-            shown(own.error, 600),
-            f"{own.attempts:,}",
+            escaped(value.stage, 60),
+            code(numbers.slice_name(value.name, value.stage), 120),
+            code(value.worker, 80),
+            escaped(value.error, 600),
+            f"{value.attempts:,}",
         )
-        for own in failed[:_MOST_ATTEMPTS]
+        for value in failed[:_MAX_ATTEMPTS]
     ]
-    told = heading("Slices that failed for good", f"{len(failed):,}")
-    return told + table(("stage", "slice", "worker", "error", "attempts"), rows, texts=4)
+    text = heading("Slices that failed for good", f"{len(failed):,}")
+    return text + table(("stage", "slice", "worker", "error", "attempts"), rows, texts=4)
 
 
 def _attempts(facts: Facts) -> str:
-    own = () if facts.worked is None else facts.worked.failed_attempts
-    if facts.worked is None or not own:
+    current = () if facts.worked is None else facts.worked.failed_attempts
+    if facts.worked is None or not current:
         return ""
     began = began_at(facts.worked)
     rows = [
         (
-            numbers.seconds(max(each.at - began, 0.0)),
-            shown(each.stage, 60),
-            code(numbers.slice_name(each.name, each.stage), 120),
-            shown(each.cause, 80),
-            shown(each.text, 300),
-            f"{each.slices:,}",
+            numbers.seconds(max(item.at - began, 0.0)),
+            escaped(item.stage, 60),
+            code(numbers.slice_name(item.name, item.stage), 120),
+            escaped(item.cause, 80),
+            escaped(item.text, 300),
+            f"{item.slices:,}",
         )
-        for each in own[:_MOST_ATTEMPTS]
+        for item in current[:_MAX_ATTEMPTS]
     ]
-    beside = f"{len(own):,}" + (f", the first {len(rows)}" if len(own) > len(rows) else "")
+    beside = f"{len(current):,}" + (f", the first {len(rows)}" if len(current) > len(rows) else "")
     heads = ("after", "stage", "slice", "cause", "", "slices")
     return heading("Failed attempts", beside) + table(heads, rows, texts=5)
 
@@ -281,27 +291,27 @@ def _problems(facts: Facts) -> str:
             f"The last run worked on no slices; stages and timeline are those of run "
             f"{facts.worked.run}."
         )
-    rows = [(shown(each, 1000),) for each in lines]
+    rows = [(escaped(line, 1000),) for line in lines]
     return heading("Of this page") + table(("what",), rows) if rows else ""
 
 
 def exports(facts: Facts) -> str:
     """Return the exports, nothing if there are none."""
     found = dict(facts.exports)
-    for each in (facts.summary or {}).get("exports", []):
-        found.setdefault(str(each["folder"]), each)
+    for item in (facts.summary or {}).get("exports", []):
+        found.setdefault(str(item["folder"]), item)
     rows = [
         (
-            shown(own["layout"], 80),
+            escaped(value["layout"], 80),
             code(folder, 300),
-            shown(
-                ", ".join(f"{n:,} {why}" for why, n in own["left_out"].items()) or "nothing", 200
+            escaped(
+                ", ".join(f"{n:,} {why}" for why, n in value["left_out"].items()) or "nothing", 200
             ),
-            f"{own['files']:,}",
-            f"{own['documents']:,}",
-            f"{own['tokens']:,}",
+            f"{value['files']:,}",
+            f"{value['documents']:,}",
+            f"{value['tokens']:,}",
         )
-        for folder, own in sorted(found.items())
+        for folder, value in sorted(found.items())
     ]
     heads = ("layout", "folder", "left out", "files", "documents", "tokens")
     return table(heads, rows, texts=3) if rows else ""
@@ -315,14 +325,14 @@ def files(facts: Facts) -> str:
         for name, path in _FILES.items()
         if there.exists(path) or _is_folder(facts, path)
     }
-    own = {"output": code(there.url, 2000)} | found
-    return pairs(own)
+    current = {"output": code(there.url, 2000)} | found
+    return pairs(current)
 
 
 def _is_folder(facts: Facts, path: str) -> bool:
     known = {
         TOKENIZER_FOLDER: facts.tokenizer is not None,
         JOURNAL_FOLDER: facts.journal is not None,
-        QUARANTINE.rstrip("/"): any(own["quarantined"] for own in facts.sources.values()),
+        QUARANTINE.rstrip("/"): any(source["quarantined"] for source in facts.sources.values()),
     }
     return known.get(path, False)

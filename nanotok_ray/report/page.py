@@ -60,9 +60,10 @@ def write_report(out: Folder) -> int:
 
 def _page(facts: Facts) -> str:
     parts = [
-        (name, told, "".join(_made(part, facts) for part in own)) for name, told, own in _sections()
+        (name, text, "".join(_made(part, facts) for part in value))
+        for name, text, value in _sections()
     ]
-    body = "".join(section(name, told, inside) for name, told, inside in parts)
+    body = "".join(section(name, text, inside) for name, text, inside in parts)
     return "".join(
         [
             f"{_HEAD}<title>{attribute(title(facts))}</title>\n<style>{STYLE}</style>\n</head>\n",
@@ -76,8 +77,8 @@ def _made(part: _Part, facts: Facts) -> str:
     try:
         return part(facts)
     except UNREADABLE as error:
-        told = f"This part could not be made: {type(error).__name__}: {str(error)[:500]}"
-        return warning(told)
+        text = f"This part could not be made: {type(error).__name__}: {str(error)[:500]}"
+        return warning(text)
 
 
 def _of_journal(facts: Facts) -> str:
@@ -87,8 +88,8 @@ def _of_journal(facts: Facts) -> str:
 def _learned(facts: Facts) -> str:
     if facts.learning is not None:
         return vocabulary(facts.learning)
-    told = "The tokenizer was not learned here, so how it grew is not known."
-    return "" if facts.tokenizer is None else f"<p>{told}</p>\n"
+    text = "The tokenizer was not learned here, so how it grew is not known."
+    return "" if facts.tokenizer is None else f"<p>{text}</p>\n"
 
 
 def _token_lengths(facts: Facts) -> str:
@@ -101,7 +102,7 @@ def _tokens(facts: Facts) -> str:
 
 def _contents(parts: Sequence[tuple[str, str, str]]) -> str:
     links = "".join(
-        f'<a href="#{name}">{html_of(told)}</a>' for name, told, inside in parts if inside
+        f'<a href="#{name}">{html_of(text)}</a>' for name, text, inside in parts if inside
     )
     return f'<nav aria-label="Contents">{links}</nav>\n' if links else ""
 

@@ -14,7 +14,7 @@ from nanotok_ray.formats.manifest import PLAN_NAME, RECORDS
 from nanotok_ray.formats.schema import record_name
 from nanotok_ray.job.journal import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
-from nanotok_ray.report.markup import code, note, shown, table
+from nanotok_ray.report.markup import code, escaped, note, table
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import (
     COUNTED_SUFFIX,
@@ -26,13 +26,13 @@ from nanotok_ray.sources.quarantine import (
 )
 from nanotok_ray.storage import Folder
 
-_MOST_FILES: Final = 200
+_MAX_FILES: Final = 200
 """Files that are looked into for examples."""
 
 _START_BYTES: Final = 1 << 18
 """As much of each."""
 
-_MOST_ROWS: Final = 200
+_MAX_ROWS: Final = 200
 _COUNTS: Final = "counts/"
 _COUNT: Final = "count"
 
@@ -60,12 +60,12 @@ def quarantined(facts: Facts) -> str:
     formats = _formats(facts)
     rows = [
         (
-            shown(place, 80),
-            shown(reason, 200),
-            *_told(found.examples.get((place, reason)), formats),
+            escaped(position, 80),
+            escaped(reason, 200),
+            *_message(found.examples.get((position, reason)), formats),
             f"{n:,}",
         )
-        for (place, reason), n in list(counts.items())[:_MOST_ROWS]
+        for (position, reason), n in list(counts.items())[:_MAX_ROWS]
     ]
     heads = ("source", "reason", "for example", "", "documents")
     return table(heads, rows, texts=4) + _notes(facts, found, len(counts), folder=folder)
@@ -74,8 +74,8 @@ def quarantined(facts: Facts) -> str:
 def _counts(facts: Facts) -> dict[tuple[str, str], int]:
     return {
         (name, reason): number
-        for name, own in facts.sources.items()
-        for reason, number in sorted(own["quarantined"].items(), key=lambda each: -each[1])
+        for name, value in facts.sources.items()
+        for reason, number in sorted(value["quarantined"].items(), key=lambda item: -item[1])
     }
 
 
@@ -88,14 +88,14 @@ def _formats(facts: Facts) -> dict[str, str]:
     return {source.name: source.format for source in plan.sources}
 
 
-def _told(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tuple[object, object]:
+def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tuple[object, object]:
     if example is None:
         return "\u2013", ""
-    place = _place(example, formats.get(example.source))
-    return code(f"{example.file}{place}", 160), shown(reason_of(example), 160)
+    position = _position(example, formats.get(example.source))
+    return code(f"{example.file}{position}", 160), escaped(reason_of(example), 160)
 
 
-def _place(example: QuarantineEntry, format_name: str | None) -> str:
+def _position(example: QuarantineEntry, format_name: str | None) -> str:
     """Return the row or line, from 1 on; of later lines the byte, as no input is read here."""
     if format_name == "document":
         return ""
@@ -115,9 +115,9 @@ def _files(facts: Facts) -> tuple[Folder, Iterable[str]]:
         is_counting = facts.worked is not None and _last_stage(facts.worked) == _COUNT
         return (work, counted) if counted and (is_counting or not there) else (facts.out, there)
     named = {
-        record_name(own.name(place)).removeprefix(RECORDS).removesuffix(".json")
-        for own in facts.shards.values()
-        for place in range(len(own.rows))
+        record_name(shard.name(index)).removeprefix(RECORDS).removesuffix(".json")
+        for shard in facts.shards.values()
+        for index in range(len(shard.rows))
     }
     return facts.out, sorted(there, key=lambda name: _stem(name) not in named)
 
@@ -132,7 +132,7 @@ def _counted(facts: Facts) -> tuple[Folder, list[str]]:
     work = Folder(str(head.get("work") or facts.out.join("work")))
     there = [name for name in work.list(_COUNTS) if is_quarantine_file(name)]
     slices = () if facts.worked is None else facts.worked.slices
-    of_run = {own.name.partition(" ")[2] for own in slices if own.stage == _COUNT}
+    of_run = {slice_.name.partition(" ")[2] for slice_ in slices if slice_.stage == _COUNT}
     made = [name for name in there if _counted_stem(name) in of_run]
     return work, made or there
 
@@ -145,12 +145,12 @@ def _stem(name: str) -> str:
     return name.removeprefix(QUARANTINE).removesuffix(".jsonl")
 
 
-def _place_of_file(name: str) -> str:
+def _file_position(name: str) -> str:
     """Return source and split of a quarantine file; only what is train is counted.
 
-    >>> _place_of_file("quarantine/web/val/a.jsonl")
+    >>> _file_position("quarantine/web/val/a.jsonl")
     'web/val'
-    >>> _place_of_file("counts/web/a.quarantine.jsonl")
+    >>> _file_position("counts/web/a.quarantine.jsonl")
     'web/train'
     """
     if name.startswith(_COUNTS):
@@ -161,7 +161,7 @@ def _place_of_file(name: str) -> str:
 def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -> _Found:
     found = _Found()
     for name in names:
-        if found.files == _MOST_FILES or (wanted and wanted <= found.examples.keys()):
+        if found.files == _MAX_FILES or (wanted and wanted <= found.examples.keys()):
             found.is_all = False
             break
         found.files += 1
@@ -172,22 +172,22 @@ def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -
 def _look_into(out: Folder, name: str, found: _Found) -> bool:
     """Look into the start of a file, and tell whether that was all of it."""
     data = out.read_start(name, _START_BYTES)
-    place = _place_of_file(name)
+    file = _file_position(name)
     lines = data.splitlines()
     is_all = len(data) < _START_BYTES
     for line in lines if is_all else lines[:-1]:
         entry = entry_of(line)
         if entry is not None:
-            found.counts[place, entry.kind] += 1
-            found.examples.setdefault((place, entry.kind), entry)
+            found.counts[file, entry.kind] += 1
+            found.examples.setdefault((file, entry.kind), entry)
     return is_all
 
 
 def _notes(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
     inside = QUARANTINE if folder.url == facts.out.url else _COUNTS
     lines = [f"All of them, a line each: {folder.join(inside.rstrip('/'))}."]
-    if rows > _MOST_ROWS:
-        lines.append(f"The first {_MOST_ROWS} of {rows:,} kinds are shown.")
+    if rows > _MAX_ROWS:
+        lines.append(f"The first {_MAX_ROWS} of {rows:,} kinds are shown.")
     if facts.manifest is None:
         part = "" if found.is_all else f" that the first {found.files:,} files begin with"
         lines.append(f"There is no manifest: these are the entries{part} so far.")

@@ -12,10 +12,10 @@ from nanotok_ray.report.markup import (
     Part,
     bar,
     code,
+    escaped,
     heading,
     legend,
     note,
-    shown,
     stage_kind,
     table,
 )
@@ -27,7 +27,7 @@ class _Line:
     seconds: float
     num_bytes: float
     done: int | None
-    kept: int | None
+    num_done: int | None
     failed: int | None
     has_ended: bool = True
 
@@ -41,7 +41,7 @@ def stages(facts: Facts) -> str:
     total = sum(line.seconds for line in lines)
     rows = [
         (
-            shown(line.name, 60),
+            escaped(line.name, 60),
             bar(
                 [Part(kind=stage_kind(line.name), value=line.seconds, title=line.name)], of=longest
             ),
@@ -49,7 +49,7 @@ def stages(facts: Facts) -> str:
             numbers.share(line.seconds, total),
             numbers.rate(line.num_bytes, line.seconds),
             _count(line.done),
-            _count(line.kept),
+            _count(line.num_done),
             _count(line.failed),
         )
         for line in lines
@@ -64,12 +64,12 @@ def _count(number: int | None) -> str:
 
 def _lines(facts: Facts) -> Iterator[_Line]:
     if facts.worked is not None and facts.worked.stages:
-        own = facts.worked.stages
-        ends = [*(each.at for each in own[1:]), facts.worked.last_at]
-        yield from map(_of_journal, own, ends)
+        current = facts.worked.stages
+        ends = [*(item.at for item in current[1:]), facts.worked.last_at]
+        yield from map(_of_journal, current, ends)
     elif facts.summary is not None:
         yield from (
-            _of_summary(name, each) for name, each in facts.summary.get("stages", {}).items()
+            _of_summary(name, item) for name, item in facts.summary.get("stages", {}).items()
         )
 
 
@@ -80,7 +80,7 @@ def _of_journal(stage: Stage, end: float) -> _Line:
         seconds=took,
         num_bytes=stage.done_bytes,
         done=_done(stage),
-        kept=stage.kept,
+        num_done=stage.kept,
         failed=stage.failed,
         has_ended=stage.seconds is not None,
     )
@@ -93,9 +93,14 @@ def _done(stage: Stage) -> int | None:
     return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
 
 
-def _of_summary(name: str, own: dict[str, Any]) -> _Line:
+def _of_summary(name: str, values: dict[str, Any]) -> _Line:
     return _Line(
-        name=name, seconds=own["seconds"], num_bytes=own["bytes"], done=None, kept=None, failed=None
+        name=name,
+        seconds=values["seconds"],
+        num_bytes=values["bytes"],
+        done=None,
+        num_done=None,
+        failed=None,
     )
 
 
@@ -106,27 +111,27 @@ def sources(facts: Facts) -> str:
     """Return the table by source and split; nothing without a manifest."""
     if facts.manifest is None:
         return ""
-    own = facts.sources
+    current = facts.sources
     everything = facts.manifest["totals"]["all"]
-    most = max((_per_token(each) for each in own.values()), default=0.0)
+    limit = max((_per_token(item) for item in current.values()), default=0.0)
     tokens = everything["tokens"]
     rows = []
-    for name, each in [*own.items(), *([("all", everything)] if len(own) > 1 else [])]:
+    for name, item in [*current.items(), *([("all", everything)] if len(current) > 1 else [])]:
         source, _, split = name.rpartition("/")
         is_sum = name == "all"
         kind = "c6" if is_sum else _SPLITS[split]
-        ratio = _per_token(each)
+        ratio = _per_token(item)
         part = Part(kind=kind, value=ratio, title=f"{ratio:.3f} bytes per token")
         rows.append(
             (
-                "all" if is_sum else shown(name, 80),
-                bar([part], of=most),
-                numbers.ratio(each["text_bytes"], each["tokens"]),
-                f"{each['documents']['out']:,}",
-                numbers.num_bytes(each["text_bytes"]),
-                f"{each['tokens']:,}",
-                numbers.share(each["tokens"], tokens),
-                "" if is_sum else shown(facts.manifest["kinds"][source], 40),
+                "all" if is_sum else escaped(name, 80),
+                bar([part], of=limit),
+                numbers.ratio(item["text_bytes"], item["tokens"]),
+                f"{item['documents']['out']:,}",
+                numbers.num_bytes(item["text_bytes"]),
+                f"{item['tokens']:,}",
+                numbers.share(item["tokens"], tokens),
+                "" if is_sum else escaped(facts.manifest["kinds"][source], 40),
             )
         )
     heads = (
@@ -136,17 +141,17 @@ def sources(facts: Facts) -> str:
     keys = {
         split: kind
         for split, kind in _SPLITS.items()
-        if any(name.endswith(f"/{split}") for name in own)
+        if any(name.endswith(f"/{split}") for name in current)
     }
-    told = heading("Bytes per token, by source and split")
-    return told + legend(keys) + table(heads, rows, texts=2)
+    text = heading("Bytes per token, by source and split")
+    return text + legend(keys) + table(heads, rows, texts=2)
 
 
-def _per_token(own: Mapping[str, Any]) -> float:
-    return float(own["text_bytes"] / own["tokens"]) if own["tokens"] else 0.0
+def _per_token(values: Mapping[str, Any]) -> float:
+    return float(values["text_bytes"] / values["tokens"]) if values["tokens"] else 0.0
 
 
-SHOWN = 10
+MAX_STRAGGLERS = 10
 _SMALL = 0.25
 """Of the median size of its stage: a slice that is smaller is left out."""
 
@@ -161,37 +166,41 @@ def stragglers(journal: RunJournal) -> str:
         return ""
     rows = [
         (
-            code(numbers.slice_name(own.name, own.stage), 120),
-            shown(own.stage, 60),
-            code(own.worker, 80),
-            numbers.seconds(own.seconds),
-            numbers.num_bytes(own.num_bytes),
-            numbers.rate(own.num_bytes, own.seconds),
+            code(numbers.slice_name(current.name, current.stage), 120),
+            escaped(current.stage, 60),
+            code(current.worker, 80),
+            numbers.seconds(current.seconds),
+            numbers.num_bytes(current.num_bytes),
+            numbers.rate(current.num_bytes, current.seconds),
             f"{times:.2f}\u00d7",
-            f"{own.attempts:,}",
+            f"{current.attempts:,}",
         )
-        for times, own in found
+        for times, current in found
     ]
     heads = ("slice", "stage", "worker", "time", "text", "rate", "of the median", "attempts")
-    told = (
+    text = (
         "Seconds per byte against the median of the stage, of slices that have at least a quarter "
         "of the median size."
     )
-    return f"{heading('Slowest slices')}{table(heads, rows, texts=3)}{note(told)}"
+    return f"{heading('Slowest slices')}{table(heads, rows, texts=3)}{note(text)}"
 
 
 def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSlice]]:
     """Return the slowest slices for their size, each as a multiple of its stage's median."""
-    ended = [own for own in slices if own.error is None and own.num_bytes > 0 and own.seconds > 0]
+    ended = [
+        result
+        for result in slices
+        if result.error is None and result.num_bytes > 0 and result.seconds > 0
+    ]
     by_stage: dict[str, list[JournalledSlice]] = {}
-    for own in ended:
-        by_stage.setdefault(own.stage, []).append(own)
+    for result in ended:
+        by_stage.setdefault(result.stage, []).append(result)
     found: list[tuple[float, JournalledSlice]] = []
     for group in by_stage.values():
-        least = _SMALL * median(own.num_bytes for own in group)
-        large = [own for own in group if own.num_bytes >= least]
+        least = _SMALL * median(result.num_bytes for result in group)
+        large = [result for result in group if result.num_bytes >= least]
         if len(large) < _LEAST:
             continue
-        usual = median(own.seconds / own.num_bytes for own in large)
-        found += [(own.seconds / own.num_bytes / usual, own) for own in large]
-    return sorted(found, key=lambda each: (-each[0], each[1].stage, each[1].name))[:SHOWN]
+        usual = median(result.seconds / result.num_bytes for result in large)
+        found += [(result.seconds / result.num_bytes / usual, result) for result in large]
+    return sorted(found, key=lambda item: (-item[0], item[1].stage, item[1].name))[:MAX_STRAGGLERS]

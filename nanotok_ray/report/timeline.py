@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nanotok_ray.job.journal import JournalledSlice, RunJournal
 from nanotok_ray.report import numbers
 from nanotok_ray.report.charts import Plot, Scale, Tick, rectangle
-from nanotok_ray.report.markup import legend, note, shown, stage_kind
+from nanotok_ray.report.markup import escaped, legend, note, stage_kind
 from nanotok_ray.report.overview import began_at
 
 BINS: Final = 200
@@ -32,7 +32,7 @@ class SliceBar:
 
 def origin_of(journal: RunJournal) -> float:
     """Return when the run began, or its first slice, where the head is not there."""
-    first = min((own.at - own.seconds for own in journal.slices), default=0.0)
+    first = min((slice_.at - slice_.seconds for slice_ in journal.slices), default=0.0)
     return began_at(journal) or first
 
 
@@ -43,12 +43,14 @@ def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
     """
     start = origin_of(journal)
     bars = []
-    for own in journal.slices:
-        end = own.at - start
-        began = own.began - start if own.began > 0 else end - own.seconds
+    for slice_ in journal.slices:
+        end = slice_.at - start
+        began = slice_.began - start if slice_.began > 0 else end - slice_.seconds
         if not 0 <= began <= end:
-            began = max(end - own.seconds, 0.0)
-        bars.append(SliceBar(own=own, began=began, ended=max(min(began + own.seconds, end), began)))
+            began = max(end - slice_.seconds, 0.0)
+        bars.append(
+            SliceBar(own=slice_, began=began, ended=max(min(began + slice_.seconds, end), began))
+        )
     last = max([bar.ended for bar in bars] + [journal.last_at - start, 1e-3])
     return bars, last
 
@@ -57,7 +59,7 @@ def busy_seconds(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], stages: Sequence[str], width: float
 ) -> NDArray[np.float64]:
     """Return seconds of work by stage, lane and stretch of time: [stages, lanes, bins]."""
-    lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
+    lane_of = {worker: number for number, lane in enumerate(lanes) for worker in lane}
     stage_of = {name: number for number, name in enumerate(stages)}
     rows = np.array(
         [stage_of[bar.own.stage] * len(lanes) + lane_of[bar.own.worker] for bar in bars]
@@ -75,13 +77,13 @@ def busy_seconds(
     return np.maximum(busy, 0.0).reshape(len(stages), len(lanes), BINS)
 
 
-MOST_SLICES: Final = 5000
-MOST_LANES: Final = 128
+MAX_BARS: Final = 5000
+MAX_LANES: Final = 128
 """With more slices or workers the timeline is binned."""
 
 _BINNED_LANES = 48
 _LEVELS = 4
-_MOST_MARKS = 500
+_MAX_MARKS = 500
 _LEAST_SHARE, _MARK_SHARE = 0.0008, 0.003
 """Of the width of the picture: a slice is no narrower, and the mark of a failed attempt so wide."""
 
@@ -101,8 +103,8 @@ def timeline(journal: RunJournal) -> str:
         return ""
     workers = sorted({bar.own.worker for bar in bars}, key=_worker_order)
     scale = Scale(low=0.0, high=width)
-    is_binned = len(bars) > MOST_SLICES or len(workers) > MOST_LANES
-    lanes = _groups(workers) if is_binned else [[each] for each in workers]
+    is_binned = len(bars) > MAX_BARS or len(workers) > MAX_LANES
+    lanes = _groups(workers) if is_binned else [[worker] for worker in workers]
     draw = _cells if is_binned else _slices
     shapes = [
         *draw(bars, lanes, scale),
@@ -124,7 +126,9 @@ def timeline(journal: RunJournal) -> str:
         kind="lanes",
         y_lines=False,
     )
-    return f"{_legend(bars, journal)}{plot.html()}{_told(bars, lanes, width, is_binned=is_binned)}"
+    return (
+        f"{_legend(bars, journal)}{plot.html()}{_message(bars, lanes, width, is_binned=is_binned)}"
+    )
 
 
 def _worker_order(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -135,8 +139,8 @@ def _worker_order(name: str) -> tuple[list[tuple[int, str]], str]:
 
 def _groups(workers: list[str]) -> list[list[str]]:
     """Share workers out among a few lanes: by host, hosts that are neighbours together."""
-    hosts = [[*own] for _, own in groupby(workers, lambda name: name.rpartition("/")[0])]
-    parts = hosts if len(hosts) > 1 else [[each] for each in workers]
+    hosts = [[*value] for _, value in groupby(workers, lambda name: name.rpartition("/")[0])]
+    parts = hosts if len(hosts) > 1 else [[worker] for worker in workers]
     cuts = np.linspace(0, len(parts), min(len(parts), _BINNED_LANES) + 1).astype(int).tolist()
     return [[*chain(*parts[a:b])] for a, b in pairwise(cuts)]
 
@@ -153,28 +157,29 @@ def _rows(lanes: int) -> float:
 def _slices(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale
 ) -> Iterator[str]:
-    lane_of = {worker: number for number, own in enumerate(lanes) for worker in own}
+    lane_of = {worker: number for number, current in enumerate(lanes) for worker in current}
     height = _rows(len(lanes))
     for bar in bars:
-        own, x = bar.own, scale.place(bar.began)
-        kind = "x1" if own.error is not None else stage_kind(own.stage)
+        current, x = bar.own, scale.place(bar.began)
+        kind = "x1" if current.error is not None else stage_kind(current.stage)
         yield rectangle(
             x,
-            1 - (lane_of[own.worker] + 0.92) * height,
+            1 - (lane_of[current.worker] + 0.92) * height,
             max(scale.place(bar.ended) - x, _LEAST_SHARE),
             0.84 * height,
-            kind=f"{kind} again" if own.attempts > 1 else kind,
-            title=_slice_told(own),
+            kind=f"{kind} again" if current.attempts > 1 else kind,
+            title=_slice_text(current),
         )
 
 
-def _slice_told(own: JournalledSlice) -> str:
-    name = numbers.slice_name(own.name, own.stage)[:200]
-    again = f", {own.attempts} attempts" if own.attempts != 1 else ""
-    failed = f", failed: {own.error[:200]}" if own.error is not None else ""
+def _slice_text(entry: JournalledSlice) -> str:
+    name = numbers.slice_name(entry.name, entry.stage)[:200]
+    again = f", {entry.attempts} attempts" if entry.attempts != 1 else ""
+    failed = f", failed: {entry.error[:200]}" if entry.error is not None else ""
     return (
-        f"{own.stage}: {name}, {numbers.seconds(own.seconds)}, {numbers.num_bytes(own.num_bytes)}, "
-        f"{numbers.rate(own.num_bytes, own.seconds)}{again}, {own.worker[:100]}{failed}"
+        f"{entry.stage}: {name}, {numbers.seconds(entry.seconds)}, "
+        f"{numbers.num_bytes(entry.num_bytes)}, "
+        f"{numbers.rate(entry.num_bytes, entry.seconds)}{again}, {entry.worker[:100]}{failed}"
     )
 
 
@@ -183,13 +188,13 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
     stages = list(dict.fromkeys(bar.own.stage for bar in bars))
     busy = busy_seconds(bars, lanes, stages, scale.high)
     height, width = _rows(len(lanes)), scale.high / BINS
-    for lane, own in enumerate(lanes):
-        share = busy[:, lane].sum(axis=0) / (width * len(own))
+    for lane, value in enumerate(lanes):
+        share = busy[:, lane].sum(axis=0) / (width * len(value))
         main = busy[:, lane].argmax(axis=0)
         level = np.ceil(np.minimum(share, 1.0) * _LEVELS - 1e-9).astype(int)
         cells = enumerate(zip(level.tolist(), main.tolist(), strict=True))
         for (depth, stage), run in groupby(cells, lambda cell: cell[1]):
-            places = [place for place, _ in run]
+            places = [position for position, _ in run]
             if not depth:
                 continue
             part = share[places[0] : places[-1] + 1].mean()
@@ -200,7 +205,7 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
                 0.92 * height,
                 kind=f"{stage_kind(stages[stage])} v{depth}",
                 title=(
-                    f"{_lane_name(own)}: mostly {stages[stage]}, {min(part, 1.0):.0%} busy, from "
+                    f"{_lane_name(value)}: mostly {stages[stage]}, {min(part, 1.0):.0%} busy, from "
                     f"{numbers.seconds(places[0] * width)} to "
                     f"{numbers.seconds((places[-1] + 1) * width)}"
                 ),
@@ -209,22 +214,22 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
 
 def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]:
     """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
-    began, own = origin_of(journal), journal.failed_attempts
-    if len(own) > _MOST_MARKS:
-        yield from _failed_cells([each.at - began for each in own], scale, below=below)
+    began, failed_attempts = origin_of(journal), journal.failed_attempts
+    if len(failed_attempts) > _MAX_MARKS:
+        yield from _failed_cells([item.at - began for item in failed_attempts], scale, below=below)
         return
-    for each in own:
-        name = numbers.slice_name(each.name, each.stage)[:200]
-        more = f" and {each.slices - 1:,} more slices" if each.slices > 1 else ""
+    for item in failed_attempts:
+        name = numbers.slice_name(item.name, item.stage)[:200]
+        more = f" and {item.slices - 1:,} more slices" if item.slices > 1 else ""
         yield rectangle(
-            max(scale.place(each.at - began) - _MARK_SHARE / 2, 0.0),
+            max(scale.place(item.at - began) - _MARK_SHARE / 2, 0.0),
             0.0,
             _MARK_SHARE,
             0.8 * below,
             kind="x1",
             title=(
-                f"failed attempt after {numbers.seconds(max(each.at - began, 0.0))}: {each.stage}, "
-                f"{name}{more}: {each.cause}: {each.text[:200]}"
+                f"failed attempt after {numbers.seconds(max(item.at - began, 0.0))}: {item.stage}, "
+                f"{name}{more}: {item.cause}: {item.text[:200]}"
             ),
         )
 
@@ -232,17 +237,18 @@ def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]
 def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[str]:
     places = [min(int(scale.place(at) * BINS), BINS - 1) for at in times]
     counts = Counter(places)
-    most = max(counts.values())
-    for place, count in sorted(counts.items()):
+    limit = max(counts.values())
+    for position, count in sorted(counts.items()):
         yield rectangle(
-            place / BINS,
+            position / BINS,
             0.0,
             0.9 / BINS,
             0.8 * below,
-            kind=f"x1 v{-(-count * _LEVELS // most)}",
+            kind=f"x1 v{-(-count * _LEVELS // limit)}",
             title=(
-                f"{count:,} failed attempts from {numbers.seconds(place / BINS * scale.high)} to "
-                f"{numbers.seconds((place + 1) / BINS * scale.high)}"
+                f"{count:,} failed attempts "
+                f"from {numbers.seconds(position / BINS * scale.high)} to "
+                f"{numbers.seconds((position + 1) / BINS * scale.high)}"
             ),
         )
 
@@ -251,18 +257,18 @@ def _lane_ticks(lanes: Sequence[Sequence[str]]) -> list[Tick]:
     height = _rows(len(lanes))
     step = -(-len(lanes) // _LABELS)
     return [
-        Tick(place=1 - (number + 0.5) * height, label=shown(_lane_name(own), 60))
-        for number, own in enumerate(lanes)
+        Tick(place=1 - (number + 0.5) * height, label=escaped(_lane_name(lane), 60))
+        for number, lane in enumerate(lanes)
         if number % step == 0
     ]
 
 
-def _lane_name(own: Sequence[str]) -> str:
-    hosts = dict.fromkeys(worker.rpartition("/")[0] for worker in own)
-    if len(own) == 1:
-        return own[0]
+def _lane_name(texts: Sequence[str]) -> str:
+    hosts = dict.fromkeys(worker.rpartition("/")[0] for worker in texts)
+    if len(texts) == 1:
+        return texts[0]
     more = f" and {len(hosts) - 1} hosts more" if len(hosts) > 1 else ""
-    return f"{next(iter(hosts))}{more}, {len(own)} workers"
+    return f"{next(iter(hosts))}{more}, {len(texts)} workers"
 
 
 def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> str:
@@ -272,25 +278,25 @@ def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> str:
     return legend(kinds)
 
 
-def _told(
+def _message(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], width: float, *, is_binned: bool
 ) -> str:
     workers = sum(map(len, lanes))
     busy = sum(bar.ended - bar.began for bar in bars)
     counted = Counter(bar.own.attempts > 1 for bar in bars)
     slices = sum(bar.own.slices for bar in bars)
-    told = (
+    text = (
         f"{slices:,} {'slice' if slices == 1 else 'slices'} on {workers:,} "
         f"{'worker, which was' if workers == 1 else 'workers, which were'} busy "
         f"{numbers.share(busy, width * workers)} of the time. "
     )
     if counted[True]:
-        told += (
+        text += (
             f"{counted[True]:,} slices took more than one attempt; a mark below the lanes is an "
             "attempt that failed. "
         )
     if is_binned:
-        told += (
+        text += (
             f"With so many slices or workers the picture is binned: {BINS} stretches of time of "
             f"{numbers.seconds(width / BINS)} and {len(lanes)} lanes of neighbouring workers. A "
             "cell is as dark as its workers were busy, and has the colour of the stage that took "
@@ -298,5 +304,5 @@ def _told(
         )
     else:
         again = "Bars with a red outline took several attempts. " if counted[True] else ""
-        told += f"{again}Point at a bar for its slice."
-    return note(told)
+        text += f"{again}Point at a bar for its slice."
+    return note(text)

@@ -10,7 +10,7 @@ import numpy as np
 
 from nanotok_ray.report import numbers
 from nanotok_ray.report.charts import Label, Plot, Scale, Tick, curve, dot, round_top
-from nanotok_ray.report.markup import code, folded, heading, note, pairs, shown, table
+from nanotok_ray.report.markup import code, escaped, folded, heading, note, pairs, table
 from nanotok_ray.tokenizer.report import why_stopped
 
 _POINTS = 240
@@ -24,7 +24,7 @@ def vocabulary(report: Mapping[str, Any]) -> str:
 
 def _learned(report: Mapping[str, Any]) -> str:
     merges = len(report["merges"]["count"])
-    told = {
+    text = {
         "merges": f"{merges:,}",
         "ended": why_stopped(report),
         "learned from": f"{report['texts']:,} texts, {numbers.num_bytes(report['text_bytes'])}",
@@ -32,19 +32,19 @@ def _learned(report: Mapping[str, Any]) -> str:
         "pattern": code(report["pattern"], 2000),
     }
     if report["differs_from_rustbpe"]:
-        told["not as rustbpe, because of"] = ", ".join(report["differs_from_rustbpe"])
-    return pairs(told)
+        text["not as rustbpe, because of"] = ", ".join(report["differs_from_rustbpe"])
+    return pairs(text)
 
 
 def _growth(report: Mapping[str, Any]) -> str:
-    applied = [int(each) for each in report["merges"]["applied"]]
+    applied = [int(item) for item in report["merges"]["applied"]]
     start = int(report["span_bytes"])
     if not applied or not start:
         return ""
     left = start - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
     places = spread(len(applied), _POINTS)
     x = Scale(low=1, high=max(len(applied), 2), is_log=True)
-    per_token = {place: start / left[place] for place in places}
+    per_token = {position: start / left[position] for position in places}
     y = Scale(low=1.0, high=max(round_top(max(per_token.values()) * 1.08), 1.5))
     rows = [row for row in report["curve"] if row["merges"] and row["tokens"]]
     named = rows[-4:]
@@ -78,9 +78,9 @@ def _growth(report: Mapping[str, Any]) -> str:
         x_name="merges (logarithmic)",
         y_name="bytes per token",
     )
-    told = "Of the text that was counted, each source by its weight."
+    text = "Of the text that was counted, each source by its weight."
     return (
-        heading("Growth of the vocabulary", told)
+        heading("Growth of the vocabulary", text)
         + plot.html()
         + folded("The same in numbers", _curve_table(report))
     )
@@ -102,15 +102,15 @@ def _curve_table(report: Mapping[str, Any]) -> str:
 
 
 def _counts(report: Mapping[str, Any]) -> str:
-    counts = [int(each) for each in report["merges"]["count"]]
+    counts = [int(item) for item in report["merges"]["count"]]
     tokens = report["merges"]["token"]
     if not counts or max(counts) < 1:
         return ""
     x = Scale(low=1, high=max(len(counts), 2), is_log=True)
     y = Scale(low=1, high=10 * max(counts), is_log=True)
     places = spread(len(counts), _POINTS)
-    points = [(x.place(place), y.place(max(counts[place - 1], 1))) for place in places]
-    marked = [place for place in (1, 10, 100, 1000, 10_000, 100_000) if place <= len(counts)]
+    points = [(x.place(merge), y.place(max(counts[merge - 1], 1))) for merge in places]
+    marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]
     plot = Plot(
         title="How often a pair occurred when it was merged, by the number of the merge",
         description=(
@@ -120,27 +120,27 @@ def _counts(report: Mapping[str, Any]) -> str:
         shapes=curve(points, kind="curve two")
         + "".join(
             dot(
-                x.place(place),
-                y.place(max(counts[place - 1], 1)),
-                title=f"merge {place:,}: {tokens[place - 1]!r}, {counts[place - 1]:,} times",
+                x.place(merge),
+                y.place(max(counts[merge - 1], 1)),
+                title=f"merge {merge:,}: {tokens[merge - 1]!r}, {counts[merge - 1]:,} times",
                 kind="dot two",
             )
-            for place in marked
+            for merge in marked
         ),
         x_ticks=_ticks(x),
         y_ticks=[Tick(place=y.place(v), label=numbers.tick(v)) for v in y.ticks()],
         labels=[
             Label(
-                x=x.place(place),
-                y=y.place(max(counts[place - 1], 1)),
-                text=shown(_seen(tokens[place - 1]), 24),
+                x=x.place(position),
+                y=y.place(max(counts[position - 1], 1)),
+                text=escaped(_seen(tokens[position - 1]), 24),
             )
-            for place in marked
+            for position in marked
         ],
         x_name="number of the merge (logarithmic)",
         y_name="times (logarithmic)",
     )
-    rows = [(f"{p:,}", shown(_seen(tokens[p - 1]), 60), f"{counts[p - 1]:,}") for p in marked]
+    rows = [(f"{p:,}", escaped(_seen(tokens[p - 1]), 60), f"{counts[p - 1]:,}") for p in marked]
     return (
         heading("How often each merge occurred", "with the token that it made")
         + plot.html()
@@ -161,13 +161,13 @@ def _ticks(scale: Scale) -> list[Tick]:
     return [Tick(place=scale.place(v), label=numbers.tick(v)) for v in scale.ticks()]
 
 
-def spread(last: int, most: int) -> Sequence[int]:
+def spread(last: int, limit: int) -> Sequence[int]:
     """Return whole numbers from 1 to `last`, evenly far apart on a logarithmic scale.
 
     >>> spread(4, 10), spread(1000, 4)
     ([1, 2, 3, 4], [1, 10, 100, 1000])
     """
-    if last <= most:
+    if last <= limit:
         return list(range(1, last + 1))
-    found: list[int] = np.unique(np.rint(np.geomspace(1, last, most)).astype(np.int64)).tolist()
+    found: list[int] = np.unique(np.rint(np.geomspace(1, last, limit)).astype(np.int64)).tolist()
     return found

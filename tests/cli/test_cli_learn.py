@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray import SpanCounts, Tokenizer
 from nanotok_ray.cli import main
-from nanotok_ray.cli.progress import shown_merges
+from nanotok_ray.cli.progress import merge_bar
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.tokenizer.merges import MergeProgress
 from tests.support.small_corpus import RECIPE, texts, write_corpus
@@ -242,7 +242,7 @@ def told(done, *, total=200):
 
 def test_progress_in_a_log_is_a_line_for_each_percent_at_most_one_a_second():
     log = io.StringIO()
-    with shown_merges(log) as show:
+    with merge_bar(log) as show:
         for done in (0, 1, 2, 49, 50, 51, 99, 100, 180, 200):
             show(told(done))
     assert log.getvalue().splitlines() == [
@@ -253,7 +253,7 @@ def test_progress_in_a_log_is_a_line_for_each_percent_at_most_one_a_second():
 
 def test_progress_in_a_terminal_is_a_bar_with_the_last_token_that_is_closed():
     terminal = Terminal()
-    with shown_merges(terminal) as show:
+    with merge_bar(terminal) as show:
         for done in (0, 100, 200):
             show(told(done))
     text = terminal.getvalue()

@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.cli import inspect as look
 from nanotok_ray.cli import inspected, main
-from nanotok_ray.cli.inspect import MAX_SHOWN
+from nanotok_ray.cli.inspect import MAX_DOCUMENTS
 from nanotok_ray.loader import Shards, open_shards
 from nanotok_ray.recipe.special_tokens import GROUNDING, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
@@ -176,7 +176,7 @@ def test_a_page_is_opened_in_a_browser_or_says_where_it_lies(inspect, monkeypatc
         (["--open", "--text"], ["--open", "--text"]),
         (["--open", "--html", "-"], ["--html -", "name a file"]),
         (["--all"], ["--all", "add --html FILE"]),
-        (["--doc", "0-9"] * 101, [f"more than {MAX_SHOWN} documents"]),
+        (["--doc", "0-9"] * 101, [f"more than {MAX_DOCUMENTS} documents"]),
     ],
     ids=lambda value: " ".join(value)[:20],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.cli import progress as progresses
 from nanotok_ray.cli.progress import Progress, StageProgress
-from nanotok_ray.job import run_stage as fan_outs
+from nanotok_ray.job import stage as fan_outs
 from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
 from nanotok_ray.job.task import Task, TaskResult
 from tests.support.executors import InProcess

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cli.submit import MOST_NOTES, SubmitLines, address_of
+from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
 from nanotok_ray.cluster.submit.shipping import check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import JobState, ending_of
 from nanotok_ray.errors import RecipeError
@@ -264,5 +264,5 @@ def test_notes_of_the_job_stay_and_are_not_without_end(kind):
     for number in range(100):
         lines.show(f"note: {number}")
     told = stream.getvalue().splitlines()
-    assert sum(line.startswith("note: ") for line in told) == MOST_NOTES
+    assert sum(line.startswith("note: ") for line in told) == MAX_NOTES
     assert "further notes" in told[-1]

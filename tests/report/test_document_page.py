@@ -240,13 +240,13 @@ def test_the_strip_shows_the_share_of_each_kind(chat, spelling):
 
 def test_a_long_document_is_cut_and_says_how_much_is_left_out(scan, spelling):
     ids, images = scan
-    whole = shown(spelling, document(ids, None, images), most=None)
-    cut = shown(spelling, document(ids, None, images), most=3)
+    whole = shown(spelling, document(ids, None, images), limit=None)
+    cut = shown(spelling, document(ids, None, images), limit=3)
     assert cut.tokens == whole.tokens[:3]
     left_out = len(ids) - 1 - 273 - 1
     assert f"{left_out:,} of {len(ids):,} tokens are not shown" in cut.told
     assert "--all" in cut.told
-    at_image = shown(spelling, document(ids, None, images), most=2).told
+    at_image = shown(spelling, document(ids, None, images), limit=2).told
     assert f"{left_out + 1:,} of {len(ids):,} tokens are not shown" in at_image
     assert "not shown" not in whole.told
     assert "1 of 20,001 tokens are not shown" in page(spelling, document([97] * 20_001))

@@ -181,7 +181,7 @@ def test_what_was_set_aside_is_told_with_a_place(out):
 
 def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
-    monkeypatch.setattr(histograms, "MOST_REMOTE_READ", histograms.MOST_READ)
+    monkeypatch.setattr(histograms, "MAX_REMOTE_READ", histograms.MAX_READ)
     here, there = Folder(str(out)), Folder("memory://report-page")
     for name in here.list():
         there.write_whole(name, here.read_bytes(name))
@@ -503,7 +503,7 @@ def with_many_rows(out, count):
 
 
 def test_a_sample_of_shards_is_said_to_be_one(out, monkeypatch):
-    monkeypatch.setattr(histograms, "MOST_SHARDS", 2)
+    monkeypatch.setattr(histograms, "MAX_SHARDS", 2)
     page = page_of(out)
     documents = manifest_of(out)["totals"]["all"]["documents"]["out"]
     assert f"of {documents:,} documents, from shards" in page.text

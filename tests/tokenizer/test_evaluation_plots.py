@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.report.figures import (
-    LONGEST_SHOWN,
+    MAX_TOKEN_LENGTH,
     Numbers,
     check_plot,
     plot_bytes,
@@ -56,14 +56,14 @@ def test_bars_are_as_long_as_the_numbers_and_are_labelled():
 
 
 def test_lengths_and_use_are_drawn():
-    lengths = {1: 256, 2: 7, LONGEST_SHOWN: 2, LONGEST_SHOWN + 60: 3}
+    lengths = {1: 256, 2: 7, MAX_TOKEN_LENGTH: 2, MAX_TOKEN_LENGTH + 60: 3}
     figure = vocabulary_figure(lengths, title="t", note="n", counts=[9, 4, 1], unused=5)
     left, right = figure.axes
     heights = [bar.get_height() for bar in left.containers[0]]
-    assert heights == [256, 7, *[0] * (LONGEST_SHOWN - 3), 5]
+    assert heights == [256, 7, *[0] * (MAX_TOKEN_LENGTH - 3), 5]
     (line,) = right.lines
     assert [line.get_xdata().tolist(), line.get_ydata().tolist()] == [[1, 2, 3], [9, 4, 1]]
-    assert {"3 used, 5 not", f"{LONGEST_SHOWN}+"} < {*words(saved(figure, ".svg"))}
+    assert {"3 used, 5 not", f"{MAX_TOKEN_LENGTH}+"} < {*words(saved(figure, ".svg"))}
     assert len(vocabulary_figure(lengths, title="t").axes) == 1
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 LAST_LINES = 30
 """So many are kept, to say what a failed job said last."""
 
-_MOST_WAITING = 1000
+_MAX_WAITING = 1000
 """Lines that nobody took; older ones are dropped."""
 
 
@@ -36,7 +36,7 @@ class LogText:
         self._position = 0  # of the stream, in characters of the log
         self._seen = 0
         self._unended: list[str] = []
-        self._waiting: deque[str] = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[str] = deque(maxlen=_MAX_WAITING)
         self._last: deque[str] = deque(maxlen=LAST_LINES)
         self._summary: dict[str, Any] | None = None
 

@@ -35,7 +35,7 @@ _TROUBLE = (OSError, RuntimeError, ValueError, TypeError, LookupError)
 """What Ray's client makes of a lost connection, an error of the server, any other answer."""
 
 _ERRNO = re.compile(r"\[Errno \d+\] ([\w ]+)")
-_MOST_TOLD = 300  # characters of an error of others
+_MAX_CHARS = 300  # characters of an error of others
 _NOT_FOUND = "status code 404"
 
 
@@ -127,12 +127,12 @@ class RayJobs:
         except UnreachableError:
             raise
         except AuthenticationError as error:
-            raise RefusedError(_access_told(self.address, error)) from error
+            raise RefusedError(_access_message(self.address, error)) from error
         except _TROUBLE as error:
-            told = f"no answer from the job server at {self.address}: {_last(error)}"
+            text = f"no answer from the job server at {self.address}: {_last(error)}"
             if self._client is None:  # it has never answered: perhaps the address is another one
-                told = f"{told}; {NO_SERVER}"
-            raise UnreachableError(told) from error
+                text = f"{text}; {NO_SERVER}"
+            raise UnreachableError(text) from error
 
 
 class _Client(JobSubmissionClient):  # type: ignore[misc]  # untyped
@@ -165,7 +165,7 @@ def _state(job: JobDetails) -> JobState:
     )
 
 
-def _access_told(address: str, error: AuthenticationError) -> str:
+def _access_message(address: str, error: AuthenticationError) -> str:
     mode = os.environ.get("RAY_AUTH_MODE")
     now = "RAY_AUTH_MODE is not set here" if mode is None else f"RAY_AUTH_MODE is {mode!r} here"
     first = str(error).strip().split("\n")[0].split(". ")[0]
@@ -187,4 +187,4 @@ def _last(error: Exception) -> str:
     of_system = _ERRNO.search(lines[-1]) if lines else None
     if of_system is not None:
         return of_system[1]
-    return lines[-1].rstrip(".")[:_MOST_TOLD] if lines else type(error).__name__
+    return lines[-1].rstrip(".")[:_MAX_CHARS] if lines else type(error).__name__

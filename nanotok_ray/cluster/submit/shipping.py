@@ -74,8 +74,8 @@ def ship(
         RecipeError: the recipe is wrong, or names a relative path or a variable that the job
             does not get.
     """
-    own = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
-    data, tables = _read(path, [*overrides, *own])
+    current = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
+    data, tables = _read(path, [*overrides, *current])
     recipe = _checked(path, tables, variables)
     _check_paths(path, tables, variables)
     name = f"{_slug(path)}.toml"
@@ -122,10 +122,10 @@ def variables_of(given: Sequence[str], environment: Mapping[str, str]) -> dict[s
     {'A': '1=2', 'HOME': '/root'}
     """
     variables = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    for item in given:
+        name, equals, value = item.partition("=")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise RecipeError(f"--env {each!r} is not of the form NAME=VALUE")
+            raise RecipeError(f"--env {item!r} is not of the form NAME=VALUE")
         if not equals and name not in environment:
             raise RecipeError(f"--env {name}: it is not set here; write --env {name}=VALUE")
         variables[name] = value if equals else environment[name]
@@ -144,10 +144,10 @@ def _checked(path: str, tables: Mapping[str, Any], variables: Mapping[str, str])
     try:
         return build_recipe(tables, environment=variables)
     except RecipeError as error:
-        told = str(error)
-        if "environment variable" in told:
-            told += " (the job gets no variable of this shell: --env NAME=VALUE passes one on)"
-        raise RecipeError(f"{path}: {told}") from error
+        text = str(error)
+        if "environment variable" in text:
+            text += " (the job gets no variable of this shell: --env NAME=VALUE passes one on)"
+        raise RecipeError(f"{path}: {text}") from error
 
 
 def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, str]) -> None:
@@ -166,8 +166,8 @@ def _paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield all strings of a checked recipe that are paths, and the keys of them."""
     for source in tables.get("source", []):
         paths = source["paths"]
-        for each in [paths] if isinstance(paths, str) else paths:
-            yield f"source.{source['name']}.paths", each
+        for item in [paths] if isinstance(paths, str) else paths:
+            yield f"source.{source['name']}.paths", item
     for key in ("path", "work"):
         if key in tables["output"]:
             yield f"output.{key}", tables["output"][key]

@@ -123,7 +123,7 @@ def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
     >>> next_id("web", {"web": ended, "web-2": runs, "web-x": runs, "web-02": runs})
     ('web-2', True)
     """
-    attempts = {_attempt(base_id, each): state for each, state in states.items()}
+    attempts = {_attempt(base_id, item): state for item, state in states.items()}
     attempts.pop(0, None)
     under_way = [number for number, state in attempts.items() if not state.has_ended]
     number = max(under_way) if under_way else max(attempts, default=0) + 1
@@ -161,7 +161,7 @@ class Starter:
             UnreachableError: It could not be reached for as long as patience lasts.
         """
         began = self.clock.now()
-        is_told = False
+        is_reported = False
         while True:
             try:
                 return self._start()
@@ -170,9 +170,9 @@ class Starter:
             except UnreachableError as error:
                 if self.clock.now() - began >= self.patience:
                     raise
-                if not is_told:
+                if not is_reported:
                     self.tell(f"{error}; trying again for {self.patience:g} s (--patience)")
-                is_told = True
+                is_reported = True
             self.clock.wait(START_PAUSE)
 
     def _start(self) -> Started:
@@ -187,9 +187,9 @@ class Starter:
         return Started(submission_id=submission_id, was_there=JobState(status="PENDING"))
 
     def _next(self) -> tuple[str, JobState | None]:
-        own = self._asked_for or self.chosen_id
-        if own is not None:
-            return own, self.jobs.state(own)
+        name = self._asked_for or self.chosen_id
+        if name is not None:
+            return name, self.jobs.state(name)
         states = self.jobs.states()
         submission_id, _ = next_id(self.submission.base_id, states)
         return submission_id, states.get(submission_id)
@@ -245,8 +245,8 @@ class Follower:
                     return ending
                 next_question = self.clock.now() + self._pause()
             if self.timeout is not None and self.clock.now() - self._started >= self.timeout:
-                told = f"the time limit of {self.timeout:g} s (--timeout) has passed"
-                return Followed(state=self._state, given_up=told, is_late=True)
+                text = f"the time limit of {self.timeout:g} s (--timeout) has passed"
+                return Followed(state=self._state, given_up=text, is_late=True)
             self.clock.wait(TICK)
 
     def _ask(self) -> Followed | None:
@@ -269,8 +269,8 @@ class Follower:
 
     def _no_news(self, trouble: str) -> Followed | None:
         if self.clock.now() - self._last_news >= self.patience:
-            told = f"no news of the job for {self.patience:g} s (--patience): {trouble}"
-            return Followed(state=self._state, given_up=told)
+            text = f"no news of the job for {self.patience:g} s (--patience): {trouble}"
+            return Followed(state=self._state, given_up=text)
         if not self._is_silent:
             self.tell(f"no news of the job: {trouble}; asking again for {self.patience:g} s")
         self._is_silent = True
@@ -288,7 +288,7 @@ STOPPED_CODE = 7
 """The exit code for a job that was stopped."""
 
 UNFINISHED_CODE = 4
-_OWN_CODES = frozenset({1, 2, 3, 4, 5, 6, 130, 143})
+_EXIT_CODES = frozenset({1, 2, 3, 4, 5, 6, 130, 143})
 """Exit codes of a driver that say why; any other is 1."""
 
 
@@ -299,7 +299,7 @@ class Ending:
     status: str
     """`done` or `unchanged`, else `failed`, `stopped` or `unfinished`."""
     exit_code: int
-    told: str
+    message: str
     """One sentence for people."""
 
 
@@ -315,11 +315,11 @@ def ending_of(
         output: its output folder, a path or URL, as far as that is known here.
     """
     if state.status == STOPPED:
-        return Ending(status="stopped", exit_code=STOPPED_CODE, told="the job was stopped")
+        return Ending(status="stopped", exit_code=STOPPED_CODE, message="the job was stopped")
     if state.status == FAILED:
-        code = state.exit_code if state.exit_code in _OWN_CODES else 1
-        told = f"the job failed{_of_driver(state)}"
-        return Ending(status="failed", exit_code=code or 1, told=told)
+        code = state.exit_code if state.exit_code in _EXIT_CODES else 1
+        text = f"the job failed{_of_driver(state)}"
+        return Ending(status="failed", exit_code=code or 1, message=text)
     output = str((summary or {}).get("output", output))
     return _succeeded(output, last_file(job), (summary or {}).get("status"))
 
@@ -342,26 +342,26 @@ def _of_driver(state: JobState) -> str:
     return f"; its driver was killed by signal {-state.exit_code}"
 
 
-def _succeeded(output: str, name: str, own_status: object) -> Ending:
-    says_done = own_status in {"done", "unchanged"}
-    status = str(own_status) if says_done else "done"
+def _succeeded(output: str, name: str, job_status: object) -> Ending:
+    says_done = job_status in {"done", "unchanged"}
+    status = str(job_status) if says_done else "done"
     try:
         is_there = _is_there(output, name)
-        told = f"{output} is no folder of this machine"
+        text = f"{output} is no folder of this machine"
     except Exception as error:  # of any store's own kind: it only says that we see nothing
-        is_there, told = None, f"{output} cannot be read from here ({error})"
+        is_there, text = None, f"{output} cannot be read from here ({error})"
     if is_there:
-        return Ending(status=status, exit_code=0, told=f"the job succeeded: {output}")
+        return Ending(status=status, exit_code=0, message=f"the job succeeded: {output}")
     if is_there is None and says_done:
         return Ending(
-            status=status, exit_code=0, told=f"the job succeeded; {told}, so its own word counts"
+            status=status, exit_code=0, message=f"the job succeeded; {text}, so its own word counts"
         )
-    reason = f"there is no {output}/{name}" if is_there is False else f"{told}, its log neither"
+    reason = f"there is no {output}/{name}" if is_there is False else f"{text}, its log neither"
     return Ending(
         status="unfinished",
         exit_code=UNFINISHED_CODE,
-        told=f"the job says that it succeeded, but {reason}: run `nanotok verify {output}` where "
-        "the output is",
+        message=f"the job says that it succeeded, but {reason}: run `nanotok verify {output}` "
+        "where the output is",
     )
 
 
