@@ -218,7 +218,7 @@ import os, sys
 from nanotok_ray.job.events import ignore
 from nanotok_ray.job.journaling import Journaling
 from nanotok_ray.job.lease import leased
-from nanotok_ray.job import runs_in
+from nanotok_ray.job.journal import runs_in
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.storage import Folder
 recipe = load_recipe(sys.argv[1])
