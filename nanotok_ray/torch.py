@@ -1,6 +1,6 @@
 """Batches as torch tensors: a dataset for DataLoader and its workers, and the way to a device.
 
-Takes shards and the settings of a loader. Does not know how rows are packed.
+Takes shards and the settings of a loader.
 """
 
 import copy

@@ -168,7 +168,7 @@ def _reader(
 
 
 def tell_left_out(readers: Sequence[CorpusReader]) -> None:
-    """Say what of the corpora was not read, once they were."""
+    """Write what was not read of the corpora."""
     for reader in readers:
         name = reader.corpus.name
         if reader.is_cut:

@@ -224,7 +224,7 @@ def _totals(counts: Sequence[CountsCache]) -> dict[str, int]:
 
 
 def _use(counts: Iterable[CountsCache], in_use: Collection[str] | None) -> dict[str, int | None]:
-    """Say how many are in use; null where no recipe is named."""
+    """Return how many are in use; null where no recipe is named."""
     if in_use is None:
         return dict.fromkeys(("in_use", "stale", "stale_bytes"))
     counts = list(counts)

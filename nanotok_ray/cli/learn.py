@@ -113,7 +113,7 @@ def with_smaller(
 def summary(
     counts: SpanCounts, learned: LearnedTokenizer, *, asked: int, had: str, seconds: float
 ) -> str:
-    """Tell what was counted, and `had` how, and what was learned from it in how many seconds."""
+    """Return lines on what was counted, how, and what was learned in how many seconds."""
     size = learned.tokenizer.get_vocab_size()
     ids = f"{size:,} ids" if size == asked else f"{size:,} ids of the {asked:,} asked for"
     texts = "" if counts.texts is None else f" in {counts.texts:,} texts"

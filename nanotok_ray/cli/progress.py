@@ -78,7 +78,7 @@ class StageProgress:
         return f"{stage}: {self.done:,} of {counted(self.started.todo, stage)}{self.rest(now)}"
 
     def rest(self, now: float, *, elapsed: bool = True) -> str:
-        """Say the rest: what runs, rate, time left (or so far, if none can be told), failures."""
+        """Return the rest of the line: what runs, rate, time left or so far, failures."""
         parts = []
         seconds, left = now - self.since, self.left(now)
         if self.last is not None and self.last.running and self.done < self.last.todo:

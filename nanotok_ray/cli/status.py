@@ -77,7 +77,7 @@ def _run(values: Mapping[str, Any]) -> str:
 
 
 def _stage(values: Mapping[str, Any]) -> str:
-    """Say how far a stage is.
+    """Return how far a stage is, as a line.
 
     >>> _stage({"name": "count", "state": "running", "todo": 96, "kept": 4, "done": 12, "failed": 1,
     ...     "bytes": 5_000_000, "seconds": 10.0, "megabytes_per_second": 0.5, "seconds_left": 70.2})
@@ -163,7 +163,7 @@ def status_values(out: Folder, status: RunStatus, *, now: float) -> dict[str, An
 
 
 def _head(status: RunStatus) -> dict[str, Any]:
-    """Say who runs or ran: the holder of the lease, as long as it is held, else the journal."""
+    """Return who runs or ran: the holder of the lease while it is held, else the journal's."""
     head = dict(status.journal.head) if status.journal is not None else {}
     lease = status.lease
     if lease is not None and not lease.is_released:

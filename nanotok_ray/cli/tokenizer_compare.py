@@ -1,7 +1,6 @@
 """The command that compares tokenizers on corpora: tokenizer compare.
 
-Takes arguments; prints for people on stderr, for programs one line of JSON. Does not know how
-tokens are counted.
+Takes arguments; prints for people on stderr, for programs one line of JSON.
 """
 
 import argparse

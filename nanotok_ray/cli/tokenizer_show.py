@@ -37,7 +37,7 @@ _BAR_CHARS = 40
 
 
 def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Iterator[str]:
-    """Say what a tokenizer is made of."""
+    """Return lines that describe what a tokenizer is made of."""
     special, table = tokenizer.special_tokens, tokenizer.span_table_size
     pattern = tokenizer.pattern
     known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
@@ -54,7 +54,7 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
 
 
 def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
-    """Say what tokens there are, of each list no more than `most`."""
+    """Return lines on the tokens there are, at most `limit` of each list."""
     lengths = vocabulary.length_counts
     yield ""
     yield f"lengths     {vocabulary.mean_length:.2f} bytes on average, at most {max(lengths):,}"
@@ -72,7 +72,7 @@ def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
 
 
 def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
-    """Say what tokens a corpus is made of, of each list no more than `most`."""
+    """Return lines on the tokens of a corpus, at most `limit` of each list."""
     vocabulary, unused = usage.vocabulary, usage.unused_merged
     yield ""
     yield f"corpus      {usage.num_bytes:,} bytes in {usage.texts:,} texts"
@@ -100,7 +100,7 @@ def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
 def token_lines(
     views: Sequence[TokenView], vocabulary: Vocabulary, usage: Usage | None, *, limit: int
 ) -> Iterator[str]:
-    """Say what single tokens are, and with a corpus how often each is used."""
+    """Return lines on single tokens, with a corpus also how often each is used."""
     for view in views:
         kind = "special token" if view.is_special else "byte" if view.merge is None else "token"
         name = view.token.decode() if view.is_special else token_label(view.token)

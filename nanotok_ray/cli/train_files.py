@@ -1,7 +1,6 @@
 """`nanotok train` without a recipe: files of text to a tokenizer, in this process, without Ray.
 
-Takes the arguments of `train`; gives the values for its JSON line. Does not know recipes, but tells
-apart what is meant for one and refuses what mixes the two.
+Takes the arguments of `train`; gives the values for its JSON line.
 """
 
 import argparse

@@ -113,7 +113,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
 
 
 def _is_of_export(arguments: argparse.Namespace) -> bool:
-    """Tell it by export.json, which an unfinished one lacks, or by where it lies."""
+    """Return whether it is an export: by export.json, or by where it lies."""
     folder = Folder(arguments.folder)
     if folder.exists(MANIFEST_NAME):
         return arguments.of is not None

@@ -1,6 +1,6 @@
 """The command that gives a tokenizer its span table: tokenizer warm.
 
-Takes a tokenizer's folder and a corpus, or counts of one. Does not know how a table is laid out.
+Takes a tokenizer's folder and a corpus, or counts of one.
 """
 
 import argparse

@@ -103,7 +103,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
 
 
 def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
-    """Tell how many nodes and CPUs there are: without a CPU no task ever starts."""
+    """Return how many nodes and CPUs there are; without a CPU no task starts."""
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
     found = f"{len(nodes)} nodes, {cpus:,} CPUs"
     if not cpus:
@@ -117,7 +117,7 @@ def nodes_finding(nodes: Sequence[Node]) -> CheckResult:
 
 
 def core_identity(*_: object) -> str:
-    """Say which core and Python this process has, the same on all nodes of a sound cluster."""
+    """Return the core and Python of this process, the same on all nodes of a sound cluster."""
     from nanotok_ray import _core  # noqa: PLC0415 - a missing one is the answer, not an end
 
     digest = hashlib.sha256(Path(_core.__file__ or os.devnull).read_bytes()).hexdigest()

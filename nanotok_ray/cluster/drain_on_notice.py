@@ -169,7 +169,7 @@ LOCK_NAME = "nanotok-drain-on-notice.lock"
 
 
 def drain(notice: Notice, ray: str = "ray", processes: Path = PROCESSES) -> bool:
-    """Tell Ray that its nodes on this machine will go.
+    """Notify Ray that its nodes on this machine will end.
 
     Nodes are named: without `--node-id`, where the command finds no running node, it starts a
     Ray of its own, drains that, and exits 0.

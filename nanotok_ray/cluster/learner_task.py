@@ -1,7 +1,7 @@
 """The learner as one Ray task, with the memory it needs and on the node it is to run on.
 
 The task writes what the learner writes and gives its events back as it goes. A task whose worker or
-node dies is tried again from the start. Does not know how anything is learned.
+node dies is tried again from the start.
 """
 
 import queue

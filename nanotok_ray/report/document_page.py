@@ -121,7 +121,7 @@ def _token(token: Token) -> str:
 
 
 def token_title(token: Token) -> str:
-    """Say what a token is, in one line."""
+    """Return a line that describes a token."""
     if token.is_special:
         spelled = "special token"
     else:

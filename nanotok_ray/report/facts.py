@@ -1,7 +1,7 @@
 """What is there to report: what the files of an output say of it, as far as they can be read.
 
 Takes an output folder; gives plain values, an open reader and a tokenizer. What is missing is None;
-what is there and cannot be read is told as a problem. Does not know how any of it is shown.
+what is there and cannot be read is told as a problem.
 """
 
 import json

@@ -87,7 +87,7 @@ def _no_manifest(facts: Facts) -> str:
 
 
 def _what(facts: Facts) -> str:
-    """Say in a line what ran, when and how long."""
+    """Return a line on what ran, when and how long."""
     journal = facts.journal
     if journal is None:
         return '<p class="lead">No journal of a run is here, so times are not known.</p>\n'
@@ -318,7 +318,7 @@ def exports(facts: Facts) -> str:
 
 
 def files(facts: Facts) -> str:
-    """Say where what the page tells of lies."""
+    """Return where the files that the page describes lie."""
     there = facts.out
     found = {
         name: code(there.join(path), 2000)

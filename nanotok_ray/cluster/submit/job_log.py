@@ -41,7 +41,7 @@ class LogText:
         self._summary: dict[str, Any] | None = None
 
     def begin(self) -> None:
-        """Say that the text to come begins with the first character of the log."""
+        """Begin again: the next text starts with the first character of the log."""
         with self._lock:
             self._position = 0
 

@@ -1,6 +1,6 @@
 """Ray's job server, as the loops want it: short waits, and two kinds of errors.
 
-Takes the address of a dashboard; gives `model.Jobs`. Does not know when to try again. Import it
+Takes the address of a dashboard; gives `model.Jobs`. Import it
 where it is needed: it imports Ray.
 """
 

@@ -1,7 +1,7 @@
 """A recipe as it travels to a cluster: alone, and with nothing in it that means another file there.
 
 Takes the file of a recipe, what was asked on the command line, and the variables that the job
-gets; gives a `Submission`. Knows no job server.
+gets; gives a `Submission`.
 """
 
 import hashlib

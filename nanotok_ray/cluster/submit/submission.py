@@ -306,7 +306,7 @@ class Ending:
 def ending_of(
     state: JobState, *, summary: Mapping[str, Any] | None, job: str, output: str
 ) -> Ending:
-    """Say what a job came to.
+    """Return what a job came to.
 
     Args:
         state: its last state, which has ended.
@@ -325,7 +325,7 @@ def ending_of(
 
 
 def _of_driver(state: JobState) -> str:
-    """Say how the driver ended.
+    """Return how the driver ended.
 
     >>> _of_driver(JobState(status="FAILED", exit_code=3))
     "; its driver's exit code 3"
