@@ -119,11 +119,13 @@ class RefusedError(UnreachableError):
 
 
 _RIGHTS = "choose another place, or give this user the right to it"
-_PLACE = "check the path: folders are made as needed, but not inside a file or a read-only place"
+_CHECK_PATH = (
+    "check the path: folders are made as needed, but not inside a file or a read-only place"
+)
 _SPACE = "free some space there, or choose another folder; the same command resumes"
 _STEPS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
-    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _PLACE),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), _CHECK_PATH),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _SPACE),
     errno.EMFILE: "raise the limit of open files (ulimit -n 65536)",
 }
@@ -140,12 +142,12 @@ def os_error_message(error: OSError) -> str:
     '/data/out: Permission denied; choose another place, or give this user the right to it'
     """
     step = _STEPS.get(error.errno or 0)
-    told = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return f"{told}; {step}" if step and error.filename else told
+    message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{message}; {step}" if step and error.filename else message
 
 
 _NUMBER = re.compile(r"(.*?)\s*(\d{1,9})")
-_MOST_SHOWN = 80
+_MAX_FORMAT_CHARS = 80
 
 DAMAGED = "it is damaged, or no file of nanotok_ray: take it from a backup, or make it anew"
 NEWER = "a newer nanotok_ray wrote it: install that one, or make it anew with this one"
@@ -158,11 +160,11 @@ def other_format(name: str, found: object, expected: str) -> str:
     >>> other_format("plan.json", "nanotok-plan 2", "nanotok-plan 1").partition("; ")[0]
     "plan.json has format 'nanotok-plan 2', this version reads 'nanotok-plan 1'"
     """
-    shown = printable(repr(found))
-    if len(shown) > _MOST_SHOWN:
-        shown = f"{shown[:_MOST_SHOWN]}..."
-    told = f"{name} has format {shown}, this version reads {expected!r}"
-    return f"{told}; {next_step(found, expected)}"
+    text = printable(repr(found))
+    if len(text) > _MAX_FORMAT_CHARS:
+        text = f"{text[:_MAX_FORMAT_CHARS]}..."
+    message = f"{name} has format {text}, this version reads {expected!r}"
+    return f"{message}; {next_step(found, expected)}"
 
 
 def next_step(found: object, expected: str) -> str:
@@ -172,10 +174,15 @@ def next_step(found: object, expected: str) -> str:
     (True, True)
     """
     parts = _NUMBER.fullmatch(found) if isinstance(found, str) else None
-    own = _NUMBER.fullmatch(expected)
-    if parts is None or own is None or parts[1] != own[1] or parts[2] == own[2]:
+    expected_parts = _NUMBER.fullmatch(expected)
+    if (
+        parts is None
+        or expected_parts is None
+        or parts[1] != expected_parts[1]
+        or parts[2] == expected_parts[2]
+    ):
         return DAMAGED
-    return NEWER if int(parts[2]) > int(own[2]) else OLDER
+    return NEWER if int(parts[2]) > int(expected_parts[2]) else OLDER
 
 
 def how_to_install(extra: str) -> str:

@@ -17,7 +17,7 @@ def format_bytes(size: float) -> str:
     return f"{size:,.0f} bytes"
 
 
-SHOWN = 3
+MAX_NAMES = 3
 """So many names of a list are shown."""
 
 
@@ -34,10 +34,10 @@ def printable(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each
-        if each.isprintable() or (lines and each == "\n")
-        else each.encode("unicode_escape").decode()
-        for each in text
+        char
+        if char.isprintable() or (lines and char == "\n")
+        else char.encode("unicode_escape").decode()
+        for char in text
     )
 
 
@@ -47,10 +47,10 @@ def few(names: Sequence[str], total: int | None = None) -> str:
     >>> few(["a", "b", "c", "d"], 9)
     'a, b, c and 6 more'
     """
-    shown = names[:SHOWN]
-    left = (len(names) if total is None else total) - len(shown)
+    listed = names[:MAX_NAMES]
+    left = (len(names) if total is None else total) - len(listed)
     more = f" and {left:,} more" if left > 0 else ""
-    return f"{', '.join(map(printable, shown))}{more}"
+    return f"{', '.join(map(printable, listed))}{more}"
 
 
 _NAMES = re.compile(

@@ -63,21 +63,21 @@ class RenderedBatch:
     @classmethod
     def joined(cls, batches: "Sequence[RenderedBatch]") -> Self:
         """Return the documents of all batches, one after the other; there is at least one batch."""
-        firsts = offsets_of(np.array([len(each) for each in batches]))
+        firsts = offsets_of(np.array([len(batch) for batch in batches]))
         shifted = [
-            each.images + np.array([first, 0, 0])
-            for first, each in zip(firsts, batches, strict=False)
+            batch.images + np.array([first, 0, 0])
+            for first, batch in zip(firsts, batches, strict=False)
         ]
         return cls(
-            ids=np.concatenate([each.ids for each in batches]),
-            labels=np.concatenate([each.labels for each in batches]),
-            offsets=offsets_of(np.concatenate([np.diff(each.offsets) for each in batches])),
+            ids=np.concatenate([batch.ids for batch in batches]),
+            labels=np.concatenate([batch.labels for batch in batches]),
+            offsets=offsets_of(np.concatenate([np.diff(batch.offsets) for batch in batches])),
             images=np.concatenate(shifted),
-            sizes=np.concatenate([each.sizes for each in batches]),
+            sizes=np.concatenate([batch.sizes for batch in batches]),
             problems={
                 int(first) + number: why
-                for first, each in zip(firsts, batches, strict=False)
-                for number, why in each.problems.items()
+                for first, batch in zip(firsts, batches, strict=False)
+                for number, why in batch.problems.items()
             },
         )
 
@@ -119,8 +119,8 @@ class BatchRenderer:
             halves = (0, len(documents) // 2, len(documents))
             return RenderedBatch.joined(
                 [
-                    self.render(documents.part(halves[each], halves[each + 1]), threads=threads)
-                    for each in range(2)
+                    self.render(documents.part(halves[half], halves[half + 1]), threads=threads)
+                    for half in range(2)
                 ]
             )
         rendered = RenderedBatch(
@@ -141,7 +141,7 @@ class BatchRenderer:
     def _plain(self, document: bytes) -> RenderedBatch:
         try:
             segments = segments_of(document, self._dialect)
-            parts = [self._ids_of(each) for each in segments]
+            parts = [self._ids_of(segment) for segment in segments]
         except SplitError as error:
             return self._problem(error.reason)
         except MALFORMED as error:
@@ -152,18 +152,20 @@ class BatchRenderer:
         self, segments: Sequence[Segment], parts: Sequence[npt.NDArray[np.uint32]]
     ) -> RenderedBatch:
         """Return a document of the ids of its segments, as arrays: lists take ten times as much."""
-        texts = Documents.from_strings([each.text for each in segments if not each.is_special])
+        texts = Documents.from_strings(
+            [segment.text for segment in segments if not segment.is_special]
+        )
         names = list(self._special)
         spelled = _core.count_occurrences(texts.data, texts.offsets, names)
-        lengths = np.array([len(each) for each in parts], dtype=np.int64)
-        places = offsets_of(lengths)
-        images = [number for number, each in enumerate(segments) if each.role == "image"]
+        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        positions = offsets_of(lengths)
+        images = [number for number, segment in enumerate(segments) if segment.role == "image"]
         zeros = np.zeros(len(images), dtype=np.int64)
         return RenderedBatch(
             ids=self._narrowed(np.concatenate(parts)),
-            labels=np.repeat(np.array([each.label for each in segments], np.uint8), lengths),
-            offsets=places[[0, -1]],
-            images=np.column_stack([zeros, places[:-1][images], places[1:][images]]),
+            labels=np.repeat(np.array([segment.label for segment in segments], np.uint8), lengths),
+            offsets=positions[[0, -1]],
+            images=np.column_stack([zeros, positions[:-1][images], positions[1:][images]]),
             sizes=np.array([[texts.num_bytes, spelled]], dtype=np.int64),
             problems={},
         )
@@ -224,10 +226,10 @@ def texts_of(dialect: Dialect, documents: Documents) -> BatchTexts:
     start = 0
     for number in declined.tolist():
         try:
-            own = Documents.from_strings(message_texts(documents[number], dialect))
+            strings = Documents.from_strings(message_texts(documents[number], dialect))
         except MALFORMED as error:
-            problems[number], own = reason_of(error), Documents.from_bytes([])
-        parts += [texts.part(start, int(bounds[number])), own]
-        start, counts[number] = int(bounds[number]), len(own)
+            problems[number], strings = reason_of(error), Documents.from_bytes([])
+        parts += [texts.part(start, int(bounds[number])), strings]
+        start, counts[number] = int(bounds[number]), len(strings)
     joined = Documents.joined([*parts, texts.part(start, len(texts))])
     return BatchTexts(texts=joined, bounds=offsets_of(counts), problems=problems)

@@ -69,11 +69,11 @@ def compose(
     images: list[tuple[int, int]] = []
     for segment in segments:
         if segment.is_special:
-            own: Sequence[int] = [special_id(segment.text)] * segment.count
+            segment_ids: Sequence[int] = [special_id(segment.text)] * segment.count
         else:
-            own = encode(segment.text)
+            segment_ids = encode(segment.text)
         if segment.role == "image":
-            images.append((len(ids), len(ids) + len(own)))
-        ids.extend(own)
-        labels.extend([segment.label] * len(own))
+            images.append((len(ids), len(ids) + len(segment_ids)))
+        ids.extend(segment_ids)
+        labels.extend([segment.label] * len(segment_ids))
     return Composed(ids=ids, labels=labels, images=images)

@@ -105,7 +105,7 @@ def message_segments(
         AssertionError, IndexError, KeyError, ValueError: It is malformed, and how.
     """
     segments = list(chat.layout(conversation))
-    asked = [each.text for each in segments if _is_asked(each)]
+    asked = [part.text for part in segments if _is_asked(part)]
     numbers = _numbers(asked, counts=counts, image_tokens=image_tokens)
     found: list[Segment] = []
     for segment in segments:
@@ -272,6 +272,13 @@ def tiles_of(width: int, height: int, *, least: int = 2, most: int = 9) -> tuple
     ]
     # Floats, as there: what is as near as another depends on their rounding.
     distances = [abs(width / height - wide / high) for high, wide in shapes]
-    nearest = [shape for shape, own in zip(shapes, distances, strict=True) if own == min(distances)]
+    nearest = [
+        shape
+        for shape, distance in zip(shapes, distances, strict=True)
+        if distance == min(distances)
+    ]
     filled = width * height / (0.5 * _TILE_PIXELS**2)
-    return [nearest[0], *(each for each in nearest if filled > each[0] * each[1])][-1]
+    return [
+        nearest[0],
+        *(candidate for candidate in nearest if filled > candidate[0] * candidate[1]),
+    ][-1]

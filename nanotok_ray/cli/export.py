@@ -9,7 +9,7 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError
-from nanotok_ray.export import LAYOUTS, told_options
+from nanotok_ray.export import LAYOUTS, format_options
 from nanotok_ray.export.layouts import parse_layout
 from nanotok_ray.storage import Folder
 
@@ -97,7 +97,7 @@ def _run_export(arguments: argparse.Namespace) -> int:
                 workers=arguments.workers,
                 on_event=progress,
             )
-        _tell(result.folder, told_options(layout), result.values, unchanged=result.unchanged)
+        _tell(result.folder, format_options(layout), result.values, unchanged=result.unchanged)
         results.append({"output": result.folder, "units_done": result.units_done, **result.values})
     print_json({"status": "done", "exports": results})
     return 0

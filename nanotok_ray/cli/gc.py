@@ -75,7 +75,7 @@ def _values(out: Folder, garbage: Garbage, *, is_dry: bool) -> dict[str, Any]:
             "files": len(garbage.files),
             "bytes": garbage.num_bytes,
         },
-        "kept": {"bytes": garbage.kept},
+        "kept": {"bytes": garbage.named_bytes},
         "files": list(garbage.all),
     }
 

@@ -10,7 +10,7 @@ from nanotok_ray.errors import ExportError, VerificationError
 from nanotok_ray.export import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats.manifest import MANIFEST_NAME
 from nanotok_ray.shards.verify import Verification
-from nanotok_ray.shards.verify.output import SHOWN_PROBLEMS
+from nanotok_ray.shards.verify.output import MAX_PRINTED_PROBLEMS
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
 
@@ -91,7 +91,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     if result.passed:
         print(_message(arguments.folder, result, masks=arguments.masks), file=sys.stderr)
     else:
-        print(printable(result.told(arguments.folder), lines=True), file=sys.stderr)
+        print(printable(result.format_problems(arguments.folder), lines=True), file=sys.stderr)
     print_json(
         {
             "status": "verified" if result.passed else "failed",
@@ -142,7 +142,7 @@ def _run_verify_export(arguments: argparse.Namespace) -> int:
         values, problems = verify_export(
             folder, Folder(arguments.of or folder.url.rsplit("/", 2)[0]), on_event=progress
         )
-    for problem in problems[:SHOWN_PROBLEMS]:
+    for problem in problems[:MAX_PRINTED_PROBLEMS]:
         print(printable(problem, lines=True), file=sys.stderr)
     if problems:
         print("delete what is named and export again, which makes it anew", file=sys.stderr)

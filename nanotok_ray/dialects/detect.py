@@ -52,7 +52,7 @@ def detect_columns(names: Sequence[str], *, kind: str) -> str | None:
     found = (
         name
         for name, keys in _KNOWN[kind].items()
-        if all(any(each in names for each in alternatives) for alternatives in keys)
+        if all(any(column in names for column in alternatives) for alternatives in keys)
     )
     return next(found, None)
 
@@ -78,14 +78,17 @@ def columns_of(name: str, *, kind: str, available: Sequence[str]) -> tuple[str, 
             f"lacks; it has {', '.join(map(repr, available)) or 'none'}; rename columns, or set "
             "another dialect"
         )
-    keys = [next(each for each in own if each in available) for own in _KNOWN[kind][name]]
-    optional = [each for each in _OPTIONAL.get((kind, name), ()) if each in available]
+    keys = [
+        next(column for column in alternatives if column in available)
+        for alternatives in _KNOWN[kind][name]
+    ]
+    optional = [column for column in _OPTIONAL.get((kind, name), ()) if column in available]
     return (*keys, *optional)
 
 
 def _missing(name: str, *, kind: str, available: Sequence[str]) -> Iterator[str]:
     for alternatives in _KNOWN[kind][name]:
-        if not any(each in available for each in alternatives):
+        if not any(column in available for column in alternatives):
             yield " or ".join(map(repr, alternatives))
 
 

@@ -165,4 +165,4 @@ def reason_of(error: BaseException) -> str:
         text = f"{type(error).__name__}: {text}"
     if len(text) > MAX_QUOTED_CHARS + _TAIL_CHARS:
         text = f"{text[:MAX_QUOTED_CHARS]}...{text[-_TAIL_CHARS:]}"
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -89,11 +89,11 @@ class Documents:
         if not len(array) or starts is None:
             return cls.from_bytes([])
         offsets = np.frombuffer(starts, dtype=_OFFSET_TYPES[kind])
-        own = offsets[array.offset : array.offset + len(array) + 1]
+        bounds = offsets[array.offset : array.offset + len(array) + 1]
         if data is None:
             data = b""
         return cls(
-            data=np.frombuffer(data, dtype=np.uint8), offsets=np.asarray(own, dtype=np.int64)
+            data=np.frombuffer(data, dtype=np.uint8), offsets=np.asarray(bounds, dtype=np.int64)
         )
 
     def to_arrow(self, *, as_bytes: bool = False) -> "pa.Array":

@@ -280,7 +280,7 @@ def _arrow_batches(texts: ArrowTexts) -> Iterator[Documents]:
     start = 0
     while start < len(ends):
         done = int(ends[start - 1]) if start else 0
-        most = int(np.searchsorted(ends, done + BATCH_BYTES))
-        stop = min(max(most, start + 1), start + BATCH_TEXTS)
+        fitting = int(np.searchsorted(ends, done + BATCH_BYTES))
+        stop = min(max(fitting, start + 1), start + BATCH_TEXTS)
         yield Documents.from_arrow(array.take(texts.picks[start:stop]))
         start = stop

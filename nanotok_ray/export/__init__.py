@@ -12,9 +12,9 @@ from nanotok_ray.export.folder import (
     begin,
     check_folder,
     export_values,
+    format_options,
     read_export,
     remove_orphans,
-    told_options,
     write_export,
 )
 from nanotok_ray.export.layout import Exported, Layout, Target, Written, finished_units
@@ -41,11 +41,11 @@ __all__ = [
     "export_unit",
     "export_values",
     "finished_units",
+    "format_options",
     "parse_layout",
     "read_corpus",
     "read_export",
     "remove_orphans",
-    "told_options",
     "units_of",
     "write_export",
 ]

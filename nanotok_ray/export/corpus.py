@@ -97,15 +97,15 @@ class Corpus:
         return tuple(map(self._source, self.manifest["sources"]))
 
     def _source(self, name: str) -> SourceFacts:
-        kind, own = self.manifest["kinds"][name], self.manifest["settings"][name]
+        kind, settings = self.manifest["kinds"][name], self.manifest["settings"][name]
         ids = self.special_tokens
         if kind != "text":
             return SourceFacts(name=name, kind=kind, prepend=(), append=())
         return SourceFacts(
             name=name,
             kind=kind,
-            prepend=tuple(ids[token] for token in own["prepend"]),
-            append=tuple(ids[token] for token in own["append"]),
+            prepend=tuple(ids[token] for token in settings["prepend"]),
+            append=tuple(ids[token] for token in settings["append"]),
         )
 
 
@@ -127,11 +127,11 @@ def read_corpus(out: Folder) -> tuple[Corpus, list[ShardFacts]]:
         IncompleteOutputError: there is no manifest: the job has not finished.
         CorruptOutputError: one of the two is not what a job writes.
     """
-    data = _read(out, MANIFEST_NAME, most=MAX_MANIFEST_BYTES)
+    data = _read(out, MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     if data is None:
         raise no_manifest(out.join(MANIFEST_NAME))
     manifest = parse_manifest(data, name=out.join(MANIFEST_NAME))
-    index_data = _read(out, SHARDS_INDEX_NAME, most=MAX_SHARDS_INDEX_BYTES) or b""
+    index_data = _read(out, SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES) or b""
     if hashlib.sha256(index_data).hexdigest() != manifest["shards_index_sha256"]:
         raise CorruptOutputError(
             f"{out.join(SHARDS_INDEX_NAME)} is not the one that {MANIFEST_NAME} names"
@@ -155,14 +155,14 @@ def _shards(index: ShardsIndex, manifest: Mapping[str, Any]) -> Iterator[ShardFa
             split=SPLITS[int(row["split"])],
             documents=int(row["documents"]),
             tokens=int(row["tokens"]),
-            sizes={suffix: own for suffix, own in sizes.items() if own or suffix in always},
+            sizes={suffix: size for suffix, size in sizes.items() if size or suffix in always},
             record_sha256=bytes(row["record_sha256"]).hex(),
         )
 
 
-def _read(out: Folder, name: str, *, most: int) -> bytes | None:
+def _read(out: Folder, name: str, *, limit: int) -> bytes | None:
     try:
-        check_size(out.size(name), most=most, name=out.join(name))
+        check_size(out.size(name), limit=limit, name=out.join(name))
         return out.read_bytes(name)
     except FileNotFoundError:
         return None

@@ -47,7 +47,7 @@ class Datatrove(Layout):
         lines = (
             f"{corpus.manifest['tokenizer_sha256'][:16]}|{unit.item_bytes}",
             str(unit.tokens),
-            _told(unit.tokens),
+            _format_tokens(unit.tokens),
         )
         target.write(f"{name}.metadata", "\n".join(lines).encode())
         left_out = {_EMPTY: unit.documents - len(ends)} if len(ends) < unit.documents else {}
@@ -55,7 +55,7 @@ class Datatrove(Layout):
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
         """Return the documents that have tokens."""
-        return (own for own in super().expected(unit, corpus) if len(own[0]))
+        return (document for document in super().expected(unit, corpus) if len(document[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Cut the ids at the ends that the index gives."""
@@ -72,10 +72,10 @@ class Datatrove(Layout):
             start = end
 
 
-def _told(tokens: int) -> str:
+def _format_tokens(tokens: int) -> str:
     """Return a number of tokens as datatrove's people read it.
 
-    >>> _told(1430), _told(12)
+    >>> _format_tokens(1430), _format_tokens(12)
     ('1.43 kT', '12 T')
     """
     for size, letter in _UNITS:

@@ -73,8 +73,8 @@ def check_folder(folder: Folder) -> None:
             f"{folder.url} is the output of a job, as it holds {min(of_output)}: name an empty "
             "folder with --output"
         )
-    own = (EXPORT_NAME, _BEGUN)
-    if any(name in own or name.startswith(RECORDS) for name in names) or not names:
+    export_names = (EXPORT_NAME, _BEGUN)
+    if any(name in export_names or name.startswith(RECORDS) for name in names) or not names:
         return
     raise ExportError(
         f"{folder.url} holds files of something else, as {names[0]}: name an empty folder with "
@@ -88,13 +88,13 @@ def mark_unfinished(folder: Folder) -> None:
     folder.remove(EXPORT_NAME)
 
 
-def begin(folder: Folder, corpus: Corpus, kept: Sequence[Exported]) -> None:
+def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
     """Mark an export as unfinished, and remove the records of units that are not kept.
 
     Others may write files of their names.
     """
     mark_unfinished(folder)
-    named = {record_name(each.unit) for each in kept}
+    named = {record_name(item.unit) for item in exported}
     sources = {source.name for source in corpus.sources}
     for name in folder.list(RECORDS):
         if name not in named and name.split("/")[1] in sources:
@@ -109,8 +109,8 @@ def remove_orphans(
     Looked at are records, and folders of sources that the output has or that have records, which
     therefore go last; gives how many files went.
     """
-    named = {file["name"] for each in exported for file in each.files}
-    named |= {record_name(each.unit) for each in exported}
+    named = {file["name"] for item in exported for file in item.files}
+    named |= {record_name(item.unit) for item in exported}
     named |= {file["name"] for file in joint}
     names = folder.list()
     sources = {source.name for source in corpus.sources}
@@ -136,10 +136,10 @@ def export_values(
 ) -> dict[str, Any]:
     """Return what export.json says."""
     left_out: dict[str, int] = {}
-    for each in exported:
-        for reason, documents in each.written.left_out.items():
+    for item in exported:
+        for reason, documents in item.written.left_out.items():
             left_out[reason] = left_out.get(reason, 0) + documents
-    files = [file for each in exported for file in each.files] + list(joint)
+    files = [file for item in exported for file in item.files] + list(joint)
     return {
         "format": EXPORT_FORMAT,
         "layout": layout.name,
@@ -155,8 +155,8 @@ def export_values(
         "units": len(exported),
         "files": len(files),
         "bytes": sum(file["size"] for file in files),
-        "documents": sum(each.written.documents for each in exported),
-        "tokens": sum(each.written.tokens for each in exported),
+        "documents": sum(item.written.documents for item in exported),
+        "tokens": sum(item.written.tokens for item in exported),
         "left_out": dict(sorted(left_out.items())),
         "unread_tokens": dict(unread),
         "joint_files": [dict(file) for file in joint],
@@ -188,11 +188,11 @@ def read_export(folder: Folder) -> dict[str, Any]:
     return values
 
 
-def told_options(layout: Layout) -> str:
+def format_options(layout: Layout) -> str:
     """Return a layout and its options as a person writes them.
 
     >>> from nanotok_ray.export.layouts import parse_layout
-    >>> told_options(parse_layout("raw"))
+    >>> format_options(parse_layout("raw"))
     'raw'
     """
     options = ",".join(f"{key}={value}" for key, value in layout.options.items())

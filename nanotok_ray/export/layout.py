@@ -58,12 +58,12 @@ class Target:
         Raises:
             CorruptOutputError: the native file is missing.
         """
-        own = shard.facts.name + suffix
+        source_name = shard.facts.name + suffix
         try:
-            size, sha256 = self.folder.take(shard.out, own, name)
+            size, sha256 = self.folder.take(shard.out, source_name, name)
         except FileNotFoundError as error:
             raise CorruptOutputError(
-                f"{shard.out.join(own)} is missing; run the job again, which makes it anew"
+                f"{shard.out.join(source_name)} is missing; run the job again, which makes it anew"
             ) from error
         self._files[name] = {"name": name, "size": size, "sha256": sha256}
 
@@ -119,7 +119,7 @@ class Layout(ABC):
     @property
     def options(self) -> dict[str, Any]:
         """The options as JSON values."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {option.name: getattr(self, option.name) for option in fields(self)}
 
     @property
     def joined(self) -> int | None:
@@ -195,7 +195,7 @@ def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
             "options": layout.options,
             "name": unit.name,
             "number": unit.number if layout.numbered else None,
-            "shards": [[own.facts.name, own.facts.record_sha256] for own in unit.shards],
+            "shards": [[shard.facts.name, shard.facts.record_sha256] for shard in unit.shards],
             "special_tokens": dict(corpus.special_tokens),
         }
     )
@@ -213,7 +213,7 @@ def record_of(
     return {
         "format": RECORD_FORMAT,
         "key": key,
-        "shards": [own.facts.name for own in unit.shards],
+        "shards": [shard.facts.name for shard in unit.shards],
         "documents": written.documents,
         "tokens": written.tokens,
         "left_out": dict(sorted(written.left_out.items())),

@@ -18,7 +18,7 @@ from nanotok_ray.export.parquet import Parquet
 from nanotok_ray.export.raw import Raw
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
-    each.name: each for each in (Llmc, Megatron, Datatrove, Olmo, Parquet, Mds, Litdata, Raw)
+    layout.name: layout for layout in (Llmc, Megatron, Datatrove, Olmo, Parquet, Mds, Litdata, Raw)
 }
 
 
@@ -39,13 +39,15 @@ def parse_layout(text: str) -> Layout:
 
 
 def _options(layout: type[Layout], text: str) -> dict[str, Any]:
-    known = {each.name: each.type for each in fields(layout)}
+    known = {field.name: field.type for field in fields(layout)}
     found: dict[str, Any] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if key not in known or not equals:
-            told = ", ".join(f"{each}=..." for each in known) or "none"
-            raise ExportError(f"layout {layout.name!r} has no option {part!r}; there are: {told}")
+            options = ", ".join(f"{field}=..." for field in known) or "none"
+            raise ExportError(
+                f"layout {layout.name!r} has no option {part!r}; there are: {options}"
+            )
         if key in found:
             raise ExportError(f"layout {layout.name!r}: {key} is given twice")
         found[key] = _value(layout, key, value, kind=known[key])

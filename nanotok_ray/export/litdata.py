@@ -31,8 +31,8 @@ from nanotok_ray.export.unit import Unit
 from nanotok_ray.shards.output import READERS
 from nanotok_ray.storage import Folder
 
-_LEAST_BLOCK = 2
-_MOST_BLOCK = 1 << 24
+_MIN_BLOCK = 2
+_MAX_BLOCK = 1 << 24
 _LEAST_CHUNK = 1 << 12
 _REACH = 1 << 32
 """Positions in a chunk are u32; the largest block, of 64 MiB, is far below."""
@@ -67,10 +67,10 @@ class Litdata(Layout):
         Raises:
             ExportError: naming the limits.
         """
-        if not _LEAST_BLOCK <= self.block_size <= _MOST_BLOCK:
+        if not _MIN_BLOCK <= self.block_size <= _MAX_BLOCK:
             raise ExportError(
                 f"layout 'litdata': block_size = {self.block_size} tokens is not from "
-                f"{_LEAST_BLOCK} to {_MOST_BLOCK}"
+                f"{_MIN_BLOCK} to {_MAX_BLOCK}"
             )
         if not _LEAST_CHUNK <= self.chunk_bytes < _REACH:
             raise ExportError(
@@ -81,12 +81,12 @@ class Litdata(Layout):
     def write(self, unit: Unit, corpus: Corpus, target: Target) -> Written:
         """Write the whole blocks of a unit as chunks, and what is left as its rest."""
         del corpus
-        folder, _, own = unit.name.rpartition("/")
+        folder, _, stem = unit.name.rpartition("/")
         chunks, rest = self._write_blocks(
             _ids(unit),
             self._lengths(unit.tokens, unit.item_bytes),
             target,
-            names=(f"{folder}/chunk-{unit.number}-", f".{own.rpartition('-')[2]}.bin"),
+            names=(f"{folder}/chunk-{unit.number}-", f".{stem.rpartition('-')[2]}.bin"),
         )
         if len(rest):
             target.write(_rest_name(unit), rest.tobytes())
@@ -104,9 +104,9 @@ class Litdata(Layout):
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Yield the blocks of each chunk back to back, then the rest."""
-        place = exported.unit.name.rpartition("/")[0]
+        folder_name = exported.unit.name.rpartition("/")[0]
         for chunk in exported.written.details["chunks"]:
-            name = f"{place}/{chunk['filename']}"
+            name = f"{folder_name}/{chunk['filename']}"
             yield self._chunk_ids(folder.read_bytes(name), corpus, folder.join(name)), None
         for name in exported.names(".rest"):
             yield np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}"), None
@@ -116,22 +116,22 @@ class Litdata(Layout):
     ) -> Mapping[str, int]:
         """Write the blocks of all rests, and the index of each source and split."""
         unread: dict[str, int] = {}
-        for place, group in groupby(exported, lambda one: one.unit.name.rpartition("/")[0]):
+        for folder, group in groupby(exported, lambda one: one.unit.name.rpartition("/")[0]):
             units = list(group)
-            tokens = sum(each.written.details["rest"] for each in units)
+            tokens = sum(item.written.details["rest"] for item in units)
             joint, rest = self._write_blocks(
                 _rests(units, corpus, target.folder),
                 self._lengths(tokens, corpus.item_bytes),
                 target,
-                names=(f"{place}/chunk-{len(units)}-", ".bin"),
+                names=(f"{folder}/chunk-{len(units)}-", ".bin"),
             )
             if len(rest):
-                target.write(f"{place}/left-over.bin", rest.tobytes())
-                unread[place] = len(rest)
-            chunks = [chunk for each in units for chunk in each.written.details["chunks"]]
+                target.write(f"{folder}/left-over.bin", rest.tobytes())
+                unread[folder] = len(rest)
+            chunks = [chunk for item in units for chunk in item.written.details["chunks"]]
             if chunks or joint:
                 index = self._index([*chunks, *joint], corpus.item_bytes)
-                target.write(f"{place}/index.json", json.dumps(index, sort_keys=True).encode())
+                target.write(f"{folder}/index.json", json.dumps(index, sort_keys=True).encode())
         return unread
 
     def _lengths(self, tokens: int, item_bytes: int) -> list[int]:
@@ -141,10 +141,10 @@ class Litdata(Layout):
         [2000, 2000, 2000, 500]
         """
         blocks, rest = divmod(tokens, self.block_size)
-        most = max((self.chunk_bytes - 8) // (self.block_size * item_bytes + 4), 1)
-        whole, last = divmod(blocks, most)
-        lengths = [most] * whole + [last] * (last > 0)
-        return [*(self.block_size * each for each in lengths), rest]
+        limit = max((self.chunk_bytes - 8) // (self.block_size * item_bytes + 4), 1)
+        whole, last = divmod(blocks, limit)
+        lengths = [limit] * whole + [last] * (last > 0)
+        return [*(self.block_size * num_blocks for num_blocks in lengths), rest]
 
     def _write_blocks(
         self, ids: Iterable[Ids], lengths: Sequence[int], target: Target, *, names: tuple[str, str]
@@ -183,7 +183,7 @@ class Litdata(Layout):
 
     def _index(self, chunks: Sequence[Mapping[str, Any]], item_bytes: int) -> dict[str, Any]:
         """Return index.json; `updated_at` is of the chunks' bytes, as caches are named by it."""
-        told = [{key: chunk[key] for key in chunk if key != "sha256"} for chunk in chunks]
+        listed = [{key: chunk[key] for key in chunk if key != "sha256"} for chunk in chunks]
         digest = hashlib.sha256("".join(chunk["sha256"] for chunk in chunks).encode())
         config = {
             "chunk_bytes": self.chunk_bytes,
@@ -194,7 +194,11 @@ class Litdata(Layout):
             "encryption": None,
             "item_loader": "TokensLoader",
         }
-        return {"chunks": told, "config": config, "updated_at": digest.hexdigest()[:_DIGEST_DIGITS]}
+        return {
+            "chunks": listed,
+            "config": config,
+            "updated_at": digest.hexdigest()[:_DIGEST_DIGITS],
+        }
 
 
 def _ids(unit: Unit) -> Iterator[Ids]:
@@ -221,7 +225,7 @@ def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
 
 def _rests(units: Sequence[Exported], corpus: Corpus, folder: Folder) -> Iterator[Ids]:
     """Read the rests of units in order, some at a time."""
-    names = [name for each in units for name in each.names(".rest")]
+    names = [name for unit in units for name in unit.names(".rest")]
     with ThreadPoolExecutor(max_workers=READERS) as pool:
         for first in range(0, len(names), READERS):
             for data in pool.map(folder.read_bytes, names[first : first + READERS]):

@@ -102,29 +102,32 @@ class Llmc(Layout):
         stems = _stems(unit, len(bounds) - 1)
         pieces = _pieces(self._checked(unit, bos), bounds)
         for part, group in groupby(pieces, key=itemgetter(0)):
-            own = positions[bounds[part] : bounds[part + 1] + 1]
+            part_positions = positions[bounds[part] : bounds[part + 1] + 1]
             with target.create(f"{stems[part]}.bin") as file:
-                file.write(_header(int(own[-1] - own[0]), unit.item_bytes))
+                file.write(_header(int(part_positions[-1] - part_positions[0]), unit.item_bytes))
                 for _, ids in group:
                     file.write(ids.data)
-            target.write(f"{stems[part]}.bos.idx", (own[:-1] - own[0]).astype("<i4").tobytes())
+            target.write(
+                f"{stems[part]}.bos.idx",
+                (part_positions[:-1] - part_positions[0]).astype("<i4").tobytes(),
+            )
         return Written(documents=unit.documents, tokens=unit.tokens)
 
     def _bounds(self, unit: Unit, positions: Positions) -> list[int]:
         """Return the first document of each file, and the number of all."""
-        most = (MAX_FILE_BYTES - _HEADER_BYTES) // unit.item_bytes
+        limit = (MAX_FILE_BYTES - _HEADER_BYTES) // unit.item_bytes
         lengths = np.diff(positions)
-        if len(lengths) and int(lengths.max()) > most:
-            document = int(np.argmax(lengths > most))
+        if len(lengths) and int(lengths.max()) > limit:
+            document = int(np.argmax(lengths > limit))
             _refuse(
                 unit,
                 document,
-                f"has {lengths[document]:,} tokens, and a file holds at most {most:,}, as llm.c "
+                f"has {lengths[document]:,} tokens, and a file holds at most {limit:,}, as llm.c "
                 "casts places in a file to int; lower max_document_bytes in the recipe",
             )
         bounds = [0]
         while bounds[-1] < len(lengths):
-            end = positions[bounds[-1]] + most
+            end = positions[bounds[-1]] + limit
             bounds.append(int(np.searchsorted(positions, end, side="right")) - 1)
         return bounds
 
@@ -186,8 +189,8 @@ def _pieces(batches: Iterator[Batch], bounds: list[int]) -> Iterator[tuple[int, 
         while first < last:
             part += first >= bounds[part + 1]
             end = min(last, bounds[part + 1])
-            own = batch.positions[[first - batch.first, end - batch.first]]
-            yield part, batch.ids[own[0] : own[1]]
+            cut = batch.positions[[first - batch.first, end - batch.first]]
+            yield part, batch.ids[cut[0] : cut[1]]
             first = end
 
 

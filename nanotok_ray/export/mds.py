@@ -177,7 +177,7 @@ class Mds(Layout):
 
     def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
         """Return the documents that have a token."""
-        return (each for each in super().expected(unit, corpus) if len(each[0]))
+        return (document for document in super().expected(unit, corpus) if len(document[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
         """Take the columns of each sample of each part."""
@@ -196,11 +196,11 @@ class Mds(Layout):
     ) -> Mapping[str, int]:
         """Write the index of each source and split."""
         del corpus
-        for (source, split), units in groupby(exported, _place):
+        for (source, split), units in groupby(exported, _source_and_split):
             shards = [
-                self._index_entry(each.unit, part)
-                for each in units
-                for part in each.written.details["parts"]
+                self._index_entry(item.unit, part)
+                for item in units
+                for part in item.written.details["parts"]
             ]
             index = json.dumps({"version": 2, "shards": shards}, sort_keys=True)
             target.write(f"{source}/{split}/index.json", index.encode())
@@ -209,8 +209,8 @@ class Mds(Layout):
     def _index_entry(self, unit: Unit, part: Mapping[str, Any]) -> dict[str, Any]:
         hashes = {HASH: part[HASH]}
         raw_data = {"basename": part["basename"], "bytes": part["bytes"], "hashes": hashes}
-        own = {"samples": part["samples"], "raw_data": raw_data, "zip_data": None}
-        return self._config(unit) | own
+        part_values = {"samples": part["samples"], "raw_data": raw_data, "zip_data": None}
+        return self._config(unit) | part_values
 
     def _config(self, unit: Unit) -> dict[str, Any]:
         """Return what each part and the index say of the columns."""
@@ -227,7 +227,7 @@ class Mds(Layout):
         }
 
 
-def _place(exported: Exported) -> tuple[str, str]:
+def _source_and_split(exported: Exported) -> tuple[str, str]:
     return exported.unit.source, exported.unit.split
 
 

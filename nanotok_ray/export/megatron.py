@@ -116,7 +116,7 @@ class Megatron(Layout):
                 file = stack.enter_context(open_input(folder.join(name)))
                 twin = stack.enter_context(open_input(folder.join(labels[0]))) if labels else None
                 batch = exported.unit.batch_bytes // corpus.item_bytes
-                yield from _documents(file, twin, positions, corpus.item_bytes, most=batch)
+                yield from _documents(file, twin, positions, corpus.item_bytes, limit=batch)
 
 
 def _stem(unit: Unit) -> str:
@@ -139,29 +139,29 @@ def _positions(name: str, item_bytes: int, folder: Folder) -> Positions:
     """Read where documents begin and the last ends, as the index of a dataset has it."""
     index = f"{name.removesuffix('.bin')}.idx"
     data = np.frombuffer(folder.read_bytes(index), dtype=np.uint8)
-    positions, own_bytes = unpack_index(data, name=folder.join(index))
+    positions, found_bytes = unpack_index(data, name=folder.join(index))
     check_sequences(data, name=folder.join(index))
-    if own_bytes != item_bytes or folder.size(name) != int(positions[-1]) * item_bytes:
+    if found_bytes != item_bytes or folder.size(name) != int(positions[-1]) * item_bytes:
         raise CorruptOutputError(f"{folder.join(name)} is not what its index says")
     return positions
 
 
 def _documents(
-    file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int, *, most: int
+    file: BinaryIO, twin: BinaryIO | None, positions: Positions, item_bytes: int, *, limit: int
 ) -> Iterator[Document]:
     """Yield all documents; at most so many ids are read at a time, unless a document has more."""
     first = 0
     while first < len(positions) - 1:
-        last = int(np.searchsorted(positions, positions[first] + most, side="right")) - 1
-        own = positions[first : max(last, first + 1) + 1] - positions[first]
-        ids = np.frombuffer(file.read(int(own[-1]) * item_bytes), dtype=f"<u{item_bytes}")
+        last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1
+        bounds = positions[first : max(last, first + 1) + 1] - positions[first]
+        ids = np.frombuffer(file.read(int(bounds[-1]) * item_bytes), dtype=f"<u{item_bytes}")
         mask = None
         if twin is not None:
             labels = np.frombuffer(twin.read(len(ids) * _LABEL_BYTES), dtype="<i4")
             mask = _mask(ids.astype(np.int32), labels)
-        for start, end in pairwise(own.tolist()):
+        for start, end in pairwise(bounds.tolist()):
             yield ids[start:end], None if mask is None else mask[start:end]
-        first += len(own) - 1
+        first += len(bounds) - 1
 
 
 def _mask(ids: npt.NDArray[np.int32], labels: npt.NDArray[np.int32]) -> Mask:

@@ -73,7 +73,7 @@ class NativeShard:
         Raises:
             CorruptOutputError: the record is missing, or is not the one that shards.idx names.
         """
-        name, own = self.facts.record_name, self.facts.name
+        name, stem = self.facts.record_name, self.facts.name
         try:
             data = self.out.read_bytes(name)
         except FileNotFoundError as error:
@@ -81,7 +81,7 @@ class NativeShard:
         if hashlib.sha256(data).hexdigest() != self.facts.record_sha256:
             raise CorruptOutputError(f"{self.out.join(name)} is not the one that shards.idx names")
         files = json.loads(data)["files"]
-        named = {file["name"].removeprefix(own): file["sha256"] for file in files}
+        named = {file["name"].removeprefix(stem): file["sha256"] for file in files}
         return {suffix: named[suffix] for suffix in self.facts.sizes}
 
     def positions(self) -> Positions:
@@ -92,9 +92,9 @@ class NativeShard:
         """
         data = self._whole(".idx", self.digests())
         name = self.out.join(f"{self.facts.name}.idx")
-        positions, own_bytes = unpack_index(data, name=name)
+        positions, item_bytes = unpack_index(data, name=name)
         said = (self.facts.documents, self.facts.tokens, self.item_bytes)
-        if (len(positions) - 1, int(positions[-1]), own_bytes) != said:
+        if (len(positions) - 1, int(positions[-1]), item_bytes) != said:
             raise CorruptOutputError(f"{name} does not agree with shards.idx")
         return positions
 
@@ -182,7 +182,7 @@ class _Hashed:
             )
 
 
-def _cuts(positions: Positions, most: int) -> Iterator[tuple[int, int]]:
+def _cuts(positions: Positions, limit: int) -> Iterator[tuple[int, int]]:
     """Yield first and last + 1 of documents that have at most so many tokens, or are one.
 
     >>> list(_cuts(np.array([0, 3, 4, 9, 9, 10]), 4))
@@ -190,7 +190,7 @@ def _cuts(positions: Positions, most: int) -> Iterator[tuple[int, int]]:
     """
     first, count = 0, len(positions) - 1
     while first < count:
-        last = int(np.searchsorted(positions, positions[first] + most, side="right")) - 1
+        last = int(np.searchsorted(positions, positions[first] + limit, side="right")) - 1
         last = max(last, first + 1)
         yield first, last
         first = last

@@ -43,7 +43,7 @@ _GZIP = 31  # zlib's number for: with a gzip header, which names no file and no 
 class _Rule(Enum):
     """How the documents of a source come to end with the end token."""
 
-    KEPT = "kept"
+    UNCHANGED = "unchanged"
     MOVED = "moved"
     ADDED = "added"
 
@@ -84,12 +84,12 @@ class Olmo(Layout):
         if not unit.documents:
             return Written(documents=0, tokens=0)
         with ExitStack() as stack:
-            files = _Files(unit, target, stack, changed=rule is not _Rule.KEPT)
+            files = _Files(unit, target, stack, changed=rule is not _Rule.UNCHANGED)
             for batch in shard.batches():
                 self._refuse_wrong(batch, rule, end, shard)
                 files.write(batch, _changed(batch, rule, end))
             files.finish()
-        if rule is _Rule.KEPT:
+        if rule is _Rule.UNCHANGED:
             target.link(shard, ".bin", f"{unit.name}.npy")
             if unit.has_masks:
                 target.link(shard, ".mask", unit.name + _MASK)
@@ -155,7 +155,7 @@ class Olmo(Layout):
         if end not in around:
             return _Rule.ADDED
         if around.count(end) == 1 and facts.append[-1:] == (end,):
-            return _Rule.KEPT
+            return _Rule.UNCHANGED
         if around.count(end) == 1 and facts.prepend[:1] == (end,):
             return _Rule.MOVED
         raise ExportError(
@@ -170,14 +170,17 @@ class Olmo(Layout):
         Raises:
             ExportError: naming source, shard, document and why.
         """
-        places = np.flatnonzero(batch.ids == end)
+        positions = np.flatnonzero(batch.ids == end)
         starts, stops = batch.positions[:-1], batch.positions[1:]
-        wanted = {_Rule.KEPT: stops - 1, _Rule.MOVED: starts, _Rule.ADDED: places[:0]}[rule]
-        if np.array_equal(places, wanted) and (rule is _Rule.ADDED or (starts < stops).all()):
+        wanted = {_Rule.UNCHANGED: stops - 1, _Rule.MOVED: starts, _Rule.ADDED: positions[:0]}[rule]
+        if np.array_equal(positions, wanted) and (rule is _Rule.ADDED or (starts < stops).all()):
             return
         for number, (start, stop) in enumerate(pairwise(batch.positions.tolist())):
-            own = places[np.searchsorted(places, start) : np.searchsorted(places, stop)] - start
-            why = _why(own.tolist(), stop - start, rule)
+            found = (
+                positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)]
+                - start
+            )
+            why = _why(found.tolist(), stop - start, rule)
             if why:
                 raise ExportError(
                     f"layout 'olmo': source {shard.facts.source}, shard {shard.facts.name}, "
@@ -187,26 +190,28 @@ class Olmo(Layout):
                 )
 
 
-def _why(places: list[int], length: int, rule: _Rule) -> str:
+def _why(positions: list[int], length: int, rule: _Rule) -> str:
     """Say what is wrong with a document that holds the end token at these places; "" if nothing.
 
-    >>> _why([2], 3, _Rule.KEPT), _why([0, 4], 5, _Rule.MOVED)
+    >>> _why([2], 3, _Rule.UNCHANGED), _why([0, 4], 5, _Rule.MOVED)
     ('', 'holds {} again at place 4')
     """
     if rule is _Rule.ADDED:
-        return f"holds {{}} at place {places[0]}" if places else ""
+        return f"holds {{}} at place {positions[0]}" if positions else ""
     edge, side = (0, "begin") if rule is _Rule.MOVED else (length - 1, "end")
     if not length:
         return f"is empty: it does not {side} with {{}}"
-    others = [place for place in places if place != edge]
+    others = [position for position in positions if position != edge]
     if others:
         return f"holds {{}} again at place {others[0]}"
-    return "" if places else f"does not {side} with {{}}"
+    return "" if positions else f"does not {side} with {{}}"
 
 
 def _other(corpus: Corpus, used: Sequence[int]) -> str:
     """Return a special token that is not among these, for advice."""
-    return next((name for name, own in corpus.special_tokens.items() if own not in used), "...")
+    return next(
+        (name for name, number in corpus.special_tokens.items() if number not in used), "..."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,7 +225,7 @@ class _Changed:
 
 def _changed(batch: Batch, rule: _Rule, end: int) -> _Changed:
     lengths, stops = np.diff(batch.positions), batch.positions[1:]
-    if rule is _Rule.KEPT:
+    if rule is _Rule.UNCHANGED:
         return _Changed(ids=batch.ids, mask=batch.mask, lengths=lengths)
     if rule is _Rule.ADDED:
         mask = None if batch.mask is None else np.insert(batch.mask, stops, 0)
@@ -266,15 +271,15 @@ class _Files:
         if self._mask is not None and changed.mask is not None:
             self._mask.write(changed.mask.data)
         bounds = [self.tokens, *(self.tokens + np.cumsum(changed.lengths)).tolist()]
-        lines = (self._line(batch, number, *own) for number, own in enumerate(pairwise(bounds)))
+        lines = (self._line(batch, number, *span) for number, span in enumerate(pairwise(bounds)))
         self._index.write(self._gzip.compress("".join(lines).encode()))
         self.tokens = bounds[-1]
 
     def _line(self, batch: Batch, number: int, start: int, end: int) -> str:
-        place = batch.first + number
-        own = batch.document_ids[number] if batch.document_ids is not None else ""
-        told = _field(own or f"{self._name}#{place}")
-        return f"{start},{end},{told},{_field(self._name)},{place}\n"
+        document = batch.first + number
+        document_id = batch.document_ids[number] if batch.document_ids is not None else ""
+        field = _field(document_id or f"{self._name}#{document}")
+        return f"{start},{end},{field},{_field(self._name)},{document}\n"
 
     def finish(self) -> None:
         """Write what is left."""

@@ -114,7 +114,7 @@ class Parquet(Layout):
 
     def _schema(self, unit: Unit, corpus: Corpus) -> Any:  # noqa: ANN401 - pyarrow has no types
         columns = [(_IDS, pa.list_(pa.int32()))]
-        (kind,) = (own.kind for own in corpus.sources if own.name == unit.source)
+        (kind,) = (source.kind for source in corpus.sources if source.name == unit.source)
         if kind != "text":  # not has_masks: a shard without tokens has none, but the same columns
             columns.append((self.mask_column, _MASK_COLUMNS[self.mask_column]))
         if unit.has_document_ids:
@@ -134,7 +134,9 @@ class Parquet(Layout):
                 mask = np.where(mask != 0, ids, np.int32(_NOT_TRAINED))
             columns[self.mask_column] = _lists(batch.positions, pa.array(mask))
         if batch.document_ids is not None:
-            columns["id"] = pa.array([own or None for own in batch.document_ids], pa.string())
+            columns["id"] = pa.array(
+                [document_id or None for document_id in batch.document_ids], pa.string()
+            )
         if batch.images is not None:
             columns["image_spans"] = _spans(batch.images, documents=len(batch))
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -148,10 +150,14 @@ class Parquet(Layout):
         ids, positions = _flat(rows, _IDS)
         mask = None
         if self.mask_column in rows.schema.names:
-            own, own_positions = _flat(rows, self.mask_column)
-            if not np.array_equal(positions, own_positions):
+            mask_values, mask_positions = _flat(rows, self.mask_column)
+            if not np.array_equal(positions, mask_positions):
                 raise CorruptOutputError(f"{name}: {self.mask_column} is not one for each id")
-            mask = own.view(np.uint8) if self.mask_column != _LABELS else _mask_of(own, ids, name)
+            mask = (
+                mask_values.view(np.uint8)
+                if self.mask_column != _LABELS
+                else _mask_of(mask_values, ids, name)
+            )
         for start, end in pairwise(positions.tolist()):
             yield ids[start:end].view(np.uint32), None if mask is None else mask[start:end]
 
@@ -171,7 +177,7 @@ def _lists(positions: npt.NDArray[np.int64], values: Any) -> Any:  # noqa: ANN40
 def _spans(images: Images, *, documents: int) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return start and end of the images of each document."""
     positions = np.searchsorted(images[:, 0], np.arange(documents + 1))
-    bounds = [pa.array(images[:, place].astype(np.int32)) for place in (1, 2)]
+    bounds = [pa.array(images[:, column].astype(np.int32)) for column in (1, 2)]
     return _lists(positions, pa.StructArray.from_arrays(bounds, fields=list(_SPAN)))
 
 

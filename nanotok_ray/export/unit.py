@@ -88,8 +88,10 @@ def units_of(
     """
     units = []
     for (source, split), group in groupby(shards, lambda shard: (shard.source, shard.split)):
-        own = list(group)
-        parts = [[shard] for shard in own] if joined is None else _parts(own, joined)
+        group_shards = list(group)
+        parts = (
+            [[shard] for shard in group_shards] if joined is None else _parts(group_shards, joined)
+        )
         for number, part in enumerate(parts):
             name = part[0].name if joined is None else f"{source}/{split}/{number:05d}"
             native = [

@@ -63,16 +63,16 @@ def _document_problems(
     found = _read(exported, layout, corpus, folder)
     wanted = layout.expected(exported.unit, corpus)
     documents = tokens = 0
-    for number, (own, other) in enumerate(zip_longest(found, wanted)):
-        if own is None or other is None:
-            who = "fewer" if own is None else "more"
+    for number, (document, other) in enumerate(zip_longest(found, wanted)):
+        if document is None or other is None:
+            who = "fewer" if document is None else "more"
             yield f"{exported.unit.name}: the files hold {who} documents than they should, {number}"
             return
-        difference = _difference(own, other)
+        difference = _difference(document, other)
         if difference:
             yield f"{exported.unit.name}, document {number}: {difference}"
             return
-        documents, tokens = documents + 1, tokens + len(own[0])
+        documents, tokens = documents + 1, tokens + len(document[0])
     said = exported.written
     if not layout.keeps_documents:
         documents = said.documents
@@ -98,12 +98,16 @@ def _read(exported: Exported, layout: Layout, corpus: Corpus, folder: Folder) ->
         ) from error
 
 
-def _difference(own: Document, other: Document) -> str | None:
-    if not np.array_equal(own[0], other[0]):
-        return f"its {len(own[0])} ids are not the {len(other[0])} of the native shard"
-    if (own[1] is None) != (other[1] is None):
+def _difference(document: Document, other: Document) -> str | None:
+    if not np.array_equal(document[0], other[0]):
+        return f"its {len(document[0])} ids are not the {len(other[0])} of the native shard"
+    if (document[1] is None) != (other[1] is None):
         return "only one of export and native shard has a mask"
-    if own[1] is not None and other[1] is not None and not np.array_equal(own[1], other[1]):
+    if (
+        document[1] is not None
+        and other[1] is not None
+        and not np.array_equal(document[1], other[1])
+    ):
         return "its mask is not that of the native shard"
     return None
 

@@ -80,8 +80,8 @@ class DocumentIds:
         Raises:
             CorruptOutputError: it is not UTF-8.
         """
-        own = self._text[self._offsets[document] : self._offsets[document + 1]].tobytes()
+        data = self._text[self._offsets[document] : self._offsets[document + 1]].tobytes()
         try:
-            return own.decode()
+            return data.decode()
         except UnicodeDecodeError as error:
             raise CorruptOutputError(f"{self._name}: id {document} is not UTF-8") from error

@@ -47,7 +47,7 @@ def images_parts(batches: Sequence[tuple[int, npt.NDArray[np.integer]]]) -> Iter
         yield (np.searchsorted(images[:, 0], np.arange(1, count + 1)) + end).astype("<i8").tobytes()
         end += len(images)
     for _, images in batches:
-        numbers = _places(images[:, 0])
+        numbers = _positions(images[:, 0])
         for start in range(0, len(images), _IMAGES):
             stop = start + _IMAGES
             part = np.column_stack([images[start:stop, 1:], numbers[start:stop]])
@@ -61,15 +61,15 @@ def images_of(images: Images, chosen: slice) -> Images:
     [[1, 0, 4]]
     """
     first, last = np.searchsorted(images[:, 0], [chosen.start, chosen.stop])
-    own = images[first:last].copy()
-    own[:, 0] -= chosen.start
-    return own
+    rows = images[first:last].copy()
+    rows[:, 0] -= chosen.start
+    return rows
 
 
-def _places(documents: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+def _positions(documents: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     """Number the images of each document from 0.
 
-    >>> _places(np.array([3, 3, 7])).tolist()
+    >>> _positions(np.array([3, 3, 7])).tolist()
     [0, 1, 0]
     """
     return np.arange(len(documents), dtype=np.int64) - np.searchsorted(documents, documents)
@@ -125,8 +125,8 @@ class DocumentImages:
         if wrong.any():
             image = int(np.argmax(wrong))
             document = int(np.searchsorted(self._ends, image, side="right")) - 1
-            place = image - int(self._ends[document])
-            raise CorruptOutputError(f"{self._name}: image {place} of document {document} {why}")
+            number = image - int(self._ends[document])
+            raise CorruptOutputError(f"{self._name}: image {number} of document {document} {why}")
 
     def check_within(self, lengths: npt.NDArray[np.integer]) -> None:
         """Refuse images that end after their document, of so many ids each.
@@ -134,8 +134,8 @@ class DocumentImages:
         Raises:
             CorruptOutputError: naming the first of them.
         """
-        own = np.repeat(lengths, np.diff(self._ends))
-        self._refuse(self._images[:, 1] > own, "ends after its document")
+        limits = np.repeat(lengths, np.diff(self._ends))
+        self._refuse(self._images[:, 1] > limits, "ends after its document")
 
     @property
     def num_images(self) -> int:
@@ -163,6 +163,6 @@ class DocumentImages:
         [[1, 0, 4], [1, 5, 9]]
         """
         bounds = self._ends[start : stop + 1]
-        own = self._images[bounds[0] : bounds[-1], :2].astype(np.int64)
+        spans = self._images[bounds[0] : bounds[-1], :2].astype(np.int64)
         documents = np.repeat(np.arange(stop - start), np.diff(bounds))
-        return np.column_stack([documents, own])
+        return np.column_stack([documents, spans])

@@ -39,19 +39,19 @@ def index_parts(lengths: Sequence[npt.NDArray[np.integer]], *, item_bytes: int) 
     Raises:
         SourceError: a document has more tokens than the layout can say.
     """
-    for own in lengths:
-        if len(own) and int(own.max()) > MAX_DOCUMENT_TOKENS:
+    for part in lengths:
+        if len(part) and int(part.max()) > MAX_DOCUMENT_TOKENS:
             raise SourceError(
-                f"a document of {own.max()} tokens: an index holds at most {MAX_DOCUMENT_TOKENS}"
+                f"a document of {part.max()} tokens: an index holds at most {MAX_DOCUMENT_TOKENS}"
             )
     count = sum(map(len, lengths))
     yield _HEADER.pack(_MAGIC, _VERSION, _TYPE_CODES[item_bytes], count, count + 1)
-    for own in lengths:
-        yield own.astype("<i4").tobytes()
+    for part in lengths:
+        yield part.astype("<i4").tobytes()
     end = 0
-    for own in lengths:
-        ends = np.cumsum(own, dtype="<i8")
-        yield ((ends - own + end) * item_bytes).astype("<i8").tobytes()
+    for part in lengths:
+        ends = np.cumsum(part, dtype="<i8")
+        yield ((ends - part + end) * item_bytes).astype("<i8").tobytes()
         end += int(ends[-1]) if len(ends) else 0
     for start in range(0, count + 1, _NUMBERS):
         yield np.arange(start, min(start + _NUMBERS, count + 1), dtype="<i8").tobytes()
@@ -99,7 +99,7 @@ def index_columns(
             f"{name} has {len(data)} bytes, its header alone has {_HEADER.size}"
         )
     magic, version, code, count, ends = _HEADER.unpack(data[: _HEADER.size].tobytes())
-    sizes = {own: size for size, own in _TYPE_CODES.items()}
+    sizes = {type_code: size for size, type_code in _TYPE_CODES.items()}
     if magic == _MAGIC and version != _VERSION:
         raise CorruptOutputError(other_format(name, f"version {version}", f"version {_VERSION}"))
     if magic != _MAGIC or code not in sizes or ends != count + 1:

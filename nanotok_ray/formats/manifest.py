@@ -141,8 +141,8 @@ def pack_shards_index(rows: Sequence[ShardRow], *, sources: Sequence[str]) -> by
     table = np.zeros(len(rows), dtype=ROW)
     strings = bytearray()
     numbers = {name: number for number, name in enumerate(sources)}
-    for place, row in enumerate(rows):
-        entry = table[place]
+    for position, row in enumerate(rows):
+        entry = table[position]
         entry["source"] = numbers[row.source]
         entry["split"] = SPLITS.index(row.split)
         entry["record_sha256"] = np.frombuffer(bytes.fromhex(row.record_sha256), dtype=np.uint8)

@@ -24,7 +24,7 @@ Check = Callable[[Any], bool]
 Shape = Check | list[Any] | dict[str, Any]
 """A check; a list of things of one shape; a dictionary with these keys, and perhaps others."""
 
-_SHOWN_CHARS = 40
+_MAX_VALUE_CHARS = 40
 
 
 def number(value: object) -> TypeGuard[int]:
@@ -53,7 +53,9 @@ def optional(check: Check) -> Check:
 
 def one_of(*values: object) -> Check:
     """Allow these values alone."""
-    return lambda value: any(type(value) is type(own) and value == own for own in values)
+    return lambda value: any(
+        type(value) is type(allowed) and value == allowed for allowed in values
+    )
 
 
 def numbers_by_name(value: object) -> bool:
@@ -61,15 +63,15 @@ def numbers_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(map(number, value.values()))
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as an error may show it: a long number or a deep list is not spelled out.
 
-    >>> shown("nanotok"), shown(-1), shown(10**5000), shown([[]])
+    >>> format_value("nanotok"), format_value(-1), format_value(10**5000), format_value([[]])
     ("'nanotok'", '-1', 'int', 'list')
     """
     short = type(value) is int and abs(value) < 1 << 63
     known = isinstance(value, str | bool | float) or value is None or short
-    return repr(value)[:_SHOWN_CHARS] if known else type(value).__name__
+    return repr(value)[:_MAX_VALUE_CHARS] if known else type(value).__name__
 
 
 def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None:
@@ -86,8 +88,8 @@ def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None
         case list():
             if not isinstance(value, list):
                 raise _wrong(value, name=name, at=at)
-            for place, each in enumerate(value):
-                check_shape(each, shape[0], name=name, at=f"{at}[{place}]")
+            for index, item in enumerate(value):
+                check_shape(item, shape[0], name=name, at=f"{at}[{index}]")
         case _:
             if not shape(value):
                 raise _wrong(value, name=name, at=at)
@@ -96,14 +98,16 @@ def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None
 def _check_dictionary(value: object, shape: Mapping[str, Shape], *, name: str, at: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, name=name, at=at)
-    for key, own in shape.items():
+    for key, field_shape in shape.items():
         if key not in value:
             raise CorruptOutputError(f"{name} lacks the field {at}.{key}".replace(" .", " "))
-        check_shape(value[key], own, name=name, at=f"{at}.{key}" if at else key)
+        check_shape(value[key], field_shape, name=name, at=f"{at}.{key}" if at else key)
 
 
 def _wrong(value: object, *, name: str, at: str) -> CorruptOutputError:
-    return CorruptOutputError(f"{name}: {at or 'the whole'} is {shown(value)}, which cannot be")
+    return CorruptOutputError(
+        f"{name}: {at or 'the whole'} is {format_value(value)}, which cannot be"
+    )
 
 
 ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
@@ -246,8 +250,8 @@ def check_manifest(values: Mapping[str, Any], *, name: str) -> None:
     for source in values["sources"]:
         if source not in values["settings"] or source not in values["kinds"]:
             raise CorruptOutputError(f"{name} lists the source {source!r} and says no more of it")
-    for source, own in values["settings"].items():
-        check_shape(own, _SETTINGS, name=name, at=f"settings.{source}")
+    for source, settings in values["settings"].items():
+        check_shape(settings, _SETTINGS, name=name, at=f"settings.{source}")
 
 
 def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool) -> None:
@@ -268,17 +272,17 @@ def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool)
                 check_shape(entry[field], _ENTRY_EXTRAS[field], name=name, at=f"shards.{field}")
 
 
-def check_size(num_bytes: int | None, *, most: int, name: str) -> None:
+def check_size(num_bytes: int | None, *, limit: int, name: str) -> None:
     """Refuse a file that is far larger than a job writes, before it is read.
 
     Raises:
-        CorruptOutputError: it has more than `most` bytes.
+        CorruptOutputError: it has more than `limit` bytes.
     """
-    if num_bytes is not None and num_bytes > most:
-        raise CorruptOutputError(f"{name} has {num_bytes:,} bytes, more than {most:,} is refused")
+    if num_bytes is not None and num_bytes > limit:
+        raise CorruptOutputError(f"{name} has {num_bytes:,} bytes, more than {limit:,} is refused")
 
 
-MOST = 1 << 40
+MAX_SHARD_NUMBER = 1 << 40
 """Documents, tokens or bytes of one shard: more than any disk holds, and sums fit 64 bits."""
 
 _INDEX_BYTES = index_bytes(0)
@@ -301,7 +305,9 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
         "a split that is none": rows["split"] < len(SPLITS),
         "ids of neither 2 nor 4 bytes": wide,
         "a name outside of its names": rows["name_offset"] < len(index.strings),
-        "a size that no shard has": np.all([rows[name] <= MOST for name in NUMBERS], axis=0),
+        "a size that no shard has": np.all(
+            [rows[name] <= MAX_SHARD_NUMBER for name in NUMBERS], axis=0
+        ),
     }
     _refuse(checks)
     documents, tokens, images = rows["documents"], rows["tokens"], rows["images_bytes"]

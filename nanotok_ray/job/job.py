@@ -301,5 +301,5 @@ class _Job(Run):
         verification = verify_output(self.out, unpublished=output, read_files=False)
         self.watch(StageEnded(stage="verify", seconds=time.perf_counter() - start, num_bytes=0))
         if not verification.passed:
-            raise VerificationError(verification.told(self.out.url))
+            raise VerificationError(verification.format_problems(self.out.url))
         return verification

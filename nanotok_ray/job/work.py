@@ -206,7 +206,7 @@ def _check(
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
+    for problem in record_problems(record, item_bytes=model.id_bytes, slice_=each):
         raise SampleCheckError(f"{problem}; nothing of this slice is recorded. This is a bug")
     problems = check_files(
         folder,

@@ -61,11 +61,11 @@ class Segments:
         counts = np.diff(self.rows)[order]
         rows = np.zeros_like(self.rows)
         np.cumsum(counts, out=rows[1:])
-        places = np.arange(rows[-1]) + np.repeat(self.rows[order] - rows[:-1], counts)
+        indexes = np.arange(rows[-1]) + np.repeat(self.rows[order] - rows[:-1], counts)
         return Segments(
-            documents=self.documents[places],
-            starts=self.starts[places],
-            lengths=self.lengths[places],
+            documents=self.documents[indexes],
+            starts=self.starts[indexes],
+            lengths=self.lengths[indexes],
             rows=rows,
         )
 
@@ -121,12 +121,12 @@ def images_in(shards: Shards, batch: Batch) -> Numbers:
     found: list[tuple[int, int, int, int, int]] = []
     for row, (first, stop) in enumerate(pairwise(segments.rows.tolist())):
         column = 0
-        for place in range(first, stop):
-            document, start = int(segments.documents[place]), int(segments.starts[place])
-            end = start + int(segments.lengths[place])
+        for index in range(first, stop):
+            document, start = int(segments.documents[index]), int(segments.starts[index])
+            end = start + int(segments.lengths[index])
             images = shards.images(document)
-            for own, behind, number in [] if images is None else images.tolist():
-                begin, after = max(own, start), min(behind, end)
+            for first_token, behind, number in [] if images is None else images.tolist():
+                begin, after = max(first_token, start), min(behind, end)
                 shift = column - start
                 if begin < after and begin + shift < length:
                     after = min(after + shift, length)

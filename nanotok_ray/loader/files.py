@@ -44,12 +44,12 @@ class Files(Protocol):
     def url(self) -> str:
         """Path or URL of the folder, for errors."""
 
-    def read(self, name: str, *, most: int) -> bytes:
+    def read(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file.
 
         Raises:
             FileNotFoundError: there is none.
-            CorruptOutputError: it has more than `most` bytes, or lies outside of the folder.
+            CorruptOutputError: it has more than `limit` bytes, or lies outside of the folder.
         """
 
     def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Stored:
@@ -94,10 +94,10 @@ class LocalFiles:
         """Path of the folder."""
         return str(self._root)
 
-    def read(self, name: str, *, most: int) -> bytes:
+    def read(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file; see `Files`."""
         path = path_inside(self._root, name)
-        check_size(path.stat().st_size, most=most, name=str(path))
+        check_size(path.stat().st_size, limit=limit, name=str(path))
         return path.read_bytes()
 
     def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Mapped:  # noqa: ARG002 - nothing is copied here

@@ -84,19 +84,21 @@ def _windows(shards: Shards, documents: Numbers, settings: RowSettings) -> Group
 
 def _conversations(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
     lengths = shards.lengths(documents)
-    kept = lengths.copy()
-    for place in np.flatnonzero(lengths > settings.capacity).tolist():
-        is_kept = settings.too_long == "crop"
-        kept[place] = _cropped(shards, int(documents[place]), settings.capacity) if is_kept else 0
-    is_cut = (kept > 0) & (kept < lengths)
+    packed_lengths = lengths.copy()
+    for index in np.flatnonzero(lengths > settings.capacity).tolist():
+        is_cropped = settings.too_long == "crop"
+        packed_lengths[index] = (
+            _cropped(shards, int(documents[index]), settings.capacity) if is_cropped else 0
+        )
+    is_cut = (packed_lengths > 0) & (packed_lengths < lengths)
     return _group(
         documents,
-        _core.best_fit_rows(kept, settings.capacity, keep_rest=False),
+        _core.best_fit_rows(packed_lengths, settings.capacity, keep_rest=False),
         cells=settings.capacity,
-        tokens=int(kept.sum()),
-        cropped_tokens=int((lengths - kept)[is_cut].sum()),
+        tokens=int(packed_lengths.sum()),
+        cropped_tokens=int((lengths - packed_lengths)[is_cut].sum()),
         cut_documents=int(is_cut.sum()),
-        dropped_documents=int(((kept == 0) & (lengths > 0)).sum()),
+        dropped_documents=int(((packed_lengths == 0) & (lengths > 0)).sum()),
     )
 
 
@@ -127,10 +129,10 @@ def _group(
     dropped_documents: int = 0,
 ) -> Group:
     """Return what the core packed: of each segment its document's place, start and length; rows."""
-    places, starts, lengths, rows = packed
+    indexes, starts, lengths, rows = packed
     num_rows = len(rows) - 1
     segments = Segments(
-        documents=documents[places],
+        documents=documents[indexes],
         starts=starts.astype(np.int64),
         lengths=lengths.astype(np.int64),
         rows=rows,

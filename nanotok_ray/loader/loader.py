@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.formats.schema import number, shown
+from nanotok_ray.formats.schema import format_value, number
 from nanotok_ray.loader.batch import Batch, PackingReport, Segments, StreamUse
 from nanotok_ray.loader.mixture import Mixture, Taken
 from nanotok_ray.loader.order import Shuffle
@@ -73,7 +73,7 @@ class StateFrame:
         found = state.get("format") if isinstance(state, Mapping) else None
         if found != STATE_FORMAT:
             raise PackingError(
-                f"the state has format {shown(found)}, this loader reads {STATE_FORMAT!r}; "
+                f"the state has format {format_value(found)}, this loader reads {STATE_FORMAT!r}; "
                 "load it into the kind of loader, and the version, that gave it"
             )
         if state.get("fingerprint") != self.fingerprint:
@@ -87,12 +87,12 @@ class StateFrame:
         names = dict.fromkeys([*self.settings, *settings])
         other = [name for name in names if settings.get(name) != self.settings.get(name)]
         if other:
-            told = "; ".join(
+            differences = "; ".join(
                 f"{name} was {_setting(settings.get(name))} and is {self.settings.get(name)!r}"
                 for name in other
             )
             raise PackingError(
-                f"the state is of rows that were packed otherwise: {told}; "
+                f"the state is of rows that were packed otherwise: {differences}; "
                 "use the settings of the state, or start anew without it"
             )
 
@@ -100,8 +100,8 @@ class StateFrame:
 def _setting(value: object) -> str:
     """Return a setting of a state as an error may show it, whatever was loaded."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{name!r}: {shown(own)}' for name, own in value.items())}}}"
-    return shown(value)
+        return f"{{{', '.join(f'{name!r}: {format_value(item)}' for name, item in value.items())}}}"
+    return format_value(value)
 
 
 def _counts(
@@ -114,7 +114,9 @@ def _counts(
     for name in names:
         value = found.get(name)
         if not number(value):
-            raise PackingError(f"{name} of the state is {shown(value)}, no count; it was altered")
+            raise PackingError(
+                f"{name} of the state is {format_value(value)}, no count; it was altered"
+            )
     return {name: found[name] for name in names}
 
 
@@ -224,7 +226,7 @@ class Loader:
         if into is not None:
             check_arrays(into, rows=size, length=length)
         found, position = self._next()
-        segments = self._own(found)
+        segments = self._rank_segments(found)
         if not segments.num_rows:
             self._position = position
             return None
@@ -279,17 +281,20 @@ class Loader:
         """Return the next rows of all ranks and the position after them; no rows at the end."""
         wanted = self._dealt.global_rows
         found, position = self._stream.advance(self._position, wanted)
-        if self._dealt.drop_last and sum(each.stop - each.start for each in found) < wanted:
+        if (
+            self._dealt.drop_last
+            and sum(stretch.stop - stretch.start for stretch in found) < wanted
+        ):
             return [], self._position
         return found, position
 
-    def _own(self, found: list[Stretch]) -> Segments:
+    def _rank_segments(self, found: list[Stretch]) -> Segments:
         """Return the segments of this rank's rows."""
         start = self._dealt.rank * self._dealt.batch_size
         parts = []
-        for each in found:
-            part = each.part(start, start + self._dealt.batch_size)
-            start -= each.stop - each.start  # counted from the next stretch on
+        for stretch in found:
+            part = stretch.part(start, start + self._dealt.batch_size)
+            start -= stretch.stop - stretch.start  # counted from the next stretch on
             if part.num_rows:
                 parts.append(part)
         return Segments.joined(parts)

@@ -27,11 +27,11 @@ class Stream:
         """Return the documents at so many positions; position // documents is the epoch."""
         size, parts = len(self.documents), []
         while count:
-            epoch, place = divmod(position, size)
-            own = min(count, size - place)
-            places = np.arange(place, place + own, dtype=np.int64)
-            parts.append(self._order.at(places, epoch) + self.documents.start)
-            position, count = position + own, count - own
+            epoch, start = divmod(position, size)
+            length = min(count, size - start)
+            positions = np.arange(start, start + length, dtype=np.int64)
+            parts.append(self._order.at(positions, epoch) + self.documents.start)
+            position, count = position + length, count - length
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
     @property
@@ -108,9 +108,9 @@ class Mixture:
         documents = np.zeros(len(due), dtype=np.int64)
         after = []
         for number, stream in enumerate(self.streams):
-            places = np.flatnonzero(due == number)
-            documents[places] = stream.take(taken[number], len(places))
-            after.append(taken[number] + len(places))
+            positions = np.flatnonzero(due == number)
+            documents[positions] = stream.take(taken[number], len(positions))
+            after.append(taken[number] + len(positions))
         return documents, tuple(after)
 
     def epoch(self, taken: Taken) -> int | None:
@@ -150,18 +150,18 @@ class Mixture:
         span = 2 * _UNIT * (count + len(steps) + 1)
         times, numbers = [], []
         for number, (due, step) in enumerate(zip(dues, steps, strict=True)):
-            own = min(count, (span - (due - first)) // (2 * step) + 1)
-            if own > 0:
+            num_due = min(count, (span - (due - first)) // (2 * step) + 1)
+            if num_due > 0:
                 apart = min(2 * step, span)  # of one document alone any number would do
-                times.append(due - first + apart * np.arange(own, dtype=np.int64))
-                numbers.append(np.full(own, number, dtype=np.int64))
+                times.append(due - first + apart * np.arange(num_due, dtype=np.int64))
+                numbers.append(np.full(num_due, number, dtype=np.int64))
         order = np.argsort(np.concatenate(times), kind="stable")
         return np.concatenate(numbers)[order[:count]]
 
 
 def _dues(taken: Taken, steps: Sequence[int]) -> list[int]:
     """Return when the next document of each stream is due."""
-    return [(2 * own + 1) * step for own, step in zip(taken, steps, strict=True)]
+    return [(2 * number + 1) * step for number, step in zip(taken, steps, strict=True)]
 
 
 def _tokens_of(shards: Shards) -> dict[str, int]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PackingError
-from nanotok_ray.formats.schema import number, shown
+from nanotok_ray.formats.schema import format_value, number
 from nanotok_ray.loader.batch import Batch, PackingReport, Segments
 from nanotok_ray.loader.rank_batches import Position, RankBatches, RowGroups
 from nanotok_ray.loader.settings import (
@@ -83,8 +83,8 @@ class NanochatLoader:
             "world_size": world_size,
         }
         check_shards(shards)
-        counts = {name: whole(name, value, least=1) for name, value in counts.items()}
-        whole("rank", rank, least=0, most=counts["world_size"] - 1)
+        counts = {name: whole(name, value, minimum=1) for name, value in counts.items()}
+        whole("rank", rank, minimum=0, maximum=counts["world_size"] - 1)
         check_dtype(dtype)
         self._shards = shards
         self._batch_size = batch_size
@@ -255,7 +255,7 @@ class NanochatLoader:
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if state["format"] != STATE_FORMAT:
             raise PackingError(
-                f"the state has format {shown(state['format'])}, this loader reads "
+                f"the state has format {format_value(state['format'])}, this loader reads "
                 f"{STATE_FORMAT!r}; load it into the kind of loader, and the version, that gave it"
             )
         missing = self.state_dict().keys() - state.keys()
@@ -265,19 +265,20 @@ class NanochatLoader:
             )
         if state["fingerprint"] != self._fingerprint:
             raise PackingError(
-                f"the state is of other documents (fingerprint {shown(state['fingerprint'])}, "
-                f"these shards have {self._fingerprint!r}): open those it was made with, or leave "
-                "out everything but pq_idx, rg_idx and epoch to go on about there"
+                "the state is of other documents (fingerprint "
+                f"{format_value(state['fingerprint'])}, these shards have "
+                f"{self._fingerprint!r}): open those it was made with, or leave out everything "
+                "but pq_idx, rg_idx and epoch to go on about there"
             )
 
     def _check_rows(self, rows: int, start: Position, end: Position) -> None:
         """Refuse more rows than there are tokens for: their plan would take for ever."""
         passes = max(0, end.epoch - start.epoch + 1)
-        most = passes * self._shards.num_tokens // (self._of_rows["length"] + 1)
-        if rows > most:
+        limit = passes * self._shards.num_tokens // (self._of_rows["length"] + 1)
+        if rows > limit:
             raise PackingError(
                 f"the state is of {rows} rows in {passes} passes, of which these documents fill "
-                f"at most {most}: it was altered"
+                f"at most {limit}: it was altered"
             )
 
 
@@ -313,11 +314,12 @@ def _names_format(state: object) -> bool:
     return isinstance(state, Mapping) and "format" in state
 
 
-def _warn(differing: list[str], state: Mapping[str, Any], own: Mapping[str, int]) -> None:
-    told = ", ".join(f"{name} {state[name]}, here {own[name]}" for name in differing)
+def _warn(differing: list[str], state: Mapping[str, Any], current: Mapping[str, int]) -> None:
+    differences = ", ".join(f"{name} {state[name]}, here {current[name]}" for name in differing)
     warnings.warn(
-        f"the state is of a loader with {told}: going on as nanochat does, behind the row groups "
-        "that were read last; up to a buffer of documents is lost, and some may come twice",
+        f"the state is of a loader with {differences}: going on as nanochat does, behind the "
+        "row groups that were read last; up to a buffer of documents is lost, and "
+        "some may come twice",
         ApproximateResumeWarning,
         stacklevel=3,
     )

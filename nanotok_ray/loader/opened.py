@@ -114,7 +114,7 @@ def _files_of(
 def _manifest(files: Files) -> dict[str, Any]:
     name = f"{files.url}/{MANIFEST_NAME}"
     try:
-        data = files.read(MANIFEST_NAME, most=MAX_MANIFEST_BYTES)
+        data = files.read(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
     except FileNotFoundError as error:
         raise no_manifest(name) from error
     return parse_manifest(data, name=name)
@@ -123,7 +123,7 @@ def _manifest(files: Files) -> dict[str, Any]:
 def _shards_index(files: Files, manifest: dict[str, Any]) -> bytes:
     name = f"{files.url}/{SHARDS_INDEX_NAME}"
     try:
-        data = files.read(SHARDS_INDEX_NAME, most=MAX_SHARDS_INDEX_BYTES)
+        data = files.read(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise CorruptOutputError(f"{name} is missing, though the manifest names it") from error
     if hashlib.sha256(data).hexdigest() != manifest["shards_index_sha256"]:

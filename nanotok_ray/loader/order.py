@@ -82,24 +82,24 @@ class Permutation:
         tweaks = None if variants is None else _mixed(variants.astype(np.uint64))
         found = step(numbers.astype(np.uint64), tweaks)
         while len(outside := np.flatnonzero(found >= self.size)):
-            own = None if tweaks is None else tweaks[outside]
-            found[outside] = step(found[outside], own)
+            outside_tweaks = None if tweaks is None else tweaks[outside]
+            found[outside] = step(found[outside], outside_tweaks)
         return found.astype(np.int64)
 
     def _forth(self, numbers: _Words, tweaks: _Words | None) -> _Words:
         sides = self._split(numbers)
         for turn in range(_ROUNDS):
-            own, size = turn % 2, self._sides[turn % 2]
-            moved = sides[own] + self._shift(turn, sides[1 - own], tweaks)
-            sides[own] = np.where(moved >= size, moved - np.uint64(size), moved)
+            side, size = turn % 2, self._sides[turn % 2]
+            moved = sides[side] + self._shift(turn, sides[1 - side], tweaks)
+            sides[side] = np.where(moved >= size, moved - np.uint64(size), moved)
         return sides[1] * np.uint64(self._sides[0]) + sides[0]
 
     def _back(self, numbers: _Words, tweaks: _Words | None) -> _Words:
         sides = self._split(numbers)
         for turn in reversed(range(_ROUNDS)):
-            own, size = turn % 2, np.uint64(self._sides[turn % 2])
-            shift = self._shift(turn, sides[1 - own], tweaks)
-            sides[own] = np.where(sides[own] < shift, sides[own] + size, sides[own]) - shift
+            side, size = turn % 2, np.uint64(self._sides[turn % 2])
+            shift = self._shift(turn, sides[1 - side], tweaks)
+            sides[side] = np.where(sides[side] < shift, sides[side] + size, sides[side]) - shift
         return sides[1] * np.uint64(self._sides[0]) + sides[0]
 
     def _split(self, numbers: _Words) -> list[_Words]:
@@ -198,14 +198,14 @@ class DocumentOrder:
         is_short = (positions >= begin) & (positions < begin + short)
         behind = positions >= begin + short
         found = self._within(blocks, np.where(behind, positions + (size - short), positions), epoch)
-        own = self._permutation(short, epoch, "short block")(positions[is_short] - begin)
-        found[is_short] = own + (self.documents - short)
+        in_short = self._permutation(short, epoch, "short block")(positions[is_short] - begin)
+        found[is_short] = in_short + (self.documents - short)
         return found
 
     def _within(self, blocks: Permutation, positions: Numbers, epoch: int) -> Numbers:
         """Return documents as if all blocks were full."""
         size = self.block_documents
-        places = positions // size
-        chosen = blocks(places)
+        block_positions = positions // size
+        chosen = blocks(block_positions)
         inner = self._permutation(size, epoch, "block")
-        return chosen * size + inner(positions - places * size, variants=chosen)
+        return chosen * size + inner(positions - block_positions * size, variants=chosen)

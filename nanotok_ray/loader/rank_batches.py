@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, PLAN_FORMAT, PLAN_NAME, SPLITS, from_json
-from nanotok_ray.formats.schema import MAX_PLAN_BYTES, Shape, check_shape, number, shown, text
+from nanotok_ray.formats.schema import (
+    MAX_PLAN_BYTES,
+    Shape,
+    check_shape,
+    format_value,
+    number,
+    text,
+)
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 
@@ -31,7 +38,7 @@ _PLAN: Shape = {
 _BOS = SPECIAL_TOKENS[0]
 _BOTH_SPLITS = "share"
 _INSTEAD = "use `nanotok_ray.loader.Loader`, which takes any source"
-_KEPT_MAPS = 64
+_MAX_CACHED_MAPS = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +63,11 @@ class RowGroups:
         """
         self._shards = shards
         documents = shards.index.rows["documents"][shards.rows].astype(np.int64)
-        self._places = np.flatnonzero(documents).tolist()
+        self._filled_shards = np.flatnonzero(documents).tolist()
         self.files = _files(shards, _plan(shards))
         self._numbers = {(file.source, file.path): at for at, file in enumerate(self.files)}
         self._reached = 0
-        self._map = lru_cache(_KEPT_MAPS)(self._read_map)
+        self._map = lru_cache(_MAX_CACHED_MAPS)(self._read_map)
 
     def bounds(self, file: int) -> Numbers:
         """Return the global index of the first document of each row group of a file.
@@ -73,7 +80,7 @@ class RowGroups:
             CorruptOutputError: A record contradicts the plan or shards.idx.
         """
         counts = np.zeros(self.files[file].row_groups + 1, dtype=np.int64)
-        runs = list(self._runs(file, self._first_place(file)))
+        runs = list(self._runs(file, self._first_filled(file)))
         counts[0] = runs[0][0] if runs else 0
         for _, group, rows in runs:
             counts[group + 1] += rows
@@ -81,26 +88,26 @@ class RowGroups:
 
     def _runs(self, file: int, at: int) -> Iterator[tuple[int, int, int]]:
         """Yield first document, row group and number of documents of each run of a file."""
-        while at < len(self._places):
+        while at < len(self._filled_shards):
             self._reached = at
-            document = int(self._shards.starts[self._places[at]])
-            for own, group, rows in self._map(at):
-                if own > file:
+            document = int(self._shards.starts[self._filled_shards[at]])
+            for run_file, group, rows in self._map(at):
+                if run_file > file:
                     return
-                if own == file:
+                if run_file == file:
                     yield document, group, rows
                 document += rows
             at += 1
 
-    def _first_place(self, file: int) -> int:
+    def _first_filled(self, file: int) -> int:
         """Return which of the shards is the first with documents of a file or a later one."""
         for at in (self._reached, self._reached + 1):
             if self._begins(at, file):
                 return at
-        return bisect_left(range(len(self._places)), file, key=self._last_file)
+        return bisect_left(range(len(self._filled_shards)), file, key=self._last_file)
 
     def _begins(self, at: int, file: int) -> bool:
-        if at >= len(self._places) or self._last_file(at) < file:
+        if at >= len(self._filled_shards) or self._last_file(at) < file:
             return False
         return at == 0 or self._last_file(at - 1) < file
 
@@ -109,14 +116,14 @@ class RowGroups:
 
     def _read_map(self, at: int) -> list[tuple[int, int, int]]:
         """Return file, row group and number of documents of each run of a shard, in order."""
-        shards, place = self._shards, self._places[at]
-        name = shards.name(place)
-        source = shards.sources[int(shards.index.rows["source"][shards.rows[place]])]
+        shards, position = self._shards, self._filled_shards[at]
+        name = shards.name(position)
+        source = shards.sources[int(shards.index.rows["source"][shards.rows[position]])]
         runs = [
             (self._number(source, entry, name), entry["row_group"], entry["rows"])
-            for entry in _source_map(shards.record(place), name)
+            for entry in _source_map(shards.record(position), name)
         ]
-        documents = int(shards.starts[place + 1] - shards.starts[place])
+        documents = int(shards.starts[position + 1] - shards.starts[position])
         if sum(rows for _, _, rows in runs) != documents:
             raise CorruptOutputError(f"the record of {name} maps other than {documents} documents")
         if runs != sorted(runs, key=lambda run: run[:2]):
@@ -142,7 +149,7 @@ def _source_map(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 def _plan(shards: Shards) -> dict[str, Any]:
     try:
-        data = shards.read_file(PLAN_NAME, most=MAX_PLAN_BYTES)
+        data = shards.read_file(PLAN_NAME, limit=MAX_PLAN_BYTES)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise CorruptOutputError(
             f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
@@ -223,12 +230,14 @@ class Position:
             PackingError: It is none.
         """
         if not isinstance(values, Mapping):
-            raise PackingError(f"{shown(values)} is no state of a loader, which is a dictionary")
+            raise PackingError(
+                f"{format_value(values)} is no state of a loader, which is a dictionary"
+            )
         found = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
         if not all(map(number, found.values())):
-            told = ", ".join(f"{name} {shown(value)}" for name, value in found.items())
+            listed = ", ".join(f"{name} {format_value(value)}" for name, value in found.items())
             raise PackingError(
-                f"{told}: no state of a loader; pq_idx and rg_idx are needed, and whole numbers"
+                f"{listed}: no state of a loader; pq_idx and rg_idx are needed, and whole numbers"
             )
         return cls(**{name: int(value) for name, value in found.items() if value is not None})
 
@@ -273,9 +282,9 @@ class RankBatches:
         while True:
             found = False
             for file in range(len(self.groups.files)):
-                for each in self._of_file(file, self.rank, epoch):
+                for group in self._of_file(file, self.rank, epoch):
                     found = True
-                    yield each
+                    yield group
             if not found:
                 raise PackingError(self._nothing())
             epoch += 1
@@ -299,10 +308,10 @@ class RankBatches:
                 yield bounds[group], bounds[group + 1], position
 
     def _nothing(self) -> str:
-        most = max((file.row_groups for file in self.groups.files), default=0)
+        max_row_groups = max((file.row_groups for file in self.groups.files), default=0)
         return (
             f"rank {self.rank} of {self.world_size} has no document in a whole pass: it takes row "
             f"groups {self.rank}, {self.rank + self.world_size}, ... of each file, and none of the "
-            f"{len(self.groups.files)} files has more than {most} row groups, or those are empty; "
-            "use fewer ranks, or `nanotok_ray.loader.Loader`, which shares rows"
+            f"{len(self.groups.files)} files has more than {max_row_groups} row groups, or "
+            "those are empty; use fewer ranks, or `nanotok_ray.loader.Loader`, which shares rows"
         )

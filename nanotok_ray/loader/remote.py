@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _SUFFIX = ".block"
-_OWN = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
+_BLOCK_NAME = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
 """The names of files here, whole or being written: a folder may hold files of others too."""
 
 _ABANDONED_SECONDS = 3600  # after so long nobody writes on a file
@@ -39,14 +39,14 @@ _SHARE = 16
 class BlockCache:
     """The blocks in one folder, of which those that were not used for longest are removed."""
 
-    def __init__(self, folder: Path, *, most_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path, *, max_bytes: int | None = None) -> None:
         """Take a folder that is there; and how many bytes to keep in it, None: all.
 
         Each process looks now and then at how much there is: together they may pass the limit by
         a sixteenth of it for each.
         """
         self.folder = folder
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._written = 0  # by this process, since it last looked
         self._found: int | None = None  # when it last looked
@@ -96,26 +96,26 @@ class BlockCache:
         return self.folder / name[:2] / f"{name}{_SUFFIX}"
 
     def _make_room(self, written: int) -> None:
-        most = self._most_bytes
-        if most is None:
+        limit = self._max_bytes
+        if limit is None:
             return
         with self._lock:
             self._written += written
-            passed = self._found is None or self._found + self._written > most
-            if passed or self._written > most // _SHARE:
-                self._found, self._written = self._remove_oldest(most), 0
+            passed = self._found is None or self._found + self._written > limit
+            if passed or self._written > limit // _SHARE:
+                self._found, self._written = self._remove_oldest(limit), 0
 
-    def _remove_oldest(self, most: int) -> int:
+    def _remove_oldest(self, limit: int) -> int:
         """Remove blocks if there are more than allowed; give how many bytes stay."""
         found = sorted(self._files())
         total = sum(size for _, _, size in found)
-        if total <= most:
+        if total <= limit:
             return total
         for _, path, size in found:
             with suppress(FileNotFoundError):  # another process was faster
                 os.unlink(path)  # noqa: PTH108 - it came as a text
             total -= size
-            if total <= most - most // _SHARE:
+            if total <= limit - limit // _SHARE:
                 break
         return total
 
@@ -125,7 +125,7 @@ class BlockCache:
         for folder in sorted(self.folder.glob("[0-9a-f][0-9a-f]")):
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
                 for entry in entries:
-                    if _OWN.fullmatch(entry.name):
+                    if _BLOCK_NAME.fullmatch(entry.name):
                         with suppress(FileNotFoundError):
                             status = entry.stat()
                             if not entry.name.endswith(".tmp") or status.st_mtime < abandoned:
@@ -184,12 +184,12 @@ class RemoteFiles:
         folder = cache_folder() / "shards" if cache is None else Path(cache)
         return cls(url, folder, cache_bytes=cache_bytes)
 
-    def read(self, name: str, *, most: int) -> bytes:
+    def read(self, name: str, *, limit: int) -> bytes:
         """Return all bytes of a file; see `Files`."""
         url = self._here().folder.join(name)
         with RemoteInput(url, block_bytes=_READ_AHEAD_BYTES) as file:
             size = file.entry().size or 0
-            check_size(size, most=most, name=url)
+            check_size(size, limit=limit, name=url)
             data = bytearray(size)
             file.readinto(data)
         return bytes(data)
@@ -211,7 +211,7 @@ class RemoteFiles:
         return self._process
 
     def _new_process(self, parent: "_Process | None") -> "_Process":
-        cache = BlockCache(self._cache, most_bytes=self._cache_bytes)
+        cache = BlockCache(self._cache, max_bytes=self._cache_bytes)
         return _Process(self.url, cache, parent=parent)
 
 

@@ -76,7 +76,8 @@ class RowStream:
         position = Position(taken=taken, row=0, totals=totals, group=None, after=taken)
         if not self.mixture.is_start_of_group(taken):
             raise PackingError(
-                f"no packing group begins after {_told(taken)} documents; the state was altered"
+                f"no packing group begins after {_format_taken(taken)} documents; "
+                "the state was altered"
             )
         if not row:
             return position
@@ -121,18 +122,18 @@ class RowStream:
             lengths = self.shards.lengths(documents)
             for number, stream in enumerate(streams):
                 first, stop = stream.documents.start, stream.documents.stop
-                is_own = (first <= documents) & (documents < stop)
-                found[number] += is_own.sum(), lengths[is_own].sum()
+                is_of_stream = (first <= documents) & (documents < stop)
+                found[number] += is_of_stream.sum(), lengths[is_of_stream].sum()
         if not report.rows:
             raise self._no_rows()
         return report, [
             StreamUse(
                 name=stream.name,
                 documents=documents,
-                tokens=own,
+                tokens=stream_tokens,
                 epochs=documents / len(stream.documents),
             )
-            for stream, (documents, own) in zip(streams, found.tolist(), strict=True)
+            for stream, (documents, stream_tokens) in zip(streams, found.tolist(), strict=True)
         ]
 
     def _first_groups(self, tokens: int) -> Iterator[tuple[Numbers, Taken]]:
@@ -176,5 +177,5 @@ class RowStream:
         return pack(self.shards, documents, self.settings, name=name)
 
 
-def _told(taken: Taken) -> str:
+def _format_taken(taken: Taken) -> str:
     return " and ".join(map(str, taken))

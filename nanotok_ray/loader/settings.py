@@ -157,8 +157,8 @@ class RowSettings:
             "block_documents": (1, None),
             "group_documents": (1, MAX_GROUP_DOCUMENTS),
         }
-        for name, (least, most) in limits.items():
-            value = whole(name, getattr(self, name), least=least, most=most)
+        for name, (minimum, maximum) in limits.items():
+            value = whole(name, getattr(self, name), minimum=minimum, maximum=maximum)
             object.__setattr__(self, name, value)
         if self.weights is not None:
             object.__setattr__(self, "weights", _checked_weights(self.weights))
@@ -191,11 +191,11 @@ class BatchSettings:
             PackingError: one is none of what it may be.
         """
         for name in ("batch_size", "world_size"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), least=1))
-        rank = whole("rank", self.rank, least=0, most=self.world_size - 1)
+            object.__setattr__(self, name, whole(name, getattr(self, name), minimum=1))
+        rank = whole("rank", self.rank, minimum=0, maximum=self.world_size - 1)
         object.__setattr__(self, "rank", rank)
         if self.epochs is not None:
-            object.__setattr__(self, "epochs", whole("epochs", self.epochs, least=1))
+            object.__setattr__(self, "epochs", whole("epochs", self.epochs, minimum=1))
         check_dtype(self.dtype)
 
     @property
@@ -206,8 +206,8 @@ class BatchSettings:
 
 def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
     if value not in known:
-        told = ", ".join(map(repr, known))
-        raise PackingError(f"{name} is {value!r}; it is one of {told}")
+        choices = ", ".join(map(repr, known))
+        raise PackingError(f"{name} is {value!r}; it is one of {choices}")
 
 
 def check_dtype(dtype: npt.DTypeLike) -> None:
@@ -225,9 +225,9 @@ def check_dtype(dtype: npt.DTypeLike) -> None:
     raise wrong
 
 
-def whole(name: str, value: SupportsIndex, *, least: int, most: int | None = None) -> int:
+def whole(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None = None) -> int:
     """Return a whole number within limits as an int."""
-    limits = f"of {least} or more" if most is None else f"from {least} to {most}"
+    limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
     wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")
     if isinstance(value, bool):
         raise wrong
@@ -235,7 +235,7 @@ def whole(name: str, value: SupportsIndex, *, least: int, most: int | None = Non
         number = operator.index(value)
     except TypeError as error:
         raise wrong from error
-    if number < least or (most is not None and number > most):
+    if number < minimum or (maximum is not None and number > maximum):
         raise wrong
     return number
 

@@ -128,7 +128,7 @@ def _images(data: Bytes, name: str, lengths: npt.NDArray[np.int32]) -> DocumentI
     return images
 
 
-Places = npt.NDArray[np.intp] | slice
+Positions = npt.NDArray[np.intp] | slice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -145,7 +145,7 @@ class Pieces:
     """Where each begins in its array."""
 
     def add(
-        self, shard: OpenShard, chosen: Places, first: Numbers, lengths: Numbers, *, copy: bool
+        self, shard: OpenShard, chosen: Positions, first: Numbers, lengths: Numbers, *, copy: bool
     ) -> None:
         """Add stretches of one shard, which become parts of one array.
 
@@ -165,14 +165,14 @@ class Pieces:
                 self.masks.append(None if mask is None else _plain(mask))
             return
         order = np.argsort(first, kind="stable")  # neighbours are fetched together
-        starts, own = first[order], lengths[order]
-        places = np.empty_like(own)
-        places[order] = np.cumsum(own) - own
-        self.offsets[chosen] = places
+        starts, chosen_lengths = first[order], lengths[order]
+        offsets = np.empty_like(chosen_lengths)
+        offsets[order] = np.cumsum(chosen_lengths) - chosen_lengths
+        self.offsets[chosen] = offsets
         size = shard.item_bytes
-        self.ids.append(_copied(shard.ids, starts * size, own * size).view(f"<u{size}"))
+        self.ids.append(_copied(shard.ids, starts * size, chosen_lengths * size).view(f"<u{size}"))
         if self.masks is not None:
-            self.masks.append(None if mask is None else _copied(mask, starts, own))
+            self.masks.append(None if mask is None else _copied(mask, starts, chosen_lengths))
 
 
 def _plain(stored: Stored) -> Bytes | None:

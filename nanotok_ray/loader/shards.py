@@ -26,12 +26,12 @@ from nanotok_ray.loader.shard import (
     Numbers,
     OpenShard,
     Pieces,
-    Places,
+    Positions,
     open_shard,
     stored_files,
 )
 
-MOST_FILES = 40_000
+MAX_FILES = 40_000
 """Files that are mapped at a time, of all shards of one object; Linux maps 65,530 in a process."""
 
 _LOCK = threading.Lock()
@@ -42,39 +42,39 @@ os.register_at_fork(
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class KeptOpen:
+class OpenShardCache:
     """Open shards by place."""
 
-    most_files: int
+    max_files: int
     _shards: "OrderedDict[int, OpenShard]" = field(init=False, default_factory=OrderedDict)
     _files: int = field(init=False, default=0)
 
-    def get(self, place: int) -> OpenShard | None:
+    def get(self, position: int) -> OpenShard | None:
         """Return a shard that is open."""
         with _LOCK:
-            found = self._shards.get(place)
+            found = self._shards.get(position)
             if found is not None:
-                self._shards.move_to_end(place)
+                self._shards.move_to_end(position)
         return found
 
-    def add(self, place: int, shard: OpenShard) -> None:
+    def add(self, position: int, shard: OpenShard) -> None:
         """Keep a shard that was opened, and let go of others until there is room for it."""
         with _LOCK:
-            if place in self._shards:  # another thread was faster
+            if position in self._shards:  # another thread was faster
                 return
-            self._shards[place] = shard
+            self._shards[position] = shard
             self._files += shard.num_files
-            while self._files > self.most_files and len(self._shards) > 1:
+            while self._files > self.max_files and len(self._shards) > 1:
                 self._files -= self._shards.popitem(last=False)[1].num_files
 
     def __len__(self) -> int:
         return len(self._shards)
 
 
-def most_files() -> int:
+def max_files() -> int:
     """Return how many files may be mapped: half of what the process may open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_FILES if limit == resource.RLIM_INFINITY else min(MOST_FILES, limit // 2)
+    return MAX_FILES if limit == resource.RLIM_INFINITY else min(MAX_FILES, limit // 2)
 
 
 _BLOCK_BYTES = 4 << 20
@@ -89,7 +89,7 @@ def read_record(files: Files, shard: str, row: np.void) -> dict[str, Any]:
     name = record_name(shard)
     path = f"{files.url}/{name}"
     try:
-        data = files.read(name, most=MAX_RECORD_BYTES)
+        data = files.read(name, limit=MAX_RECORD_BYTES)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise CorruptOutputError(f"{path} is missing; {_next_step(files)}") from error
     if hashlib.sha256(data).digest() != row["record_sha256"].tobytes():
@@ -136,7 +136,7 @@ def _next_step(files: Files) -> str:
     )
 
 
-MOST_VIEWED = 64
+MAX_VIEWED = 64
 """Shards of which pieces are views, which keep the file open; of more they are copies."""
 
 _DOCUMENTS = 4096  # of which the order is asked at a time
@@ -160,7 +160,7 @@ class Shards:
     are shards."""
     _start_list: list[int] = field(init=False)
     _checked: npt.NDArray[np.bool_] = field(init=False)
-    _open: KeptOpen = field(init=False)
+    _open: OpenShardCache = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the first global index of each shard."""
@@ -168,7 +168,7 @@ class Shards:
         self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         self._start_list = self.starts.tolist()
         self._checked = np.zeros(len(self.rows), dtype=bool)
-        self._open = KeptOpen(most_files=most_files())
+        self._open = OpenShardCache(max_files=max_files())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle how to open the same shards again; files that are open stay here."""
@@ -245,29 +245,29 @@ class Shards:
 
     def shard_of(self, document: int) -> tuple[str, int]:
         """Return the name of the shard that holds a document, and the document's place in it."""
-        place, number = self._place(document)
-        return self.name(place), number
+        position, number = self._locate(document)
+        return self.name(position), number
 
-    def name(self, place: int) -> str:
+    def name(self, position: int) -> str:
         """Return the name of a chosen shard, by its place among them: its path without suffix."""
-        return shard_name(self.index, int(self.rows[place]), sources=self.sources)
+        return shard_name(self.index, int(self.rows[position]), sources=self.sources)
 
-    def record(self, place: int) -> dict[str, Any]:
+    def record(self, position: int) -> dict[str, Any]:
         """Read the record that a chosen shard has, by its place among them; nothing is kept of it.
 
         Raises:
             CorruptOutputError: it is missing, or not the one that shards.idx names.
         """
-        return read_record(self.files, self.name(place), self._row(place))
+        return read_record(self.files, self.name(position), self._row(position))
 
-    def read_file(self, name: str, *, most: int) -> bytes:
+    def read_file(self, name: str, *, limit: int) -> bytes:
         """Read a file of the output folder.
 
         Raises:
             FileNotFoundError: there is none.
-            CorruptOutputError: it has more than `most` bytes, or lies outside of the folder.
+            CorruptOutputError: it has more than `limit` bytes, or lies outside of the folder.
         """
-        return self.files.read(name, most=most)
+        return self.files.read(name, limit=limit)
 
     def documents_of(
         self,
@@ -302,13 +302,13 @@ class Shards:
         self, order: DocumentOrder, epoch: int, positions: range
     ) -> Iterator[tuple[int, Ids]]:
         for first in range(0, len(positions), _DOCUMENTS):
-            own = positions[first : first + _DOCUMENTS]
-            for document in order.at(np.array(own, dtype=np.int64), epoch).tolist():
+            part = positions[first : first + _DOCUMENTS]
+            for document in order.at(np.array(part, dtype=np.int64), epoch).tolist():
                 yield document, self[document]
 
-    def record_name(self, place: int) -> str:
+    def record_name(self, position: int) -> str:
         """Return the name of the record of a chosen shard, in the output folder."""
-        return record_name(self.name(place))
+        return record_name(self.name(position))
 
     def ranges(self) -> dict[str, range]:
         """Return which documents are of which source; sources without any are left out."""
@@ -320,7 +320,7 @@ class Shards:
             for first, last in pairwise(cuts)
             if first < last
         }
-        return {name: own for name, own in found.items() if own}
+        return {name: documents for name, documents in found.items() if documents}
 
     def lengths(self, documents: Numbers) -> Numbers:
         """Return the number of tokens of each of these documents, which may come in any order.
@@ -329,8 +329,8 @@ class Shards:
             IndexError: there is no such document.
         """
         lengths = np.zeros(len(documents), dtype=np.int64)
-        for place, chosen, numbers in self._by_shard(documents):
-            lengths[chosen] = self._shard(place).lengths[numbers]
+        for position, chosen, numbers in self._by_shard(documents):
+            lengths[chosen] = self._shard(position).lengths[numbers]
         return lengths
 
     def pieces(
@@ -340,12 +340,12 @@ class Shards:
         lengths: Numbers,
         *,
         masks: bool = False,
-        most_viewed: int = MOST_VIEWED,
+        max_viewed: int = MAX_VIEWED,
     ) -> Pieces:
         """Find stretches of documents: of each its document, first token and number of tokens.
 
         Views of mapped files, which stay open as long as they are held; copies if the documents are
-        of more shards than `most_viewed`, or of a URL.
+        of more shards than `max_viewed`, or of a URL.
 
         Raises:
             IndexError: there is no such document, or no such stretch of it.
@@ -356,61 +356,67 @@ class Shards:
             offsets=np.zeros(len(documents), dtype=np.int64),
         )
         parts = list(self._by_shard(documents))
-        for place, chosen, numbers in parts:
-            shard = self._shard(place)
-            first, own = starts[chosen], lengths[chosen]
-            if ((first < 0) | (own < 0) | (first + own > shard.lengths[numbers])).any():
-                raise IndexError(f"a stretch that ends after its document, of {self.name(place)}")
-            places = shard.first_tokens(numbers) + first
-            found.add(shard, chosen, places, own, copy=len(parts) > most_viewed)
+        for position, chosen, numbers in parts:
+            shard = self._shard(position)
+            first, chosen_lengths = starts[chosen], lengths[chosen]
+            if (
+                (first < 0)
+                | (chosen_lengths < 0)
+                | (first + chosen_lengths > shard.lengths[numbers])
+            ).any():
+                raise IndexError(
+                    f"a stretch that ends after its document, of {self.name(position)}"
+                )
+            first_tokens = shard.first_tokens(numbers) + first
+            found.add(shard, chosen, first_tokens, chosen_lengths, copy=len(parts) > max_viewed)
         return found
 
-    def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Places, Numbers]]:
+    def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Positions, Numbers]]:
         """Yield each shard's position, which of the documents it holds, and their numbers in it."""
         if not len(documents):
             return
         if int(documents.min()) < 0 or int(documents.max()) >= len(self):
             wrong = documents[(documents < 0) | (documents >= len(self))][0]
             raise IndexError(f"document {wrong} of {len(self)}")
-        places = np.searchsorted(self.starts, documents, side="right") - 1
-        if places[0] == places[-1] and (places == places[0]).all():
-            yield int(places[0]), slice(None), documents - self.starts[places[0]]
+        positions = np.searchsorted(self.starts, documents, side="right") - 1
+        if positions[0] == positions[-1] and (positions == positions[0]).all():
+            yield int(positions[0]), slice(None), documents - self.starts[positions[0]]
             return
-        order = np.argsort(places, kind="stable")
-        sorted_places = places[order]
-        cuts = np.flatnonzero(np.diff(sorted_places)) + 1
+        order = np.argsort(positions, kind="stable")
+        sorted_positions = positions[order]
+        cuts = np.flatnonzero(np.diff(sorted_positions)) + 1
         for chosen in np.split(order, cuts):
-            place = int(places[chosen[0]])
-            yield place, chosen, documents[chosen] - self.starts[place]
+            position = int(positions[chosen[0]])
+            yield position, chosen, documents[chosen] - self.starts[position]
 
-    def _place(self, document: int) -> tuple[int, int]:
+    def _locate(self, document: int) -> tuple[int, int]:
         count = len(self)
         if not -count <= document < count:
             raise IndexError(f"document {document} of {count}")
         document %= count
-        place = bisect_right(self._start_list, document) - 1
-        return place, document - self._start_list[place]
+        position = bisect_right(self._start_list, document) - 1
+        return position, document - self._start_list[position]
 
     def _find(self, document: int) -> tuple[OpenShard, int]:
-        place, number = self._place(document)
-        return self._shard(place), number
+        position, number = self._locate(document)
+        return self._shard(position), number
 
-    def _shard(self, place: int) -> OpenShard:
-        found = self._open.get(place)
+    def _shard(self, position: int) -> OpenShard:
+        found = self._open.get(position)
         if found is None:
-            found = self._open_shard(place)
-            self._open.add(place, found)
+            found = self._open_shard(position)
+            self._open.add(position, found)
         return found
 
-    def _open_shard(self, place: int) -> OpenShard:
-        row, name = self._row(place), self.name(place)
-        if self.check_files and not self._checked[place]:
+    def _open_shard(self, position: int) -> OpenShard:
+        row, name = self._row(position), self.name(position)
+        if self.check_files and not self._checked[position]:
             check_files(self.files, name, row)
-            self._checked[place] = True
+            self._checked[position] = True
         return open_shard(self.files, name, row)
 
-    def _row(self, place: int) -> np.void:
-        row: np.void = self.index.rows[int(self.rows[place])]
+    def _row(self, position: int) -> np.void:
+        row: np.void = self.index.rows[int(self.rows[position])]
         return row
 
 

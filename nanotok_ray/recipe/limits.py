@@ -15,10 +15,10 @@ def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
         raise RecipeError(f"{key} = {value!r} is none of {', '.join(map(repr, choices))}")
 
 
-def check_range(key: str, value: int, *, least: int, most: int) -> None:
-    """Refuse a number below `least` or above `most`."""
-    if not least <= value <= most:
-        raise RecipeError(f"{key} = {value} is outside {least} to {most}")
+def check_range(key: str, value: int, *, minimum: int, maximum: int) -> None:
+    """Refuse a number below `minimum` or above `maximum`."""
+    if not minimum <= value <= maximum:
+        raise RecipeError(f"{key} = {value} is outside {minimum} to {maximum}")
 
 
 def check_distinct(key: str, names: tuple[str, ...]) -> None:
@@ -37,7 +37,7 @@ Untrainable = Literal["keep", "drop"]
 
 _SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
 _MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
-_MOST_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
+_MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
 
 MAX_DOCUMENT_BYTES: Final = 2**30
 """Default of `limits.max_document_bytes`."""
@@ -81,22 +81,27 @@ class LimitsRecipe:
     said so, and tried again by the next run."""
 
     def __post_init__(self) -> None:
-        check_range("limits.slice_bytes", self.slice_bytes, least=1, most=2**50)
+        check_range("limits.slice_bytes", self.slice_bytes, minimum=1, maximum=2**50)
         if self.max_shard_tokens is not None:
             check_range(
-                "limits.max_shard_tokens", self.max_shard_tokens, least=1, most=_MAX_SHARD_TOKENS
+                "limits.max_shard_tokens",
+                self.max_shard_tokens,
+                minimum=1,
+                maximum=_MAX_SHARD_TOKENS,
             )
-        most = _MOST_DOCUMENT_BYTES
-        check_range("limits.max_document_bytes", self.max_document_bytes, least=1, most=most)
-        check_range("limits.slice_deadline", self.slice_deadline, least=1, most=2**31 - 1)
+        maximum = _MAX_DOCUMENT_BYTES
+        check_range(
+            "limits.max_document_bytes", self.max_document_bytes, minimum=1, maximum=maximum
+        )
+        check_range("limits.slice_deadline", self.slice_deadline, minimum=1, maximum=2**31 - 1)
         for name in ("max_tails", "max_skipped_slices"):
-            check_range(f"limits.{name}", getattr(self, name), least=0, most=2**63 - 1)
+            check_range(f"limits.{name}", getattr(self, name), minimum=0, maximum=2**63 - 1)
         self._check_rendered()
         optional = {"max_tokens": 1, "doc_cap": 1, "max_chars": 1, "max_quarantined": 0}
-        for name, least in optional.items():
+        for name, minimum in optional.items():
             value = getattr(self, name)
             if value is not None:
-                check_range(f"limits.{name}", value, least=least, most=2**63 - 1)
+                check_range(f"limits.{name}", value, minimum=minimum, maximum=2**63 - 1)
         if not 0 <= self.max_quarantined_share <= 1:
             raise RecipeError(
                 f"limits.max_quarantined_share = {self.max_quarantined_share} is no share; "
@@ -133,7 +138,7 @@ class LearnerRecipe:
     """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
 
     def __post_init__(self) -> None:
-        check_range("learner.cpus", self.cpus, least=1, most=2**16)
+        check_range("learner.cpus", self.cpus, minimum=1, maximum=2**16)
         if self.memory is None:
             for name, default in (("cpus", 1), ("label", None)):
                 if getattr(self, name) != default:
@@ -142,7 +147,7 @@ class LearnerRecipe:
                         'task; say how much memory it needs too, as learner.memory = "32GiB"'
                     )
             return
-        check_range("learner.memory", self.memory, least=2**20, most=2**50)
+        check_range("learner.memory", self.memory, minimum=2**20, maximum=2**50)
         if self.label is not None and not all(self.label.partition("=")[::2]):
             raise RecipeError(
                 f"learner.label = {self.label!r} is not KEY=VALUE, as "

@@ -86,12 +86,16 @@ class TokenizerRecipe:
                 f"tokenizer.vocab_size = {self.vocab_size} has no room for 256 bytes and "
                 f"{len(self.learned_special_tokens)} special tokens; use at least {smallest}"
             )
-        check_range("tokenizer.vocab_size", self.vocab_size, least=smallest, most=_MAX_VOCAB_SIZE)
-        check_range("tokenizer.span_table", self.span_table, least=0, most=_MAX_TABLE_SPANS)
-        check_range("tokenizer.min_pair_count", self.min_pair_count, least=1, most=2**63 - 1)
-        check_range("tokenizer.min_count", self.min_count, least=1, most=2**63 - 1)
+        check_range(
+            "tokenizer.vocab_size", self.vocab_size, minimum=smallest, maximum=_MAX_VOCAB_SIZE
+        )
+        check_range("tokenizer.span_table", self.span_table, minimum=0, maximum=_MAX_TABLE_SPANS)
+        check_range("tokenizer.min_pair_count", self.min_pair_count, minimum=1, maximum=2**63 - 1)
+        check_range("tokenizer.min_count", self.min_count, minimum=1, maximum=2**63 - 1)
         if self.max_token_bytes is not None:
-            check_range("tokenizer.max_token_bytes", self.max_token_bytes, least=2, most=2**63 - 1)
+            check_range(
+                "tokenizer.max_token_bytes", self.max_token_bytes, minimum=2, maximum=2**63 - 1
+            )
         self._check_also(smallest)
 
     def _settle_special_tokens(self) -> None:
@@ -122,7 +126,7 @@ class TokenizerRecipe:
                 )
             if size in self.also[:position]:
                 raise RecipeError(f"tokenizer.also holds {size} twice; each size may be used once")
-            check_range("tokenizer.also", size, least=smallest, most=self.vocab_size)
+            check_range("tokenizer.also", size, minimum=smallest, maximum=self.vocab_size)
         if self.also and self.path is not None:
             raise RecipeError(
                 f"tokenizer.also = {list(self.also)} is for a tokenizer that is learned, and "
@@ -178,7 +182,7 @@ class OutputRecipe:
                     f"output.{name} = {folder!r} is a web server, which can only be read; name a "
                     "folder, or a store as s3://bucket/folder"
                 )
-        check_distinct("output.layouts", tuple(each.partition(":")[0] for each in self.layouts))
+        check_distinct("output.layouts", tuple(layout.partition(":")[0] for layout in self.layouts))
         if self.work is DERIVED:
             object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
 
@@ -229,8 +233,8 @@ class Recipe:
         total = sum(share for share in shares if share is not None)
         if total != 1:
             raise RecipeError(
-                f"the shares in source.weight of {', '.join(each.name for each in counted)} add up "
-                f"to {total}; they must to 1"
+                f"the shares in source.weight of {', '.join(entry.name for entry in counted)} add "
+                f"up to {total}; they must to 1"
             )
 
     def _check_special_tokens(self, source: SourceRecipe) -> None:

@@ -63,8 +63,8 @@ def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recip
     try:
         for override in overrides:
             apply_override(tables, override)
-        told = "".join(f"# --set {override}\n" for override in overrides)
-        return replace(build_recipe(tables, environment=os.environ), text=text + told)
+        comments = "".join(f"# --set {override}\n" for override in overrides)
+        return replace(build_recipe(tables, environment=os.environ), text=text + comments)
     except RecipeError as error:
         raise RecipeError(f"{name}: {error}") from error.__cause__
 
@@ -174,7 +174,7 @@ def _size(value: object, key: str) -> int:
 
 
 def _sizes(value: object, key: str) -> tuple[int, ...]:
-    return tuple(_size(each, key) for each in (value if isinstance(value, list) else [value]))
+    return tuple(_size(item, key) for item in (value if isinstance(value, list) else [value]))
 
 
 def _path(value: object, key: str) -> str:

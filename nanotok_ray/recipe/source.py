@@ -23,9 +23,9 @@ _VISION_DEFAULTS = {
     "grounding": False,
     "train_prompt": True,
 }
-_MOST_IMAGE_TOKENS = 2**20  # those of all images of a document, as `vision` has it
+_MAX_IMAGE_TOKENS = 2**20  # those of all images of a document, as `vision` has it
 _SMALLEST_WEIGHT = Decimal("0.000001")
-_LARGEST_WEIGHT = 1_000_000
+_MAX_WEIGHT = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -156,7 +156,7 @@ class SourceRecipe:
             )
         if self.image_tokens is not None:
             key = self._key("image_tokens")
-            check_range(key, self.image_tokens, least=1, most=_MOST_IMAGE_TOKENS)
+            check_range(key, self.image_tokens, minimum=1, maximum=_MAX_IMAGE_TOKENS)
 
     def _fill_in_defaults(self) -> None:
         is_text = self.kind == "text"
@@ -219,11 +219,11 @@ class SourceRecipe:
             valid = number.is_finite() and number == number.quantize(_SMALLEST_WEIGHT)
         except InvalidOperation:
             number, valid = Decimal(0), False
-        most = {"": _LARGEST_WEIGHT, "share": 1}.get(rule, 0)
-        if not (valid and 0 < number <= most):
+        maximum = {"": _MAX_WEIGHT, "share": 1}.get(rule, 0)
+        if not (valid and 0 < number <= maximum):
             raise RecipeError(
                 f"{self._key('weight')} = {self.weight!r} is neither a decimal above 0 and up to "
-                f"{_LARGEST_WEIGHT:,}, as '2.5', nor 'share:S' with 0 < S <= 1, as 'share:0.3'; at "
+                f"{_MAX_WEIGHT:,}, as '2.5', nor 'share:S' with 0 < S <= 1, as 'share:0.3'; at "
                 "most 6 digits follow the point"
             )
         if self.weight != "1" and not self.count:

@@ -75,7 +75,7 @@ def expand_presets(key: str, names: Sequence[str]) -> tuple[str, ...]:
             continue
         preset = PRESETS.get(name.removeprefix(_PREFIX))
         if preset is None:
-            known = ", ".join(f"{_PREFIX}{each}" for each in PRESETS)
+            known = ", ".join(f"{_PREFIX}{known_preset}" for known_preset in PRESETS)
             raise RecipeError(f"{key} holds {name!r}; the presets are {known}")
         expanded += preset.special_tokens
     return tuple(expanded)

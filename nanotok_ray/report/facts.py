@@ -128,12 +128,12 @@ def read_facts(out: Folder, *, cache: str) -> Facts:
 
 
 def _manifest(out: Folder) -> dict[str, Any]:
-    check_size(out.size(MANIFEST_NAME), most=MAX_MANIFEST_BYTES, name=out.join(MANIFEST_NAME))
+    check_size(out.size(MANIFEST_NAME), limit=MAX_MANIFEST_BYTES, name=out.join(MANIFEST_NAME))
     return parse_manifest(out.read_bytes(MANIFEST_NAME), name=out.join(MANIFEST_NAME))
 
 
 def _object(out: Folder, name: str) -> dict[str, Any]:
-    check_size(out.size(name), most=_MAX_JSON_BYTES, name=out.join(name))
+    check_size(out.size(name), limit=_MAX_JSON_BYTES, name=out.join(name))
     values = json.loads(out.read_bytes(name))
     if not isinstance(values, dict):
         raise CorruptOutputError(f"{out.join(name)} is no JSON object")
@@ -141,7 +141,7 @@ def _object(out: Folder, name: str) -> dict[str, Any]:
 
 
 def _report(out: Folder, name: str) -> dict[str, Any]:
-    check_size(out.size(name), most=_MAX_JSON_BYTES, name=out.join(name))
+    check_size(out.size(name), limit=_MAX_JSON_BYTES, name=out.join(name))
     return from_json(out.read_bytes(name), name=out.join(name), expected_format=REPORT_FORMAT)
 
 

@@ -232,34 +232,38 @@ class TextChecker:
 
     def _text_problem(self, document: npt.NDArray[np.uint8], ids: Ids) -> str | None:
         special = self._tokenizer.encode_special
-        before, after = ([special(each) for each in own] for own in self._frame)
+        before, after = ([special(name) for name in names] for names in self._frame)
         end = len(ids) - len(after)
         if ids[: len(before)].tolist() != before or ids[end:].tolist() != after:
             return f"its ids are not within {list(self._frame[0])} and {list(self._frame[1])}"
-        own = ids[len(before) : end]
-        if len(own) and int(own.max()) >= self._tables.num_tokens:
-            return f"its ids hold {int(own.max())}, which is no id of text"
-        found = sum(int(self._tables.lengths[each].sum()) for each in blocks(own))
+        text_ids = ids[len(before) : end]
+        if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
+            return f"its ids hold {int(text_ids.max())}, which is no id of text"
+        found = sum(int(self._tables.lengths[block].sum()) for block in blocks(text_ids))
         if found != len(document):
             return f"its ids stand for {found:,} bytes, it has {len(document):,}"
-        return self._piece_problem(document, own)
+        return self._piece_problem(document, text_ids)
 
     @property
     def _frame(self) -> tuple[Sequence[str], Sequence[str]]:
         return self._settings.prepend, self._settings.append
 
-    def _piece_problem(self, document: npt.NDArray[np.uint8], own: Ids) -> str | None:
+    def _piece_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
         """Compare all of a document, or as many whole spans of a long one as fit the window."""
         edges = np.array([0, len(document)], dtype=np.int64)
         if len(document) > WINDOW_BYTES:
-            edges = self._tables.splitter.boundaries(document, _place(document), WINDOW_BYTES)
+            edges = self._tables.splitter.boundaries(
+                document, _window_start(document), WINDOW_BYTES
+            )
         start, stop = int(edges[0]), int(edges[-1])
         if start == stop and len(document):
-            return self._tokens_problem(document, own)
-        first, last = (_token_at(self._tables.lengths, own, place) for place in (start, stop))
+            return self._tokens_problem(document, text_ids)
+        first, last = (
+            _token_at(self._tables.lengths, text_ids, position) for position in (start, stop)
+        )
         if first is None or last is None:
             return f"a token crosses the border of a span, at byte {start} or {stop}"
-        piece, ids = document[start:stop].tobytes(), own[first:last]
+        piece, ids = document[start:stop].tobytes(), text_ids[first:last]
         if self._tables.spelled(ids) != piece:
             return f"bytes {start} to {stop} are not what its ids decode to"
         answer = self._tables.opinion.ids(piece.decode())
@@ -271,11 +275,11 @@ class TextChecker:
         self._count.encoded_again += 1
         return None
 
-    def _tokens_problem(self, document: npt.NDArray[np.uint8], own: Ids) -> str | None:
+    def _tokens_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
         """Decode some tokens in the middle of a document that has no span short enough."""
-        first = len(own) // 2
-        start = sum(int(self._tables.lengths[each].sum()) for each in blocks(own[:first]))
-        spelled = self._tables.spelled(own[first : first + _MIDDLE])
+        first = len(text_ids) // 2
+        start = sum(int(self._tables.lengths[block].sum()) for block in blocks(text_ids[:first]))
+        spelled = self._tables.spelled(text_ids[first : first + _MIDDLE])
         if spelled != document[start : start + len(spelled)].tobytes():
             return f"bytes {start} to {start + len(spelled)} are not what its ids decode to"
         self._silent(NoCrossCheck(LONG_SPAN))
@@ -297,13 +301,13 @@ class TextChecker:
         self._count.not_encoded_again[silence.reason] += 1
 
 
-def _place(document: npt.NDArray[np.uint8]) -> int:
+def _window_start(document: npt.NDArray[np.uint8]) -> int:
     """Return where to look into a long document: anywhere, but always the same."""
     seed = len(document).to_bytes(8, "little") + document[:_SEED_BYTES:97].tobytes()
     return _core.hash64(seed) % (len(document) - WINDOW_BYTES + 1)
 
 
-def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, place: int) -> int | None:
+def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, position: int) -> int | None:
     """Return which token begins at a byte, as many as there are at the end; None: none does.
 
     >>> _token_at(np.array([1, 3]), np.array([0, 1, 0], np.uint16), 4)
@@ -311,15 +315,15 @@ def _token_at(lengths: npt.NDArray[np.int32], ids: Ids, place: int) -> int | Non
     """
     number = 0
     for block in blocks(ids):
-        if place == 0:
+        if position == 0:
             break
         ends = np.cumsum(lengths[block], dtype=np.int64)
-        inside = int(np.searchsorted(ends, place))
+        inside = int(np.searchsorted(ends, position))
         if inside < len(ends):
-            return number + inside + 1 if ends[inside] == place else None
-        place -= int(ends[-1])
+            return number + inside + 1 if ends[inside] == position else None
+        position -= int(ends[-1])
         number += len(block)
-    return number if place == 0 else None
+    return number if position == 0 else None
 
 
 LONGEST_CONVERSATION = 1 << 20
@@ -374,22 +378,22 @@ class RenderedChecker:
             return "it has no mask of its length"
         segments = segments_of(document, dialect)
         is_cut = self._limit is not None and len(ids) == self._limit
-        trained = [each for each in segments if each.mask]
-        for own, told in ((ids, segments), (ids[mask == 1], trained)):
-            if not self._decodes_to(_spelled(told), own, is_cut=is_cut):
+        trained = [segment for segment in segments if segment.mask]
+        for part_ids, part in ((ids, segments), (ids[mask == 1], trained)):
+            if not self._decodes_to(_spelled(part), part_ids, is_cut=is_cut):
                 return "its ids, or those under mask 1, do not decode to its messages"
-        places = [] if images is None else [(start, end) for start, end in images.tolist()]
-        return self._rendering_problem(segments, ids, mask, places)
+        spans = [] if images is None else [(start, end) for start, end in images.tolist()]
+        return self._rendering_problem(segments, ids, mask, spans)
 
     def _decodes_to(self, text: bytes, ids: Ids, *, is_cut: bool) -> bool:
         """Return whether ids decode to a text, or to its start; a block of them at a time."""
-        place = 0
+        position = 0
         for start in range(0, len(ids), _DECODED_BLOCK):
-            own = self._tables.spelled(ids[start : start + _DECODED_BLOCK])
-            if own != text[place : place + len(own)]:
+            decoded = self._tables.spelled(ids[start : start + _DECODED_BLOCK])
+            if decoded != text[position : position + len(decoded)]:
                 return False
-            place += len(own)
-        return is_cut or place == len(text)
+            position += len(decoded)
+        return is_cut or position == len(text)
 
     def _rendering_problem(
         self,
@@ -418,7 +422,7 @@ class RenderedChecker:
 
     def _answers(self, segments: Sequence[Segment]) -> list[list[int]] | NoCrossCheck:
         """Return tiktoken's ids of each text, or why it has none of one of them."""
-        texts = [each.text for each in segments if not each.is_special]
+        texts = [segment.text for segment in segments if not segment.is_special]
         if sum(map(len, texts)) > self._longest:
             return NoCrossCheck(LONG_CONVERSATION)
         answers: list[list[int]] = []
@@ -436,4 +440,4 @@ class RenderedChecker:
 
 def _spelled(segments: Sequence[Segment]) -> bytes:
     """Return what the ids of segments decode to."""
-    return b"".join(to_utf8(each.text) * each.count for each in segments)
+    return b"".join(to_utf8(segment.text) * segment.count for segment in segments)

@@ -28,7 +28,7 @@ from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 
 _FOLDERS = {"records", "quarantine", "run"}
-_OWN = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))
+_METADATA_PREFIXES = tuple(f".{name}." for name in (MANIFEST_NAME, PLAN_NAME, SHARDS_INDEX_NAME))
 
 _STEM = r"[A-Za-z0-9_-]+-\d{5,}"
 _SPLIT = f"(?:{'|'.join(SPLITS)})"
@@ -50,7 +50,7 @@ class Garbage:
     """Shards, the files beside them, quarantine files, old leases, probes, temporary files."""
     last: Mapping[str, int]
     """Records of sources that are gone: until then they say whose files those are."""
-    kept: int
+    named_bytes: int
     """Bytes of records and files that the manifest names."""
 
     @property
@@ -83,7 +83,7 @@ def find_garbage(out: Folder) -> Garbage:
         records={name: size for name, size in stale.items() if name not in last},
         files={name: size for name, size in rest.items() if name not in stale},
         last=last,
-        kept=sum(size for name, size in found.items() if name in names),
+        named_bytes=sum(size for name, size in found.items() if name in names),
     )
 
 
@@ -95,7 +95,7 @@ def _named(out: Folder) -> tuple[set[str], list[Record]]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = settings_from(manifest)
     expected = list(expected_records(plan_from_json(data), settings))
-    records = [each for each in finished_slices(out, expected) if each is not None]
+    records = [finished for finished in finished_slices(out, expected) if finished is not None]
     if digest_of(record.sha256 for record in records) != manifest["records_sha256"]:
         raise CorruptOutputError(_not_named(out, RECORDS))
     return set(settings), records
@@ -111,16 +111,16 @@ def _not_named(out: Folder, name: str) -> str:
 def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
     """Yield the files that a job may have written, with their bytes."""
     sizes = out.sizes()
-    own = sources | set(_former_sources(sizes))
+    folders = sources | set(_former_sources(sizes))
     newest = max(filter(_LEASE.fullmatch, sizes), default="")
     for name, size in sorted(sizes.items()):
-        is_shard = bool(_SHARD.fullmatch(name)) and name.split("/")[0] in own
+        is_shard = bool(_SHARD.fullmatch(name)) and name.split("/")[0] in folders
         if (is_shard or any(kind.fullmatch(name) for kind in _KINDS)) and name != newest:
             yield name, size
     for name in out.list_temporaries():
         top, slash, _ = name.partition("/")
-        is_own = top in own | _FOLDERS if slash else name.startswith(_OWN)
-        if is_own and _TEMPORARY.fullmatch(name):
+        is_of_output = top in folders | _FOLDERS if slash else name.startswith(_METADATA_PREFIXES)
+        if is_of_output and _TEMPORARY.fullmatch(name):
             yield name, out.size(name) or 0
 
 

@@ -47,8 +47,8 @@ def totals_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any
     """Sum (source and split, values of a record); the sum of all of them is `all`."""
     totals: dict[str, Any] = {"all": _empty()}
     for name, values in records:
-        own = totals.setdefault(name, _empty())
-        for total in (totals["all"], own):
+        group_total = totals.setdefault(name, _empty())
+        for total in (totals["all"], group_total):
             _add(total, values)
     for total in totals.values():
         total |= {group: dict(sorted(total[group].items())) for group in _BY_NAME}
@@ -123,14 +123,14 @@ class Expected:
     @property
     def record_name(self) -> str:
         """Path of the record in the output folder."""
-        each = self.slice
-        return f"{RECORDS}{each.source}/{each.split}/{each.name_for(self.key)}.json"
+        slice_ = self.slice
+        return f"{RECORDS}{slice_.source}/{slice_.split}/{slice_.name_for(self.key)}.json"
 
 
 def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[Expected]:
     """Yield the slices of a plan in order, each with its key under the settings of its source."""
-    for each in plan.slices():
-        yield Expected(slice=each, key=settings[each.source].key(each))
+    for slice_ in plan.slices():
+        yield Expected(slice=slice_, key=settings[slice_.source].key(slice_))
 
 
 def read_record(folder: Folder, name: str) -> Record | None:
@@ -157,8 +157,8 @@ def finished_records(
     """
     sizes = {name: size for prefix in below for name, size in folder.sizes(prefix).items()}
 
-    def look(each: tuple[str, str]) -> Record | None:
-        name, key = each
+    def look(item: tuple[str, str]) -> Record | None:
+        name, key = item
         record = _record_of(folder, name, key=key) if name in sizes else None
         if record is None:
             return None
@@ -171,9 +171,9 @@ def finished_records(
 
 def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:
     """Return the record of each slice, None where it or one of its files is not there."""
-    sources = sorted({each.slice.source for each in expected})
+    sources = sorted({item.slice.source for item in expected})
     below = [f"{top}{source}/" for source in sources for top in ("", RECORDS, QUARANTINE)]
-    return finished_records(out, [(each.record_name, each.key) for each in expected], below=below)
+    return finished_records(out, [(item.record_name, item.key) for item in expected], below=below)
 
 
 def finished_record(folder: Folder, name: str, *, key: str, below: str = "") -> Record | None:
@@ -222,8 +222,8 @@ def assemble(
         "slices": len(records),
         "shards": len(rows),
         "totals": totals_of(
-            (f"{each.source}/{each.split}", record.values)
-            for each, record in zip(plan.slices(), records, strict=True)
+            (f"{slice_.source}/{slice_.split}", record.values)
+            for slice_, record in zip(plan.slices(), records, strict=True)
         ),
     }
     return Output(manifest=manifest, shards_index=index)
@@ -240,23 +240,23 @@ def manifest_facts(
         "special_tokens": tokenizer.special_tokens,  # in order of ids
         "item_bytes": tokenizer.model.id_bytes,
         "num_ids": tokenizer.model.num_ids,
-        "settings": {name: own.to_dict() for name, own in settings.items()},
+        "settings": {name: source_settings.to_dict() for name, source_settings in settings.items()},
     }
 
 
 def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Iterator[ShardRow]:
     first: dict[tuple[str, str], int] = {}
-    for each, record in zip(plan.slices(), records, strict=True):
-        place = (each.source, each.split)
+    for slice_, record in zip(plan.slices(), records, strict=True):
+        group = (slice_.source, slice_.split)
         sizes = {file["name"]: file["size"] for file in record.values["files"]}
         for shard in record.values["shards"]:
             name = shard["name"]
             yield ShardRow(
-                source=each.source,
-                split=each.split,
+                source=slice_.source,
+                split=slice_.split,
                 name=name,
                 item_bytes=item_bytes,
-                first_document=first.get(place, 0),
+                first_document=first.get(group, 0),
                 documents=shard["documents"],
                 tokens=shard["tokens"],
                 bin_bytes=sizes[f"{name}.bin"],
@@ -266,9 +266,9 @@ def _shard_rows(plan: Plan, records: Sequence[Record], item_bytes: int) -> Itera
                 images_bytes=sizes.get(f"{name}.images", 0),
                 record_sha256=record.sha256,
             )
-            first[place] = first.get(place, 0) + shard["documents"]
+            first[group] = first.get(group, 0) + shard["documents"]
 
 
 def settings_from(manifest: Mapping[str, Any]) -> dict[str, ShardSettings]:
     """Return the settings of each source as a manifest states them."""
-    return {name: ShardSettings.from_dict(own) for name, own in manifest["settings"].items()}
+    return {name: ShardSettings.from_dict(values) for name, values in manifest["settings"].items()}

@@ -27,14 +27,14 @@ from nanotok_ray.tokenizer import Tokenizer
 class LengthPolicy:
     """The documents of a batch that are written."""
 
-    kept: npt.NDArray[np.int64]
+    selected: npt.NDArray[np.int64]
     """Their numbers in the batch."""
     ids: Ids
     labels: npt.NDArray[np.uint8]
     lengths: npt.NDArray[np.int64]
     """Tokens of each."""
     images: npt.NDArray[np.int64]
-    """(m, 3): place in `kept`, and where the image's tokens begin and end in the document."""
+    """(m, 3): index in `selected`, and where the image's tokens begin and end in the document."""
     left_out: Mapping[int, str]
     """The other documents of the batch, in order, each with its reason."""
     too_long: int
@@ -62,17 +62,17 @@ class LengthPolicy:
         if settings.untrainable == "drop":
             for number in np.flatnonzero(is_bare).tolist():
                 reasons[number] = f"{DROPPED}: no token to train on, limits.untrainable = 'drop'"
-        kept = np.flatnonzero(_is_in(lengths, reasons))
-        ids, labels = _chosen(rendered, lengths, kept)
+        selected = np.flatnonzero(_is_in(lengths, reasons))
+        ids, labels = _chosen(rendered, lengths, selected)
         return cls(
-            kept=kept,
+            selected=selected,
             ids=ids,
             labels=labels,
-            lengths=lengths[kept],
-            images=_images(rendered, kept),
+            lengths=lengths[selected],
+            images=_images(rendered, selected),
             left_out=dict(sorted(reasons.items())),
             too_long=int(np.count_nonzero(is_long)),
-            cut=int(np.count_nonzero(is_long[kept])) if settings.too_long == "cut" else 0,
+            cut=int(np.count_nonzero(is_long[selected])) if settings.too_long == "cut" else 0,
             untrainable=int(np.count_nonzero(is_bare)),
         )
 
@@ -125,12 +125,12 @@ def _is_trained(rendered: RenderedBatch, lengths: npt.NDArray[np.int64]) -> npt.
 
 
 def _chosen(
-    rendered: RenderedBatch, lengths: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]
+    rendered: RenderedBatch, lengths: npt.NDArray[np.int64], selected: npt.NDArray[np.int64]
 ) -> tuple[Ids, npt.NDArray[np.uint8]]:
     """Return ids and labels of the kept documents, the first `lengths` of each."""
     starts, ends = rendered.offsets[:-1], rendered.offsets[1:]
     wanted = np.zeros(len(lengths), dtype=np.int64)
-    wanted[kept] = lengths[kept]
+    wanted[selected] = lengths[selected]
     shorter = np.flatnonzero(starts + wanted < ends)
     if not len(shorter):
         return rendered.ids, rendered.labels
@@ -140,12 +140,12 @@ def _chosen(
     return rendered.ids[is_chosen], rendered.labels[is_chosen]
 
 
-def _images(rendered: RenderedBatch, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _images(rendered: RenderedBatch, selected: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the images of the kept documents, whose numbers become places."""
-    at = np.searchsorted(kept, rendered.images[:, 0])
-    is_kept = at < len(kept)
-    is_kept[is_kept] = kept[at[is_kept]] == rendered.images[is_kept, 0]
-    return np.column_stack([at[is_kept], rendered.images[is_kept, 1:]])
+    at = np.searchsorted(selected, rendered.images[:, 0])
+    is_selected = at < len(selected)
+    is_selected[is_selected] = selected[at[is_selected]] == rendered.images[is_selected, 0]
+    return np.column_stack([at[is_selected], rendered.images[is_selected, 1:]])
 
 
 COUNTED_AT_ONCE = 1 << 20
@@ -195,30 +195,32 @@ class Renderer:
         return render(piece, batch)
 
     def _texts(self, piece: int, batch: Batch) -> Rendered | None:
-        kept, ids, lengths = self._encode_all(piece, batch)
-        if not len(kept):
+        selected, ids, lengths = self._encode_all(piece, batch)
+        if not len(selected):
             return None
-        whole = len(kept) == len(batch.documents)
-        self._account_texts(batch.documents if whole else batch.documents.take(kept))
-        return self._rendered(piece, batch, kept, ids=ids, lengths=lengths)
+        whole = len(selected) == len(batch.documents)
+        self._account_texts(batch.documents if whole else batch.documents.take(selected))
+        return self._rendered(piece, batch, selected, ids=ids, lengths=lengths)
 
     def _encode_all(
         self, piece: int, batch: Batch
     ) -> tuple[npt.NDArray[np.int64], Ids, npt.NDArray[np.int64]]:
-        """Return (kept, ids, lengths) of a batch, leaving out only what cannot be used."""
-        kept = np.arange(len(batch.documents), dtype=np.int64)
+        """Return (selected, ids, lengths) of a batch, leaving out only what cannot be used."""
+        selected = np.arange(len(batch.documents), dtype=np.int64)
         try:
             ids, lengths = self._encode(batch.documents)
         except SplitError:
-            kept = kept[[self._can_encode(piece, batch, index) for index in range(len(kept))]]
-            ids, lengths = self._encode(batch.documents.take(kept))
+            selected = selected[
+                [self._can_encode(piece, batch, index) for index in range(len(selected))]
+            ]
+            ids, lengths = self._encode(batch.documents.take(selected))
         fits = lengths <= MAX_DOCUMENT_TOKENS
         if fits.all():
-            return kept, ids, lengths
-        for index, length in zip(kept[~fits], lengths[~fits], strict=True):
+            return selected, ids, lengths
+        for index, length in zip(selected[~fits], lengths[~fits], strict=True):
             self.reading.quarantine(piece, batch, int(index), reason=_too_many(int(length)))
-        kept = kept[fits]
-        return kept, *self._encode(batch.documents.take(kept))
+        selected = selected[fits]
+        return selected, *self._encode(batch.documents.take(selected))
 
     def _can_encode(self, piece: int, batch: Batch, index: int) -> bool:
         try:
@@ -231,7 +233,9 @@ class Renderer:
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
         """Return all ids, and how many each text has within its frame."""
         names = (self.settings.prepend, self.settings.append)
-        before, after = ([self.tokenizer.encode_special(name) for name in own] for own in names)
+        before, after = (
+            [self.tokenizer.encode_special(name) for name in tokens] for tokens in names
+        )
         ids, offsets = self.tokenizer.encode_documents(
             documents, before=before, after=after, gaps=self.settings.gaps
         )
@@ -241,7 +245,7 @@ class Renderer:
         self,
         piece: int,
         batch: Batch,
-        kept: npt.NDArray[np.int64],
+        selected: npt.NDArray[np.int64],
         *,
         ids: Ids,
         lengths: npt.NDArray[np.int64],
@@ -254,60 +258,60 @@ class Renderer:
             lengths=lengths,
             mask=mask,
             images=images,
-            sizes=np.diff(batch.documents.offsets)[kept],
+            sizes=np.diff(batch.documents.offsets)[selected],
             piece=piece,
             group=batch.group,
-            kept=kept,
-            rows=batch.numbers[kept],
-            document_ids=None if document_ids is None else document_ids.take(kept),
+            selected=selected,
+            rows=batch.numbers[selected],
+            document_ids=None if document_ids is None else document_ids.take(selected),
         )
 
     def _conversations(self, piece: int, batch: Batch) -> Rendered | None:
         rendered = self._batch_renderer(piece).render(batch.documents)
-        keeping = LengthPolicy.of(rendered, self.settings)
-        for index, reason in keeping.left_out.items():
+        policy = LengthPolicy.of(rendered, self.settings)
+        for index, reason in policy.left_out.items():
             self.reading.quarantine(piece, batch, index, reason=reason)
-        self.account.over_max_tokens += keeping.too_long
-        self.account.truncated += keeping.cut
-        self.account.without_trainable_token += keeping.untrainable
-        if not len(keeping.kept):
+        self.account.over_max_tokens += policy.too_long
+        self.account.truncated += policy.cut
+        self.account.without_trainable_token += policy.untrainable
+        if not len(policy.selected):
             return None
-        self._account_labels(rendered, keeping)
+        self._account_labels(rendered, policy)
         has_images = self.reading.slice.kind in ILLUSTRATED
         return self._rendered(
             piece,
             batch,
-            keeping.kept,
-            ids=keeping.ids,
-            lengths=keeping.lengths,
-            mask=keeping.labels & np.uint8(1),
-            images=keeping.images if has_images else None,
+            policy.selected,
+            ids=policy.ids,
+            lengths=policy.lengths,
+            mask=policy.labels & np.uint8(1),
+            images=policy.images if has_images else None,
         )
 
     def _batch_renderer(self, piece: int) -> BatchRenderer:
         """Return the renderer of a piece's dialect."""
-        each = self.reading.slice
-        name = each.pieces[piece].dialect
+        slice_ = self.reading.slice
+        name = slice_.pieces[piece].dialect
         assert name is not None, "the plan names the dialect of every such file"
         if name not in self._renderers:
-            dialect = self.settings.dialect(each.kind, name)
+            dialect = self.settings.dialect(slice_.kind, name)
             renderer = self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
             self._renderers[name] = renderer
         return self._renderers[name]
 
-    def _account_labels(self, rendered: RenderedBatch, keeping: LengthPolicy) -> None:
+    def _account_labels(self, rendered: RenderedBatch, policy: LengthPolicy) -> None:
         """Count what was kept of a batch."""
-        own = self.account
-        own.text_bytes += int(rendered.sizes[keeping.kept, 0].sum())
-        own.special_text += int(rendered.sizes[keeping.kept, 1].sum())
-        own.trainable_tokens += int(np.count_nonzero(keeping.labels & np.uint8(1)))
-        own.images += len(keeping.images)
-        for number, count in _counts(keeping.labels).items():
+        account = self.account
+        account.text_bytes += int(rendered.sizes[policy.selected, 0].sum())
+        account.special_text += int(rendered.sizes[policy.selected, 1].sum())
+        account.trainable_tokens += int(np.count_nonzero(policy.labels & np.uint8(1)))
+        account.images += len(policy.images)
+        for number, count in _counts(policy.labels).items():
             name = ROLES[number >> 1]
-            own.roles[name] = own.roles.get(name, 0) + count
+            account.roles[name] = account.roles.get(name, 0) + count
         names = {number: name for name, number in self.tokenizer.special_tokens.items()}
-        for number, count in _counts(keeping.ids, least=self.tokenizer.num_text_ids).items():
-            own.add_special(names[number], count)
+        for number, count in _counts(policy.ids, least=self.tokenizer.num_text_ids).items():
+            account.add_special(names[number], count)
 
     def _account_texts(self, documents: Documents) -> None:
         self.account.text_bytes += documents.num_bytes

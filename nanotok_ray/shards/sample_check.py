@@ -70,17 +70,17 @@ class DocumentChecker:
 class SampleCheck:
     """The proof of one slice, while its batches go by."""
 
-    def __init__(self, each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
+    def __init__(self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
         """Begin with nothing; the same slice gives the same sample."""
-        self._slice = each
+        self._slice = slice_
         # Not of its key, which holds times of files: copies of them have the same sample.
-        self._sample = Sample(f"{each.source}/{each.split}/{each.stem}-{each.number}")
-        self._prover = DocumentChecker(kind=each.kind, settings=settings, tokenizer=tokenizer)
+        self._sample = Sample(f"{slice_.source}/{slice_.split}/{slice_.stem}-{slice_.number}")
+        self._checker = DocumentChecker(kind=slice_.kind, settings=settings, tokenizer=tokenizer)
 
     @property
     def count(self) -> CheckedCount:
         """What was looked at so far."""
-        return self._prover.count
+        return self._checker.count
 
     def look(self, batch: Batch, rendered: Rendered) -> None:
         """Compare the sample's documents of a batch with their ids.
@@ -100,13 +100,13 @@ class SampleCheck:
     def _problem(self, batch: Batch, rendered: Rendered, number: int) -> str | None:
         """Say what is wrong with document `number` of those that were rendered."""
         start = int(rendered.lengths[:number].sum())
-        own = slice(start, start + int(rendered.lengths[number]))
-        documents, at = batch.documents, int(rendered.kept[number])
+        tokens = slice(start, start + int(rendered.lengths[number]))
+        documents, at = batch.documents, int(rendered.selected[number])
         images = rendered.images
-        return self._prover.problem(
+        return self._checker.problem(
             documents.data[documents.offsets[at] : documents.offsets[at + 1]],
-            rendered.ids[own],
-            None if rendered.mask is None else rendered.mask[own],
+            rendered.ids[tokens],
+            None if rendered.mask is None else rendered.mask[tokens],
             None if images is None else images[images[:, 0] == number, 1:],
             dialect=self._slice.pieces[rendered.piece].dialect,
         )

@@ -63,11 +63,11 @@ class ShardSettings:
             train_prompt=self.train_prompt,
         )
 
-    def key(self, each: Slice) -> str:
+    def key(self, slice_: Slice) -> str:
         """Return the key of the shards of a slice."""
-        ids = {} if each.id_column is None else {"id_column": each.id_column}
-        own = {**self.to_dict(), **ids, "format": SHARD_FORMAT}
-        return key_of({"slice": each.key, "shards": own})
+        ids = {} if slice_.id_column is None else {"id_column": slice_.id_column}
+        values = {**self.to_dict(), **ids, "format": SHARD_FORMAT}
+        return key_of({"slice": slice_.key, "shards": values})
 
 
 @dataclass(slots=True)

@@ -98,8 +98,8 @@ class NativeSink:
         if self._images is not None:
             self._write_side_file(".images", images_parts(self._images))
         if self._document_ids is not None:
-            own = [(each.data, each.offsets) for each in self._document_ids]
-            self._write_side_file(".ids", ids_parts(own))
+            parts = [(documents.data, documents.offsets) for documents in self._document_ids]
+            self._write_side_file(".ids", ids_parts(parts))
         self._stack.close()
         return [
             {"name": self._name + suffix, "size": file.size, "sha256": file.sha256}

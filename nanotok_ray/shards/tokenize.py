@@ -25,7 +25,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 def tokenize_slice(
-    each: Slice,
+    slice_: Slice,
     settings: ShardSettings,
     *,
     tokenizer: Tokenizer,
@@ -40,7 +40,7 @@ def tokenize_slice(
         SampleCheckError: a document's ids are not its own, and nothing of the slice can be trusted.
     """
     [record] = tokenize_slices(
-        [each], settings, tokenizer=tokenizer, out=out, give_up_after=give_up_after
+        [slice_], settings, tokenizer=tokenizer, out=out, give_up_after=give_up_after
     )
     return record
 
@@ -59,7 +59,7 @@ def tokenize_slices(
         AllBadError, SourceError, TransientIOError, SampleCheckError: as
             `tokenize_slice`; of none of the slices there is a record.
     """
-    writings = [_Writing(each, settings, tokenizer=tokenizer, out=out) for each in slices]
+    writings = [_Writing(slice_, settings, tokenizer=tokenizer, out=out) for slice_ in slices]
     for writing in writings:
         writing.reading.give_up_after = give_up_after
     with ExitStack() as on_error:
@@ -77,16 +77,16 @@ class _Writing:
     """One slice while its batches go by."""
 
     def __init__(
-        self, each: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
+        self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
     ) -> None:
-        self._slice, self._settings, self._out = each, settings, out
-        self._key = key = settings.key(each)
-        self.reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
+        self._slice, self._settings, self._out = slice_, settings, out
+        self._key = key = settings.key(slice_)
+        self.reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
         self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
-        self._proof = SampleCheck(each, settings, tokenizer=tokenizer)
+        self._sample_check = SampleCheck(slice_, settings, tokenizer=tokenizer)
         self.writer = ShardWriter(
-            lambda number: [_open_native(out, each, key, number, tokenizer)],
-            pieces=each.pieces,
+            lambda number: [_open_native(out, slice_, key, number, tokenizer)],
+            pieces=slice_.pieces,
             max_shard_tokens=settings.max_shard_tokens,
         )
 
@@ -94,68 +94,70 @@ class _Writing:
         """Write the documents of a batch."""
         documents = self._renderer.render(piece, batch)
         if documents is not None:
-            self._proof.look(batch, documents)
+            self._sample_check.look(batch, documents)
             self.writer.write(documents)
 
     def record(self) -> dict[str, Any]:
         """Write the quarantine file, and return the record."""
-        each, reading, shards = self._slice, self.reading, self.writer.shards
-        return _record(each, self._settings, reading, self._renderer.account, shards) | {
-            "proof": self._proof.count.to_dict(),
+        slice_, reading, shards = self._slice, self.reading, self.writer.shards
+        return _record(slice_, self._settings, reading, self._renderer.account, shards) | {
+            "proof": self._sample_check.count.to_dict(),
             "files": [file for shard in shards for file in shard["files"]]
-            + _write_quarantine(self._out, each, self._key, reading),
+            + _write_quarantine(self._out, slice_, self._key, reading),
         }
 
 
-def skip_slice(each: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
+def skip_slice(slice_: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
     """Write the quarantine file of a slice that could not be tokenized at all; give its record.
 
     One entry, reason `skipped`, stands for all documents of a piece, and counts as one.
     """
-    key = settings.key(each)
-    reading = SliceReading(each)
+    key = settings.key(slice_)
+    reading = SliceReading(slice_)
     reading.skip()
-    return _record(each, settings, reading, Account(), []) | {
+    return _record(slice_, settings, reading, Account(), []) | {
         "proof": CheckedCount().to_dict(),
-        "files": _write_quarantine(out, each, key, reading),
+        "files": _write_quarantine(out, slice_, key, reading),
     }
 
 
-def shard_name(each: Slice, key: str, number: int) -> str:
+def shard_name(slice_: Slice, key: str, number: int) -> str:
     """Return the path of shard `number` of a slice in the output folder, without suffix."""
-    return f"{each.source}/{each.split}/{each.stem}-{each.number:05d}-{number:03d}-{key[:16]}"
+    return (
+        f"{slice_.source}/{slice_.split}/{slice_.stem}-{slice_.number:05d}-{number:03d}-{key[:16]}"
+    )
 
 
-def quarantine_name(each: Slice, key: str) -> str:
+def quarantine_name(slice_: Slice, key: str) -> str:
     """Return the path of a slice's quarantine file in the output folder."""
-    return f"{QUARANTINE}{each.source}/{each.split}/{each.name_for(key)}.jsonl"
+    return f"{QUARANTINE}{slice_.source}/{slice_.split}/{slice_.name_for(key)}.jsonl"
 
 
 def _open_native(
-    out: Folder, each: Slice, key: str, number: int, tokenizer: Tokenizer
+    out: Folder, slice_: Slice, key: str, number: int, tokenizer: Tokenizer
 ) -> NativeSink:
     return NativeSink(
         out,
-        shard_name(each, key, number),
+        shard_name(slice_, key, number),
         item_bytes=tokenizer.model.id_bytes,
-        with_mask=each.kind in MASKED,
-        with_images=each.kind in ILLUSTRATED,
-        with_document_ids=each.id_column is not None,
+        with_mask=slice_.kind in MASKED,
+        with_images=slice_.kind in ILLUSTRATED,
+        with_document_ids=slice_.id_column is not None,
     )
 
 
 def _write_quarantine(
-    out: Folder, each: Slice, key: str, reading: SliceReading
+    out: Folder, slice_: Slice, key: str, reading: SliceReading
 ) -> list[dict[str, Any]]:
     if not reading.quarantined:
         return []
-    name = quarantine_name(each, key)
+    name = quarantine_name(slice_, key)
     size, sha256 = write_quarantine(out, reading.quarantined, name=name)
     return [{"name": name, "size": size, "sha256": sha256}]
 
 
 def _record(
-    each: Slice,
+    slice_: Slice,
     settings: ShardSettings,
     reading: SliceReading,
     account: Account,
@@ -165,8 +167,8 @@ def _record(
     return {
         "format": RECORD_FORMAT,
         "stage": "tokenize",
-        "key": settings.key(each),
-        "slice": {"source": each.source, "split": each.split, "number": each.number},
+        "key": settings.key(slice_),
+        "slice": {"source": slice_.source, "split": slice_.split, "number": slice_.number},
         "read": reading.read,
         "documents": {
             "in": reading.documents_in,
@@ -184,7 +186,7 @@ def _record(
         "tokens": sum(shard["tokens"] for shard in shards),
         **asdict(account),
         "shards": [
-            {"name": shard_name(each, settings.key(each), number)}
+            {"name": shard_name(slice_, settings.key(slice_), number)}
             | {field: shard[field] for field in ("documents", "bytes", "tokens", "source_map")}
             for number, shard in enumerate(shards)
         ],

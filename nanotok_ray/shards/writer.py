@@ -37,8 +37,8 @@ class _Run:
         rows = sum(map(len, self.parts))
         first, last = int(self.parts[0][0]), int(self.parts[-1][-1])
         range_ = {"range": [self.piece.start, self.piece.stop]}
-        place = range_ if self.group is None else {"row_group": self.group}
-        entry = {"file": self.piece.path, **place, "first_row": first, "rows": rows}
+        where = range_ if self.group is None else {"row_group": self.group}
+        entry = {"file": self.piece.path, **where, "first_row": first, "rows": rows}
         absent = last - first + 1 - rows
         if absent > rows:
             return entry | {"present": [int(row) for part in self.parts for row in part]}
@@ -63,10 +63,10 @@ class SourceMap:
 
     def add(self, piece: int, group: int | None, rows: npt.NDArray[np.int64]) -> None:
         """Add documents: the number of their piece, their row group, their rows in rising order."""
-        own = self.pieces[piece]
+        source = self.pieces[piece]
         last = self._runs[-1] if self._runs else None
-        if last is None or last.piece is not own or last.group != group:
-            self._runs.append(_Run(piece=own, group=group))
+        if last is None or last.piece is not source or last.group != group:
+            self._runs.append(_Run(piece=source, group=group))
         self._runs[-1].add(rows)
 
     def entries(self) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ class Rendered:
     """Bytes of each document as it was read."""
     piece: int
     group: int | None
-    kept: npt.NDArray[np.int64]
+    selected: npt.NDArray[np.int64]
     """Which documents of the batch they are."""
     rows: npt.NDArray[np.int64]
     document_ids: Documents | None

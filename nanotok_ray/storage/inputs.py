@@ -205,9 +205,9 @@ def _find(
         folder, entries = path.rpartition("/")[0], [entry]
         boundary.check(path)
     files = {
-        each.path: _input_file(each, name=name_of(each.path))
-        for each in entries
-        if each is entry or not is_temporary(each.path)
+        candidate.path: _input_file(candidate, name=name_of(candidate.path))
+        for candidate in entries
+        if candidate is entry or not is_temporary(candidate.path)
     }
     return FoundFiles(
         folder=name_of(folder).rstrip("/") or "/",

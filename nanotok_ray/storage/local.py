@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _BUFFER_BYTES = 1 << 20
-_LONGEST_KEPT_NAME = 120  # of 255: the temporary name adds the host's name and more to it
+_MAX_NAME_CHARS = 120  # of 255: the temporary name adds the host's name and more to it
 
 
 class WholeFile:
@@ -197,7 +197,7 @@ def _disk_full(error: BaseException, path: Path, *, size: int) -> DiskFullError 
 
 def _free_bytes(path: Path) -> int:
     """Return how many bytes may be written to the disk of a path, 0 if it cannot be told."""
-    folder = next((each for each in path.parents if each.exists()), Path("/"))
+    folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
     try:
         return shutil.disk_usage(folder).free
     except OSError:
@@ -207,7 +207,7 @@ def _free_bytes(path: Path) -> int:
 def _temporary_name(name: str) -> str:
     """Return a name that no other attempt has, on this host or another that shares the disk."""
     attempt = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(6)}"
-    temporary = f".{name[:_LONGEST_KEPT_NAME]}.{attempt}.tmp"
+    temporary = f".{name[:_MAX_NAME_CHARS]}.{attempt}.tmp"
     assert is_temporary(temporary)
     return temporary
 

@@ -39,12 +39,12 @@ def local_copy(folder: Folder, name: str, *, head_bytes: int, anew: bool = False
     if size is None:
         raise FileNotFoundError(folder.join(name))
     cache = Folder(str(cache_folder()))
-    own = f"{hashlib.sha256(head).hexdigest()}-{name}"
-    path = Path(cache.url) / own
-    if anew or cache.size(own) != size:
+    cache_name = f"{hashlib.sha256(head).hexdigest()}-{name}"
+    path = Path(cache.url) / cache_name
+    if anew or cache.size(cache_name) != size:
         with _locked(path.parent):
-            if anew or cache.size(own) != size:  # else another process made it meanwhile
-                _copy(folder, name, cache, own, head=head, size=size)
+            if anew or cache.size(cache_name) != size:  # else another process made it meanwhile
+                _copy(folder, name, cache, cache_name, head=head, size=size)
     return path
 
 
@@ -70,8 +70,8 @@ def cache_folder() -> Path:
 
 def _candidates() -> Iterator[tuple[Path, bool]]:
     """Yield (folder, whether another user could have made it)."""
-    if own := os.environ.get(CACHE_VARIABLE):
-        yield Path(own), False
+    if configured := os.environ.get(CACHE_VARIABLE):
+        yield Path(configured), False
     elif base := os.environ.get("XDG_CACHE_HOME"):
         yield Path(base) / "nanotok_ray", False
     else:
@@ -92,11 +92,13 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _copy(folder: Folder, name: str, cache: Folder, own: str, *, head: bytes, size: int) -> None:
+def _copy(
+    folder: Folder, name: str, cache: Folder, cache_name: str, *, head: bytes, size: int
+) -> None:
     data = folder.read_bytes(name)  # one request: every store can, in ranges not every one
     if len(data) != size or not data.startswith(head):
         raise TransientIOError(
             f"{folder.join(name)} gave {len(data)} bytes where {size} were expected, or others: "
             "it was replaced while it was copied; try again"
         )
-    cache.write_whole(own, data)
+    cache.write_whole(cache_name, data)

@@ -21,8 +21,8 @@ _PRECONDITION_FAILED = 412
 def supports_conditions(file_system: AbstractFileSystem) -> bool:
     """Return whether a store takes mode `xb`: S3, GCS and Azure, by packages of 2025 and later."""
     protocol = file_system.protocol
-    own = {protocol} if isinstance(protocol, str) else set(protocol)
-    return bool(own & _CONDITIONAL)
+    protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+    return bool(protocols & _CONDITIONAL)
 
 
 def is_precondition_conflict(error: BaseException | None) -> bool:
@@ -35,7 +35,7 @@ def is_precondition_conflict(error: BaseException | None) -> bool:
     [True, False, False]
     """
     seen: list[BaseException] = []
-    while error is not None and not any(error is each for each in seen):
+    while error is not None and not any(error is other for other in seen):
         if isinstance(error, FileExistsError) or _status(error) == _PRECONDITION_FAILED:
             return True
         seen.append(error)

@@ -98,7 +98,7 @@ def is_transient(error: BaseException) -> bool:
     """
     seen: list[BaseException] = []
     current: BaseException | None = error
-    while current is not None and not any(current is each for each in seen):
+    while current is not None and not any(current is other for other in seen):
         if isinstance(current, NanotokError):
             return isinstance(current, TransientIOError)
         if _looks_transient(current):

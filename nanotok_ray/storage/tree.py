@@ -104,7 +104,7 @@ class Boundary:
             real = self.canonical(folder)
             if self._holds(folder, real):
                 return
-            missing = {name for each in self.folders if (name := _next_part(real, each))}
+            missing = {name for root in self.folders if (name := _next_part(real, root))}
             for entry in list_folder(folder):
                 missing.discard(entry.name)
                 if not entry.is_folder and self.is_link(entry.path):
@@ -120,7 +120,7 @@ class Boundary:
         self._holds(path, self.canonical(path))
 
     def _holds(self, path: str, real: str) -> bool:
-        folder = next((each for each in self.folders if is_below(real, each)), None)
+        folder = next((root for root in self.folders if is_below(real, root)), None)
         if folder is not None:
             self.reached.append((path, self.folders[folder]))
         return folder is not None

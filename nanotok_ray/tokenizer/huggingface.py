@@ -261,7 +261,7 @@ _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
 _OTHERS = [value for value in range(256) if value not in _PRINTABLE]
 _BYTES = {
     **dict.fromkeys(_OTHERS, "\uffff"),  # no spelling of any byte
-    **{0x100 + place: chr(value) for place, value in enumerate(_OTHERS)},
+    **{0x100 + index: chr(value) for index, value in enumerate(_OTHERS)},
 }
 
 

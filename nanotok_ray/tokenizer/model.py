@@ -105,15 +105,15 @@ class Model:
             TokenizerError: It is larger than the model, or there is no room for 256 bytes and the
                 special tokens.
         """
-        least = NUM_BYTES + len(self.special_tokens)
-        most = least + len(self.merges)
-        if not least <= vocab_size <= most:
+        smallest = NUM_BYTES + len(self.special_tokens)
+        largest = smallest + len(self.merges)
+        if not smallest <= vocab_size <= largest:
             raise TokenizerError(
-                f"cannot truncate to {vocab_size} ids: from {least} (256 bytes and "
-                f"{len(self.special_tokens)} special tokens) to {most} (all merges) are possible; "
-                "learn a larger tokenizer for more"
+                f"cannot truncate to {vocab_size} ids: from {smallest} (256 bytes and "
+                f"{len(self.special_tokens)} special tokens) to {largest} (all merges) are "
+                "possible; learn a larger tokenizer for more"
             )
-        num_merges = vocab_size - least
+        num_merges = vocab_size - smallest
         return Model(
             pattern=self.pattern,
             unicode_version=self.unicode_version,
@@ -145,8 +145,10 @@ class Model:
 
     def without(self, names: Collection[str]) -> "Model":
         """Return the model without special tokens of these names; no id moves."""
-        kept = {name: own for name, own in self.special_tokens.items() if name not in names}
-        return replace(self, special_tokens=kept)
+        remaining = {
+            name: number for name, number in self.special_tokens.items() if name not in names
+        }
+        return replace(self, special_tokens=remaining)
 
     def token(self, number: int) -> bytes:
         """Return the bytes of an id that is not a special token."""
@@ -202,7 +204,7 @@ def _check_byte_order(byte_order: bytes) -> None:
 def _check_merges(merges: Sequence[tuple[int, int]]) -> None:
     seen: dict[tuple[int, int], int] = {}
     for number, pair in enumerate(merges):
-        if not all(0 <= each < NUM_BYTES + number for each in pair):
+        if not all(0 <= part < NUM_BYTES + number for part in pair):
             raise TokenizerError(
                 f"merge {number} of {pair} must join two ids below {NUM_BYTES + number}"
             )

@@ -42,12 +42,12 @@ def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[s
     would give the same instance are not recognised.
     """
     names = b"".join(
-        pickle.SHORT_BINUNICODE + bytes([len(own)]) + own.encode() + pickle.MEMOIZE
-        for own in (module, name)
+        pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() + pickle.MEMOIZE
+        for text in (module, name)
     )
     new = pickle.STACK_GLOBAL + pickle.MEMOIZE + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.MEMOIZE
-    own = _without_frames(pickle.dumps(dict(state), protocol=4)).removesuffix(pickle.STOP)
-    return _without_frames(data) == names + new + own + pickle.BUILD + pickle.STOP
+    state_data = _without_frames(pickle.dumps(dict(state), protocol=4)).removesuffix(pickle.STOP)
+    return _without_frames(data) == names + new + state_data + pickle.BUILD + pickle.STOP
 
 
 def _without_frames(data: bytes) -> bytes:

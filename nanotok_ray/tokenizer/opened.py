@@ -46,10 +46,10 @@ def open_tokenizer(
             or has its own; the message says what to do.
         PatternError: The pattern is unknown or cannot be compiled here.
     """
-    path, own = path_and_pattern(os.fspath(spec))
-    if own is not None:
+    path, path_pattern = path_and_pattern(os.fspath(spec))
+    if path_pattern is not None:
         _check_given(os.fspath(spec), pattern=pattern)
-        pattern = own
+        pattern = path_pattern
     if path.endswith(RANKS):
         return Tokenizer(_ranks_model(path, pattern, special_tokens))
     _check_given(path, pattern=pattern, special_tokens=special_tokens)

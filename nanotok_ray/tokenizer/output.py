@@ -76,7 +76,7 @@ def sized_output(output: str, size: int) -> str:
 
 def files_there(output: str) -> list[str]:
     """Return the names of a tokenizer's files that are there already, whatever they hold."""
-    folder, names = _place(output)
+    folder, names = _folder_and_names(output)
     return [name for name in names if folder.exists(name)]
 
 
@@ -86,7 +86,7 @@ def files_of_others(model: Model, output: str) -> list[str]:
     Raises:
         TokenizerError: The file, or one of the folder, cannot hold this model.
     """
-    folder, names = _place(output)
+    folder, names = _folder_and_names(output)
     suffix = file_suffix(output)
     if suffix is None:
         return _differing_in(model, output)
@@ -128,8 +128,8 @@ def check_folder(model: Model, folder: str, *, overwrite: bool) -> None:
     others = [] if overwrite else _differing_in(model, folder)
     if others:
         raise TokenizerError(
-            f"{folder} holds {_told_there(folder)} ({', '.join(others)}): it is not overwritten; "
-            "save into another folder, or pass overwrite=True"
+            f"{folder} holds {_describe_folder(folder)} ({', '.join(others)}): it is not "
+            "overwritten; save into another folder, or pass overwrite=True"
         )
 
 
@@ -143,7 +143,7 @@ def _differing_in(model: Model, folder: str) -> list[str]:
     return [name for name in differing_files(model, folder) if there.exists(name)]
 
 
-def _told_there(folder: str) -> str:
+def _describe_folder(folder: str) -> str:
     """Say what is there, as far as it can be read."""
     try:
         there = load_model(folder)
@@ -175,11 +175,11 @@ def write_file(model: Model, output: str) -> None:
     """
     suffix = file_suffix(output)
     assert suffix is not None, "a folder is written by save_model"
-    folder, (name,) = _place(output)
+    folder, (name,) = _folder_and_names(output)
     folder.write_whole(name, _WRITERS[suffix](model))
 
 
-def _place(output: str) -> tuple[Folder, tuple[str, ...]]:
+def _folder_and_names(output: str) -> tuple[Folder, tuple[str, ...]]:
     """Return the folder and the names in it."""
     if file_suffix(output) is None:
         return Folder(output), FILE_NAMES

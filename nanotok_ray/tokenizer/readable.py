@@ -127,7 +127,7 @@ class _Lines:
             return
         wanted = canonical.split(b"\n")
         pairs = enumerate(zip(self._lines, wanted, strict=False))
-        at = next((at for at, (own, other) in pairs if own != other), len(wanted) - 1)
+        at = next((at for at, (found_line, other) in pairs if found_line != other), len(wanted) - 1)
         self._position = at + 1
         expected = repr(wanted[at].decode("ascii")[:80]) if wanted[at] else "the end of the file"
         raise self._error(f"expected {expected}")

@@ -189,13 +189,13 @@ class Rendering(ABC):
         self, ids: Sequence[int], mask: Sequence[int], with_token_id: bool = False
     ) -> str:
         """Show ids on a terminal: green where the mask is 1, else red."""
-        shown = []
+        parts = []
         for number, flag in zip(ids, mask, strict=False):
             colour = _GREEN if flag == 1 else _RED
-            shown.append(f"{colour}{self.decode([number])}{_RESET}")
+            parts.append(f"{colour}{self.decode([number])}{_RESET}")
             if with_token_id:
-                shown.append(f"{_GRAY}({number}){_RESET}")
-        return "|".join(shown)
+                parts.append(f"{_GRAY}({number}){_RESET}")
+        return "|".join(parts)
 
     def _composed(self, segments: Iterable[Segment], max_tokens: int | None) -> Composed:
         return vision.cut(compose(self.encode, self.encode_special, segments), max_tokens)

@@ -191,7 +191,7 @@ def cut_report(report: Mapping[str, Any], model: Model) -> dict[str, Any]:
         counts=merges["count"][:size],
         applied=merges["applied"][:size],
         stop_reason=REACHED,
-        counted=Counted(**{each.name: report[each.name] for each in fields(Counted)}),
+        counted=Counted(**{field.name: report[field.name] for field in fields(Counted)}),
         min_pair_count=report["min_pair_count"],
         max_token_bytes=report["max_token_bytes"],
     )

@@ -146,7 +146,7 @@ def vision(tmp_path_factory):
 def check(made, record):
     """Check a record of vision documents as verification does: their files last."""
     check_record_shape(record, name="record", of_shards=True)
-    if not list(record_problems(record, item_bytes=2, each=made.slice)):
+    if not list(record_problems(record, item_bytes=2, slice_=made.slice)):
         return list(
             check_files(
                 made.out,

@@ -19,7 +19,7 @@ from nanotok_ray.errors import CorruptOutputError, PackingError
 from nanotok_ray.formats.manifest import ROW
 from nanotok_ray.loader import DocumentOrder, open_shards
 from nanotok_ray.loader import shards as module
-from nanotok_ray.loader.shards import KeptOpen, most_files
+from nanotok_ray.loader.shards import OpenShardCache, max_files
 from tests.support.finished_output import copy_of, finished_output
 from tests.support.machine_speed import scaled
 from tests.support.made_output import MadeSource, made_output, mask_of
@@ -73,7 +73,7 @@ def test_lengths_and_pieces_are_those_of_the_documents(made, data, most_viewed):
     shards = open_shards(str(made))
     documents, starts, lengths = stretches(data)
     assert shards.lengths(documents).tolist() == [len(DOCUMENTS[d]) for d in documents]
-    pieces = shards.pieces(documents, starts, lengths, masks=True, most_viewed=most_viewed)
+    pieces = shards.pieces(documents, starts, lengths, masks=True, max_viewed=most_viewed)
     for place, (number, start, length) in enumerate(zip(documents, starts, lengths, strict=True)):
         array, first = pieces.which[place], pieces.offsets[place]
         expected = DOCUMENTS[number][start : start + length]
@@ -185,7 +185,7 @@ def test_records_are_those_that_the_index_names(finished, tmp_path):
     for place in range(len(shards.rows)):
         record = shards.record(place)
         assert shards.name(place) in [each["name"] for each in record["shards"]]
-        assert record == json.loads(shards.read_file(shards.record_name(place), most=1 << 20))
+        assert record == json.loads(shards.read_file(shards.record_name(place), limit=1 << 20))
     path = out / shards.record_name(0)
     path.write_bytes(path.read_bytes().replace(b"tokenize", b"tokenise", 1))
     with pytest.raises(CorruptOutputError, match=r"not the record that shards\.idx names"):
@@ -198,13 +198,13 @@ def test_records_are_those_that_the_index_names(finished, tmp_path):
 def test_any_file_of_the_output_is_read_up_to_a_size(finished):
     shards = open_shards(str(finished))
     plan = (finished / "plan.json").read_bytes()
-    assert shards.read_file("plan.json", most=len(plan)) == plan
+    assert shards.read_file("plan.json", limit=len(plan)) == plan
     with pytest.raises(CorruptOutputError, match="more than 10 is refused"):
-        shards.read_file("plan.json", most=10)
+        shards.read_file("plan.json", limit=10)
     with pytest.raises(FileNotFoundError):
-        shards.read_file("plan.jsn", most=10)
+        shards.read_file("plan.jsn", limit=10)
     with pytest.raises(CorruptOutputError, match="not the name of a file inside"):
-        shards.read_file("../in/a", most=10)
+        shards.read_file("../in/a", limit=10)
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".mask"])
@@ -226,7 +226,7 @@ def test_other_bytes_of_the_same_size_are_found_if_asked_for(finished, tmp_path,
 def test_a_shard_is_compared_once(finished, monkeypatch):
     shards, read = open_shards(str(finished), check_files=True), []
     monkeypatch.setattr(module, "check_files", lambda *given: read.append(given[1]))
-    shards._open = KeptOpen(most_files=1)
+    shards._open = OpenShardCache(max_files=1)
     for _ in range(3):
         list(shards)
     assert sorted(read) == sorted(shards.name(place) for place in range(len(shards.rows)))
@@ -294,7 +294,7 @@ def test_the_fingerprint_is_that_of_ids_and_sources_too(tmp_path):
 
 def test_threads_may_read_the_same_shards(made):
     shards = open_shards(str(made))
-    shards._open.most_files = 6
+    shards._open.max_files = 6
     documents = np.arange(len(shards))
 
     def read(seed):
@@ -315,7 +315,7 @@ def test_threads_may_read_the_same_shards(made):
 def test_half_of_the_files_that_a_process_may_open_are_mapped(monkeypatch):
     for limit, expected in ((1024, 512), (10**6, 40_000), (resource.RLIM_INFINITY, 40_000)):
         monkeypatch.setattr("resource.getrlimit", lambda _, limit=limit: (limit, limit))
-        assert most_files() == expected
+        assert max_files() == expected
 
 
 @pytest.mark.parametrize("kind", ["out", "inside", "folder", "pipe", "missing"])

@@ -83,7 +83,7 @@ def test_everything_is_as_the_local_reader_says(made, tmp_path, limit):
     there = open_shards(folder.url, cache=tmp_path / "cache", cache_bytes=limit)
     assert same_documents(there, open_shards(str(root))) == 83
     assert there.ranges() == open_shards(str(root)).ranges()
-    assert there.read_file("shards.idx", most=10**6) == (root / "shards.idx").read_bytes()
+    assert there.read_file("shards.idx", limit=10**6) == (root / "shards.idx").read_bytes()
 
 
 def test_a_job_and_its_records_are_read(tmp_path, url):
@@ -226,7 +226,7 @@ def test_blocks_are_removed_when_there_are_more_than_allowed(made, tmp_path, mon
 
 
 def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
-    cache = BlockCache(tmp_path, most_bytes=100)
+    cache = BlockCache(tmp_path, max_bytes=100)
     names = [f"{n:064x}-000.bin.0" for n in range(5)]
     for place, name in enumerate(names[:4]):
         cache.put(name, bytes(25))
@@ -238,7 +238,7 @@ def test_the_blocks_that_were_not_used_for_longest_go_first(tmp_path):
 
 
 def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
-    cache = BlockCache(tmp_path, most_bytes=10)
+    cache = BlockCache(tmp_path, max_bytes=10)
     left, written = (tmp_path / "00" / f"{0:064x}-0.bin.0.block.{n:032x}.tmp" for n in range(2))
     left.parent.mkdir()
     for path in (left, written):
@@ -250,7 +250,7 @@ def test_what_another_process_writes_stays_and_what_one_left_goes(tmp_path):
 
 
 def test_files_of_others_stay_in_a_folder_of_blocks(tmp_path):
-    cache = BlockCache(tmp_path, most_bytes=10)
+    cache = BlockCache(tmp_path, max_bytes=10)
     others = tmp_path / "00/notes.txt"
     others.parent.mkdir()
     others.write_bytes(bytes(20))
@@ -271,7 +271,7 @@ def test_nothing_stays_of_a_block_that_could_not_be_kept(tmp_path, monkeypatch):
 
 
 def test_a_mapped_block_outlives_its_file(tmp_path):
-    block = BlockCache(tmp_path, most_bytes=10).put(f"{0:064x}-000.bin.0", b"1" * 11)
+    block = BlockCache(tmp_path, max_bytes=10).put(f"{0:064x}-000.bin.0", b"1" * 11)
     assert files_of(tmp_path) == []
     assert block.tobytes() == b"1" * 11
     assert not block.flags.writeable

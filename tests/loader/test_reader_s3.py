@@ -144,4 +144,4 @@ def test_workers_read_on_however_they_are_started(proxy, local, tmp_path, method
 
 def test_a_key_that_is_missing_is_told(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="no-plan"):
-        open_shards(folder.url, cache=tmp_path).read_file("no-plan", most=10)
+        open_shards(folder.url, cache=tmp_path).read_file("no-plan", limit=10)

@@ -45,7 +45,7 @@ def test_a_finished_output_has_none_and_files_of_others_are_left_alone(out):
     assert not garbage.all
     assert garbage.num_bytes == 0
     kept = [name for name in contents(Path(out.url)) if name.split("/")[0] in {"web", "chats"}]
-    assert garbage.kept > sum(Path(out.join(name)).stat().st_size for name in kept) - 100
+    assert garbage.named_bytes > sum(Path(out.join(name)).stat().st_size for name in kept) - 100
 
 
 def test_what_killed_processes_left_is_garbage(out):

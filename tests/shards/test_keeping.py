@@ -91,7 +91,7 @@ def test_what_is_kept_of_a_batch_is_what_is_kept_of_each_document(
     found = LengthPolicy.of(rendered, settings(**rules))
     expected = [plainly(document, rules) for document in own]
     kept = [n for n, (_, _, why) in enumerate(expected) if why is None]
-    assert found.kept.tolist() == kept
+    assert found.selected.tolist() == kept
     assert found.left_out == {n: why for n, (_, _, why) in enumerate(expected) if why}
     assert list(found.left_out) == sorted(found.left_out)
     assert found.lengths.tolist() == [len(expected[n][0]) for n in kept]
@@ -131,7 +131,7 @@ def test_documents_with_nothing_to_train_on_are_counted_whatever_becomes_of_them
 def test_more_tokens_than_an_index_can_say_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
     found = LengthPolicy.of(batch([([3, 3, 3], [], None), ([3], [], None)]), settings())
-    assert found.kept.tolist() == [1]
+    assert found.selected.tolist() == [1]
     assert found.left_out == {0: "too many tokens: 3, an index holds at most 2"}
 
 
@@ -139,14 +139,14 @@ def test_a_document_of_exactly_the_limit_is_not_too_long():
     own = [([3, 3], [], None), ([3, 3, 3], [], None)]
     for rule, kept in (("keep", [0, 1]), ("cut", [0, 1]), ("drop", [0])):
         found = LengthPolicy.of(batch(own), settings(max_tokens=2, too_long=rule))
-        assert (found.kept.tolist(), found.too_long) == (kept, 1)
+        assert (found.selected.tolist(), found.too_long) == (kept, 1)
         assert found.cut == (rule == "cut")
 
 
 def test_an_image_may_end_where_a_document_is_cut():
     own = [([10, 10, 3], [(0, 2)], None), ([3, 10, 10], [(1, 3)], None)]
     found = LengthPolicy.of(batch(own), settings(max_tokens=2, too_long="cut"))
-    assert found.kept.tolist() == [0]
+    assert found.selected.tolist() == [0]
     assert found.images.tolist() == [[0, 0, 2]]
     assert (found.too_long, found.cut) == (2, 1)
 
@@ -154,13 +154,15 @@ def test_an_image_may_end_where_a_document_is_cut():
 def test_an_index_can_say_its_limit_and_a_rule_of_the_recipe_comes_first(monkeypatch):
     monkeypatch.setattr(module, "MAX_DOCUMENT_TOKENS", 2)
     own = [([3, 3], [], None), ([3, 3, 3], [], None)]
-    assert LengthPolicy.of(batch(own), settings()).kept.tolist() == [0]
+    assert LengthPolicy.of(batch(own), settings()).selected.tolist() == [0]
     found = LengthPolicy.of(batch(own), settings(max_tokens=1, too_long="drop"))
     assert found.left_out == {
         0: "dropped: 2 tokens, limits.max_tokens = 1",
         1: "dropped: 3 tokens, limits.max_tokens = 1",
     }
-    assert LengthPolicy.of(batch(own), settings(max_tokens=2, too_long="cut")).kept.tolist() == [
+    assert LengthPolicy.of(
+        batch(own), settings(max_tokens=2, too_long="cut")
+    ).selected.tolist() == [
         0,
         1,
     ]

@@ -96,8 +96,10 @@ def test_a_record_whose_tokens_do_not_add_up_contradicts_itself(out, source, cha
     settings = settings_from(json.loads((out / "manifest.json").read_text()))
     expected = next(e for e in expected_records(plan, settings) if e.slice.source == source)
     each, record = expected.slice, read_record(Folder(str(out)), expected.record_name).values
-    assert not list(record_problems(record, item_bytes=2, each=each))
-    assert any(why in found for found in record_problems(record | change, item_bytes=2, each=each))
+    assert not list(record_problems(record, item_bytes=2, slice_=each))
+    assert any(
+        why in found for found in record_problems(record | change, item_bytes=2, slice_=each)
+    )
 
 
 def test_a_mask_and_a_special_token_that_nobody_sampled_are_found_by_their_sums(out):

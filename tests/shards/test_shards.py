@@ -71,7 +71,7 @@ def test_shards_hold_whole_documents_in_order_under_the_limit(batches, limit):
                 sizes=np.array(lengths, dtype=np.int64) * 3,
                 piece=0,
                 group=None,
-                kept=np.arange(len(lengths)),
+                selected=np.arange(len(lengths)),
                 rows=np.arange(next_row, next_row + len(lengths)),
                 document_ids=Documents.from_strings(
                     [str(row) for row in range(next_row, next_row + len(lengths))]

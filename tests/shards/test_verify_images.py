@@ -27,7 +27,7 @@ def made(tmp_path):
 def problems(made):
     """Return the problems of record and files; the first finds nothing where the second does."""
     check_record_shape(made.record, name="record", of_shards=True)
-    of_record = list(record_problems(made.record, item_bytes=2, each=made.slice))
+    of_record = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
     return of_record or list(
         check_files(
             made.out,
@@ -208,7 +208,7 @@ def test_images_of_another_number_or_size_are_found(made):
 )
 def test_a_record_whose_sums_do_not_agree_is_refused(made, change, why):
     change(made.record)
-    found = list(record_problems(made.record, item_bytes=2, each=made.slice))
+    found = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
     assert found
     assert any(re.search(why, problem) for problem in found)
 

@@ -35,7 +35,7 @@ def runs(ids):
     cuts=st.lists(st.floats(0, 1), max_size=6),
 )
 def test_ids_in_blocks_that_end_anywhere(item_bytes, ids, cuts):
-    scan = IdScan(item_bytes, special_ids=SPECIAL, image_id=IMAGE, most_images=30)
+    scan = IdScan(item_bytes, special_ids=SPECIAL, image_id=IMAGE, max_images=30)
     for block in blocks(np.array(ids, dtype=f"<u{item_bytes}").tobytes(), cuts):
         scan.add(block)
     assert scan.largest == max(ids, default=-1)
@@ -44,7 +44,7 @@ def test_ids_in_blocks_that_end_anywhere(item_bytes, ids, cuts):
 
 
 def test_where_images_are_is_noted_of_as_many_as_may_be():
-    scan = IdScan(2, special_ids=SPECIAL, image_id=IMAGE, most_images=1)
+    scan = IdScan(2, special_ids=SPECIAL, image_id=IMAGE, max_images=1)
     for _ in range(1000):
         scan.add(memoryview(np.array([0, IMAGE], dtype="<u2").tobytes()))
     assert 2 < len(scan.image_edges) < 10

@@ -84,7 +84,7 @@ class VisionShards:
             sizes=np.array([*map(len, self.documents)], dtype=np.int64),
             piece=0,
             group=None,
-            kept=np.arange(len(self.documents)),
+            selected=np.arange(len(self.documents)),
             rows=np.arange(len(self.documents)),
             document_ids=None,
         )

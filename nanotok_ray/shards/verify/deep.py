@@ -23,7 +23,7 @@ from nanotok_ray.shards.verify.reading import (
     Run,
     TextFrame,
     account_problems,
-    places_in,
+    positions_in,
     read_again,
     unequal,
 )
@@ -38,7 +38,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 def compare_all(
     folder: Folder,
-    each: Slice,
+    slice_: Slice,
     values: Mapping[str, Any],
     *,
     tokenizer: Tokenizer,
@@ -52,7 +52,7 @@ def compare_all(
     found = Compared()
     if SKIPPED in values["quarantined"]:  # it was left out unread
         return found
-    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
+    reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
     comparison = _Comparison(
         renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
         frame=TextFrame.of(tokenizer, settings),
@@ -71,7 +71,7 @@ def compare_all(
             *account_problems(values, reading),
             *_quarantine_problems(folder, values, reading),
         ]
-        found.end(each.source)
+        found.end(slice_.source)
     return found
 
 
@@ -93,15 +93,15 @@ class _Comparison:
     def _texts(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
         is_written = np.zeros(len(batch.documents), dtype=bool)
         for run in runs:
-            at, missing = places_in(batch, run)
+            at, missing = positions_in(batch, run)
             if len(missing):
-                self._tell(run, missing, place=piece)
+                self._add(run, missing, piece=piece)
                 continue
             is_written[at] = True
             wrong = self.frame.differing(run.ids, run.lengths, batch.documents.take(at))
-            self._tell(run, wrong, place=piece)
+            self._add(run, wrong, piece=piece)
             if batch.document_ids is not None:
-                self._compare_ids(run, batch.document_ids.take(at), place=piece)
+                self._compare_ids(run, batch.document_ids.take(at), piece=piece)
         rest = np.flatnonzero(~is_written)
         if len(rest):
             rendered = self.renderer.render(piece, batch.take(rest))
@@ -114,17 +114,19 @@ class _Comparison:
         bounds = np.zeros(1, np.int64) if rendered is None else offsets_of(rendered.lengths)
         taken = 0
         for run in runs:
-            own = rows[taken : taken + len(run.rows)]
-            if rendered is None or not np.array_equal(own, run.rows):
-                self._tell(run, _first_other(run.rows, own), place=piece)
+            run_rows = rows[taken : taken + len(run.rows)]
+            if rendered is None or not np.array_equal(run_rows, run.rows):
+                self._add(run, _first_other(run.rows, run_rows), piece=piece)
                 return
-            first, last = bounds[taken], bounds[taken + len(own)]
-            wrong = _differing(run, rendered, slice(taken, taken + len(own)), slice(first, last))
-            self._tell(run, wrong, place=piece)
+            first, last = bounds[taken], bounds[taken + len(run_rows)]
+            wrong = _differing(
+                run, rendered, slice(taken, taken + len(run_rows)), slice(first, last)
+            )
+            self._add(run, wrong, piece=piece)
             if rendered.document_ids is not None:
-                ids = rendered.document_ids.part(taken, taken + len(own))
-                self._compare_ids(run, ids, place=piece)
-            taken += len(own)
+                ids = rendered.document_ids.part(taken, taken + len(run_rows))
+                self._compare_ids(run, ids, piece=piece)
+            taken += len(run_rows)
         if taken < len(rows):
             self._not_written(piece, rows[taken:])
 
@@ -132,21 +134,21 @@ class _Comparison:
         path = self.renderer.reading.slice.pieces[piece].path
         self.found.add(f"{path}: {len(rows):,} documents from row {rows[0]} on are in no shard")
 
-    def _compare_ids(self, run: Run, ids: Documents, *, place: int) -> None:
+    def _compare_ids(self, run: Run, ids: Documents, *, piece: int) -> None:
         """Compare the ids that documents have in their source with those beside the shard."""
         assert run.document_ids is not None, "both are as the slice's id_column says"
-        path = self.renderer.reading.slice.pieces[place].path
+        path = self.renderer.reading.slice.pieces[piece].path
         for document in np.flatnonzero(unequal(run.document_ids, ids)).tolist():
             self.found.add(
                 f"{run.name}.ids: the id of document {run.first + document} is not that of row "
                 f"{run.rows[document]} of {path}"
             )
 
-    def _tell(self, run: Run, wrong: npt.NDArray[np.int64], *, place: int) -> None:
-        path = self.renderer.reading.slice.pieces[place].path
+    def _add(self, run: Run, wrong: npt.NDArray[np.int64], *, piece: int) -> None:
+        path = self.renderer.reading.slice.pieces[piece].path
         self.found.documents += len(run.rows)
         for document in wrong.tolist():
-            self.found.add(f"{run.told(document)} is not row {run.rows[document]} of {path}")
+            self.found.add(f"{run.describe(document)} is not row {run.rows[document]} of {path}")
 
 
 def _first_other(
@@ -174,11 +176,11 @@ def _differing(
     return np.unique(differing).astype(np.int64)
 
 
-def _other_images(own: Images, other: Images) -> npt.NDArray[np.int64]:
+def _other_images(images: Images, other: Images) -> npt.NDArray[np.int64]:
     """Return documents that have other images."""
-    if np.array_equal(own, other):
+    if np.array_equal(images, other):
         return np.zeros(0, dtype=np.int64)
-    either = set(map(tuple, own.tolist())) ^ set(map(tuple, other.tolist()))
+    either = set(map(tuple, images.tolist())) ^ set(map(tuple, other.tolist()))
     return np.array(sorted({document for document, _, _ in either}), dtype=np.int64)
 
 
@@ -189,8 +191,8 @@ def _quarantine_problems(
     name = quarantine_name(values)
     seen = None if name is None else folder.sha256(name)
     if seen != _sha256(reading.quarantined):
-        told = name or f"record {values['key'][:16]}"
-        yield f"{told}: what is quarantined is not what the source gives again"
+        where = name or f"record {values['key'][:16]}"
+        yield f"{where}: what is quarantined is not what the source gives again"
 
 
 def _sha256(quarantined: Quarantined) -> str | None:

@@ -30,7 +30,7 @@ class Use(Protocol):
         """Take the next bytes; they change once this returns."""
 
 
-class Kept:
+class AllBytes:
     """Keeps all bytes."""
 
     def __init__(self) -> None:
@@ -65,15 +65,15 @@ class Lines:
     def _enter(self, line: bytes) -> None:
         entry = entry_of(line)
         if entry is None:
-            place = self.kinds.total() + 1
-            self.problem = self.problem or f"line {place} is no quarantine entry"
+            number = self.kinds.total() + 1
+            self.problem = self.problem or f"line {number} is no quarantine entry"
             return
         self.kinds[entry.kind] += 1
         self.num_bytes += entry.bytes
 
 
-def read_once(folder: Folder, name: str, *, most: int, use: Use) -> tuple[int, str]:
-    """Return size and sha256 (hex) of a file; reading stops soon after `most` bytes.
+def read_once(folder: Folder, name: str, *, limit: int, use: Use) -> tuple[int, str]:
+    """Return size and sha256 (hex) of a file; reading stops soon after `limit` bytes.
 
     Raises:
         FileNotFoundError: there is none.
@@ -84,7 +84,7 @@ def read_once(folder: Folder, name: str, *, most: int, use: Use) -> tuple[int, s
     digest, size = hashlib.sha256(), 0
     buffer = memoryview(bytearray(BLOCK_BYTES))
     with open_input(folder.join(name)) as file:
-        while size <= most and (length := file.readinto(buffer)):  # type: ignore[attr-defined]
+        while size <= limit and (length := file.readinto(buffer)):  # type: ignore[attr-defined]
             block = buffer[:length]
             digest.update(block)
             use.add(block)
@@ -96,7 +96,7 @@ def _check_bytes(folder: Folder, file: Mapping[str, Any], use: Use) -> Iterator[
     """Read a file and compare size and sha256; `use` sees its bytes too."""
     name = file["name"]
     try:
-        size, sha256 = read_once(folder, name, most=file["size"], use=use)
+        size, sha256 = read_once(folder, name, limit=file["size"], use=use)
     except FileNotFoundError:
         yield from size_problem(file, None)
         return
@@ -116,11 +116,11 @@ def is_whole(folder: Folder, file: Mapping[str, Any], use: Use) -> Generator[str
     return not problems
 
 
-def kept_bytes(
+def checked_bytes(
     folder: Folder, file: Mapping[str, Any]
 ) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
     """Yield the bytes of a file, None after problems."""
-    seen = Kept()
+    seen = AllBytes()
     if not (yield from is_whole(folder, file, seen)):
         return None
     return np.frombuffer(seen.data, dtype=np.uint8)
@@ -135,12 +135,12 @@ class IdScan:
         *,
         special_ids: Sequence[int] = (),
         image_id: int | None = None,
-        most_images: int = 0,
+        max_images: int = 0,
     ) -> None:
         """Take the special tokens' ids in rising order; where images are is noted of so many."""
         self._type = np.dtype(f"<u{item_bytes}")
         self._special = np.array(special_ids, dtype=np.int64)
-        self._image_id, self._most_edges = image_id, 2 * most_images + 2
+        self._image_id, self._max_edges = image_id, 2 * max_images + 2
         self._rest = b""
         self._edges: list[npt.NDArray[np.int64]] = []
         self._num_edges = self._seen = 0
@@ -159,7 +159,7 @@ class IdScan:
         ids = np.frombuffer(data[:whole], dtype=self._type)
         self.largest = max(self.largest, int(ids.max()))
         self._count(ids)
-        if self._image_id is not None and self._num_edges <= self._most_edges:
+        if self._image_id is not None and self._num_edges <= self._max_edges:
             self._note(ids)
         self._seen += len(ids)
 
@@ -167,8 +167,8 @@ class IdScan:
         if not len(self._special) or self.largest < self._special[0]:
             return
         high = ids[ids >= self._special[0]]
-        place = np.minimum(np.searchsorted(self._special, high), len(self._special) - 1)
-        known = place[self._special[place] == high]
+        indexes = np.minimum(np.searchsorted(self._special, high), len(self._special) - 1)
+        known = indexes[self._special[indexes] == high]
         self.special_counts += np.bincount(known, minlength=len(self._special))
 
     def _note(self, ids: npt.NDArray[np.unsignedinteger]) -> None:
@@ -231,8 +231,8 @@ def image_problems(
         return
     common = min(len(expected), len(edges))
     other = np.flatnonzero(expected[:common] != edges[:common])
-    place = int(other[0]) if len(other) else common
-    token = min(int(own[place]) for own in (expected, edges) if place < len(own))
+    index = int(other[0]) if len(other) else common
+    token = min(int(values[index]) for values in (expected, edges) if index < len(values))
     document = int(np.searchsorted(positions, token, side="right")) - 1
     yield (
         f"{name}.bin: image tokens do not agree with {name}.images, first at token "

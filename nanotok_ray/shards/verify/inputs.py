@@ -64,7 +64,7 @@ def read_manifest(folder: Folder) -> dict[str, Any]:
     """
     name = folder.join(MANIFEST_NAME)
     try:
-        check_size(folder.size(MANIFEST_NAME), most=MAX_MANIFEST_BYTES, name=name)
+        check_size(folder.size(MANIFEST_NAME), limit=MAX_MANIFEST_BYTES, name=name)
         data = folder.read_bytes(MANIFEST_NAME)
     except FileNotFoundError as error:
         raise no_manifest(name) from error
@@ -78,7 +78,7 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         CorruptOutputError: one of them cannot be read.
     """
     try:
-        check_size(folder.size(PLAN_NAME), most=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
+        check_size(folder.size(PLAN_NAME), limit=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
         data = folder.read_bytes(PLAN_NAME)
         plan = plan_from_json(data)
         tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER), span_table=False)
@@ -106,7 +106,9 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
     problems = []
     if inputs.plan_sha256 != manifest["plan_sha256"]:
         problems.append(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
-    if {own.tokenizer_sha256 for own in inputs.settings.values()} != {inputs.tokenizer.sha256}:
+    if {settings.tokenizer_sha256 for settings in inputs.settings.values()} != {
+        inputs.tokenizer.sha256
+    }:
         problems.append(
             f"{TOKENIZER_FOLDER}/ does not hold the tokenizer that {MANIFEST_NAME} names"
         )
@@ -122,7 +124,7 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
     return problems
 
 
-def own_file_problems(folder: Folder, plan: Plan) -> Iterator[str]:
+def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:
     """Yield a problem for each source of a plan that has files of the output itself."""
     top = _canonical(folder.url)
     real = functools.cache(_canonical)

@@ -15,7 +15,7 @@ from nanotok_ray.shards.verify.reading import (
     Compared,
     Run,
     account_problems,
-    places_in,
+    positions_in,
     read_again,
     unequal,
 )
@@ -69,10 +69,10 @@ class PlainReading:
         ids, unknown = self._known(run)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, bounds, as_bytes=True))
         # One byte more than there is tells that a text goes on, unless it was cut there.
-        most = np.diff(decoded.offsets) + (run.lengths != self.cut_at)
+        max_bytes = np.diff(decoded.offsets) + (run.lengths != self.cut_at)
         expected = _Expected()
-        for number, limit in enumerate(most.tolist()):
-            expected.add(documents[number], dialect, most=limit)
+        for number, limit in enumerate(max_bytes.tolist()):
+            expected.add(documents[number], dialect, limit=limit)
         texts = Documents.from_bytes(expected.texts)
         wrong_text = unequal(decoded, texts)
         wrong_text[np.searchsorted(bounds, unknown, side="right") - 1] = True
@@ -103,8 +103,8 @@ class PlainReading:
     def _flags(self, ids: Ids, mask: npt.NDArray[np.uint8] | None) -> Flags:
         """Return the flags of all bytes that ids decode to."""
         special = (ids >= self.lowest).astype(np.uint8) << np.uint8(1)
-        own = special if mask is None else special | mask
-        return np.repeat(own, self.lengths[ids])
+        flags = special if mask is None else special | mask
+        return np.repeat(flags, self.lengths[ids])
 
 
 @dataclass(slots=True)
@@ -118,23 +118,23 @@ class _Expected:
     _sizes: list[int] = field(default_factory=list)
     _flags: list[int] = field(default_factory=list)
 
-    def add(self, document: bytes, dialect: Dialect, *, most: int) -> None:
-        """Append a document, of which the first `most` bytes are wanted."""
+    def add(self, document: bytes, dialect: Dialect, *, limit: int) -> None:
+        """Append a document, of which the first `limit` bytes are wanted."""
         try:
             segments = segments_of(document, dialect)
         except MALFORMED as error:
             self.malformed[len(self.texts)] = reason_of(error)
             segments = []
-        self.images.append([each.count for each in segments if each.role == "image"])
+        self.images.append([segment.count for segment in segments if segment.role == "image"])
         text = bytearray()
-        for each in segments:
+        for segment in segments:
             # Each by itself: surrogates that end one text and begin the next are no pair.
-            own = to_utf8(each.text)
-            copies = min(each.count, (most - len(text)) // max(len(own), 1) + 1)
-            part = (own * copies)[: most - len(text)]
+            encoded = to_utf8(segment.text)
+            copies = min(segment.count, (limit - len(text)) // max(len(encoded), 1) + 1)
+            part = (encoded * copies)[: limit - len(text)]
             text += part
             self._sizes.append(len(part))
-            self._flags.append(each.mask | each.is_special << 1)
+            self._flags.append(segment.mask | segment.is_special << 1)
         self.texts.append(text)
 
     @property
@@ -144,10 +144,12 @@ class _Expected:
 
 
 def _differing(
-    own: Flags, bounds: npt.NDArray[np.int64], other: Flags, other_bounds: npt.NDArray[np.int64]
+    flags: Flags, bounds: npt.NDArray[np.int64], other: Flags, other_bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
     """Tell of each document whether its bytes have other flags."""
-    return unequal(Documents(data=own, offsets=bounds), Documents(data=other, offsets=other_bounds))
+    return unequal(
+        Documents(data=flags, offsets=bounds), Documents(data=other, offsets=other_bounds)
+    )
 
 
 def _other_images(run: Run, expected: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
@@ -161,8 +163,8 @@ def _other_images(run: Run, expected: Sequence[Sequence[int]]) -> npt.NDArray[np
     sizes = (run.images[:, 2] - run.images[:, 1]).tolist()
     return np.array(
         [
-            sizes[bounds[number] : bounds[number + 1]] != list(own)
-            for number, own in enumerate(expected)
+            sizes[bounds[number] : bounds[number + 1]] != list(expected_sizes)
+            for number, expected_sizes in enumerate(expected)
         ],
         dtype=bool,
     )
@@ -170,7 +172,7 @@ def _other_images(run: Run, expected: Sequence[Sequence[int]]) -> npt.NDArray[np
 
 def compare_masks(
     folder: Folder,
-    each: Slice,
+    slice_: Slice,
     values: Mapping[str, Any],
     *,
     tokenizer: Tokenizer,
@@ -185,9 +187,9 @@ def compare_masks(
     if SKIPPED in values["quarantined"]:  # it was left out unread
         return found
     # With the ids, which are among the bytes that the record's sha256 is of.
-    reading = SliceReading(each, max_document_bytes=settings.max_document_bytes)
+    reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
     comparison = _Comparison(
-        slice=each,
+        slice=slice_,
         settings=settings,
         plain=PlainReading.of(tokenizer, settings),
         found=found,
@@ -202,7 +204,7 @@ def compare_masks(
     )
     if is_read:
         found.problems[:0] = account_problems(values, reading)
-        found.end(each.source)
+        found.end(slice_.source)
     return found
 
 
@@ -217,16 +219,18 @@ class _Comparison:
 
     def compare(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
         """Compare the written documents of a batch with those of the source."""
-        own = self.slice.pieces[piece]
-        assert own.dialect is not None, "the plan names the dialect of every such file"
-        dialect = self.settings.dialect(self.slice.kind, own.dialect)
+        source = self.slice.pieces[piece]
+        assert source.dialect is not None, "the plan names the dialect of every such file"
+        dialect = self.settings.dialect(self.slice.kind, source.dialect)
         for run in runs:
             self.found.documents += len(run.rows)
-            at, missing = places_in(batch, run)
+            at, missing = positions_in(batch, run)
             for number in missing.tolist():
-                self.found.add(f"{run.told(number)} is not row {run.rows[number]} of {own.path}")
+                self.found.add(
+                    f"{run.describe(number)} is not row {run.rows[number]} of {source.path}"
+                )
             if len(missing):
                 continue
             for number, why in self.plain.problems(run, batch.documents.take(at), dialect):
                 row = run.rows[number]
-                self.found.add(f"{run.told(number)} is not row {row} of {own.path}: {why}")
+                self.found.add(f"{run.describe(number)} is not row {row} of {source.path}: {why}")

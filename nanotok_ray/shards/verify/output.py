@@ -22,9 +22,9 @@ from nanotok_ray.shards.output import (
 from nanotok_ray.shards.verify.inputs import (
     Inputs,
     fingerprint_problems,
-    own_file_problems,
     read_inputs,
     read_manifest,
+    source_folder_problems,
 )
 from nanotok_ray.shards.verify.record import listed_problems, record_problems
 from nanotok_ray.shards.verify.sample import choose
@@ -39,7 +39,7 @@ from nanotok_ray.shards.verify.work import (
 from nanotok_ray.sources.quarantine import QUARANTINE
 from nanotok_ray.storage import Folder
 
-SHOWN_PROBLEMS = 20
+MAX_PRINTED_PROBLEMS = 20
 
 
 @dataclass(slots=True)
@@ -63,26 +63,26 @@ class Verification:
         """Whether all was checked and no problem was found."""
         return not self.problems and not self.unchecked
 
-    def told(self, folder: str) -> str:
+    def format_problems(self, folder: str) -> str:
         """Return the problems as lines, with what to do about them."""
         lines = []
         if self.problems:
-            lines += [f"{folder}: {len(self.problems)} problems", *_shown(self.problems)]
+            lines += [f"{folder}: {len(self.problems)} problems", *_first_lines(self.problems)]
             lines.append(
                 "delete the files named above and run the job again: it makes only those anew"
             )
         if self.unchecked:
             number = f"{len(self.unchecked)} of {self.slices} slices"
-            lines += [f"{folder}: {number} could not be checked", *_shown(self.unchecked)]
+            lines += [f"{folder}: {number} could not be checked", *_first_lines(self.unchecked)]
             lines.append("nothing is known of these: verify again")
         return "\n".join(lines)
 
 
-def _shown(told: list[str]) -> list[str]:
-    shown = [f"  {each}" for each in told[:SHOWN_PROBLEMS]]
-    if len(told) > SHOWN_PROBLEMS:
-        shown.append(f"  and {len(told) - SHOWN_PROBLEMS} more")
-    return shown
+def _first_lines(problems: list[str]) -> list[str]:
+    lines = [f"  {problem}" for problem in problems[:MAX_PRINTED_PROBLEMS]]
+    if len(problems) > MAX_PRINTED_PROBLEMS:
+        lines.append(f"  and {len(problems) - MAX_PRINTED_PROBLEMS} more")
+    return lines
 
 
 Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
@@ -123,7 +123,7 @@ def verify_output(
     inputs = read_inputs(folder, manifest)
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
     if unpublished is None:  # a job refuses such sources when it plans
-        result.problems += own_file_problems(folder, inputs.plan)
+        result.problems += source_folder_problems(folder, inputs.plan)
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
     sound = _check_records(folder, expected, inputs, result, read_files=read_files)
@@ -155,11 +155,11 @@ def _check_records(
     """Check the records by themselves, and give those that are sound."""
     sizes = _listing(folder, inputs, files=not read_files)
     sound = []
-    for each, read in zip(expected, _records(folder, expected, sizes), strict=True):
-        found = list(_checked(each, read, inputs, sizes, read_files=read_files))
+    for item, read in zip(expected, _records(folder, expected, sizes), strict=True):
+        found = list(_checked(item, read, inputs, sizes, read_files=read_files))
         result.problems += found
         if isinstance(read, _Read) and not found:
-            sound.append((each, read))
+            sound.append((item, read))
             values = read.record.values
             result.shards += len(values["shards"])
             result.documents += values["documents"]["out"]
@@ -180,12 +180,12 @@ def _records(
 ) -> Iterator[_Read | str]:
     """Yield the record of each slice, or why there is none."""
 
-    def look(each: Expected) -> _Read | str:
-        name = each.record_name
+    def look(item: Expected) -> _Read | str:
+        name = item.record_name
         if name not in sizes:
             return f"{name} is missing"
         try:
-            check_size(sizes[name], most=MAX_RECORD_BYTES, name=name)
+            check_size(sizes[name], limit=MAX_RECORD_BYTES, name=name)
             record = read_record(folder, name)
         except CorruptOutputError as error:
             return str(error)
@@ -196,7 +196,7 @@ def _records(
 
 
 def _checked(
-    each: Expected,
+    expected: Expected,
     read: _Read | str,
     inputs: Inputs,
     sizes: Mapping[str, int],
@@ -207,15 +207,15 @@ def _checked(
         yield read
         return
     values = read.record.values
-    if values["key"] != each.key:
+    if values["key"] != expected.key:
         yield (
-            f"{each.record_name} belongs to another recipe, input or tokenizer: its key is "
-            f"{values['key']}, expected {each.key}"
+            f"{expected.record_name} belongs to another recipe, input or tokenizer: its key is "
+            f"{values['key']}, expected {expected.key}"
         )
         return
     item_bytes = inputs.model.id_bytes
-    for problem in record_problems(values, item_bytes=item_bytes, each=each.slice):
-        yield f"{each.record_name}: {problem}"
+    for problem in record_problems(values, item_bytes=item_bytes, slice_=expected.slice):
+        yield f"{expected.record_name}: {problem}"
     if not read_files:
         yield from listed_problems(values, sizes)
 
@@ -247,7 +247,9 @@ def _holds(folder: Folder, data: bytes) -> bool:
 
 def _is_trusted(inputs: Inputs) -> bool:
     """Return whether the tokenizer is the one the keys of the slices were made with."""
-    return {own.tokenizer_sha256 for own in inputs.settings.values()} <= {inputs.tokenizer.sha256}
+    return {settings.tokenizer_sha256 for settings in inputs.settings.values()} <= {
+        inputs.tokenizer.sha256
+    }
 
 
 def _works(
@@ -259,13 +261,13 @@ def _works(
     deep: bool,
     masks: bool,
 ) -> list[SliceWork]:
-    filled = [each.key for each, read in sound if read.record.values["shards"]]
+    filled = [item.key for item, read in sound if read.record.values["shards"]]
     sampled = set(choose(filled)) if sample else set()
     return [
         SliceWork(
-            slice=each.slice,
-            settings=inputs.settings[each.slice.source],
-            key=each.key,
+            slice=item.slice,
+            settings=inputs.settings[item.slice.source],
+            key=item.key,
             out=folder.url,
             record_sha256=read.record.sha256,
             record_bytes=read.num_bytes,
@@ -273,9 +275,9 @@ def _works(
             item_bytes=inputs.model.id_bytes,
             num_ids=inputs.model.num_ids,
             special_tokens=inputs.model.special_tokens,
-            level=level_of(each.slice, deep=deep, masks=masks, sampled=each.key in sampled),
+            level=level_of(item.slice, deep=deep, masks=masks, sampled=item.key in sampled),
         )
-        for each, read in sound
+        for item, read in sound
     ]
 
 

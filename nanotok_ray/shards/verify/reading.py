@@ -24,11 +24,11 @@ from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.rendering import Ids
 
-Place = tuple[str, int | None, tuple[int, int] | None]
+SourceRange = tuple[str, int | None, tuple[int, int] | None]
 """File; row group of a parquet file, or the range in bytes of another."""
 
 
-def place_of(piece: Piece, group: int | None) -> Place:
+def source_range(piece: Piece, group: int | None) -> SourceRange:
     """Return the place of the documents of a piece, or of a row group in it."""
     return piece.path, group, (piece.start, piece.stop) if group is None else None
 
@@ -51,7 +51,7 @@ class Run:
     document_ids: Documents | None
     """What the source's `id_column` says of each, if the shards have that."""
 
-    def told(self, document: int) -> str:
+    def describe(self, document: int) -> str:
         """Name a document of the run."""
         return f"{self.name}: document {self.first + document}"
 
@@ -66,7 +66,7 @@ class _Shard:
     mask: BinaryIO | None
     images: DocumentImages | None
     document_ids: DocumentIds | None
-    entries: list[tuple[Place, npt.NDArray[np.int64]]]
+    entries: list[tuple[SourceRange, npt.NDArray[np.int64]]]
     """What is left of the source map, the next last."""
     next: int = 0
     """Number of the next document."""
@@ -102,21 +102,21 @@ class WrittenDocuments:
     ) -> None:
         self._stack.close()
 
-    def take(self, place: Place, *, last: int) -> Iterator[Run]:
+    def take(self, source: SourceRange, *, last: int) -> Iterator[Run]:
         """Yield the next documents as long as they are of a place and their rows end at `last`."""
         while (shard := self._current()) is not None:
-            own, rows = shard.entries[-1]
+            entry, rows = shard.entries[-1]
             count = int(np.searchsorted(rows, last, side="right"))
-            if own != place or count == 0:
+            if entry != source or count == 0:
                 return
-            shard.entries[-1] = own, rows[count:]
+            shard.entries[-1] = entry, rows[count:]
             yield self._read(shard, rows[:count])
 
     @property
     def left(self) -> int:
         """The number of documents that were not taken."""
         shard = self._current()
-        waiting = sum(int(each["documents"]) for each in self._left)
+        waiting = sum(int(shard_values["documents"]) for shard_values in self._left)
         return waiting if shard is None else waiting + len(shard.positions) - 1 - shard.next
 
     def _current(self) -> _Shard | None:
@@ -134,7 +134,7 @@ class WrittenDocuments:
     def _open(self, shard: Mapping[str, Any]) -> _Shard:
         name = shard["name"]
         positions, _ = unpack_index(self._bytes(f"{name}.idx"), name=name)
-        entries = [(_place(entry), mapped_rows(entry)) for entry in shard["source_map"]]
+        entries = [(_entry_range(entry), mapped_rows(entry)) for entry in shard["source_map"]]
         return _Shard(
             name=name,
             positions=positions,
@@ -186,14 +186,14 @@ class WrittenDocuments:
         return run
 
 
-def _place(entry: Mapping[str, Any]) -> Place:
+def _entry_range(entry: Mapping[str, Any]) -> SourceRange:
     if "row_group" in entry:
         return entry["file"], entry["row_group"], None
     start, stop = entry["range"]
     return entry["file"], None, (start, stop)
 
 
-MOST_PROBLEMS = 5
+MAX_PROBLEMS = 5
 """Documents named of a slice; a changed source makes all of them differ."""
 
 
@@ -209,7 +209,7 @@ class Compared:
 
     def add(self, problem: str) -> None:
         """Note a problem, or that there was one more."""
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
         else:
             self.more += 1
@@ -238,36 +238,40 @@ def read_again(
     Raises:
         TransientIOError: a remote store failed in a way that may pass.
     """
-    each = reading.slice
+    slice_ = reading.slice
     with WrittenDocuments(
         folder,
         values["shards"],
         item_bytes=item_bytes,
-        kind=each.kind,
-        with_document_ids=reading.with_document_ids and each.id_column is not None,
+        kind=slice_.kind,
+        with_document_ids=reading.with_document_ids and slice_.id_column is not None,
     ) as written:
         try:
             for piece, batch in reading:
-                place = place_of(each.pieces[piece], batch.group)
-                on_batch(piece, batch, written.take(place, last=int(batch.numbers[-1])))
+                source = source_range(slice_.pieces[piece], batch.group)
+                on_batch(piece, batch, written.take(source, last=int(batch.numbers[-1])))
         except TransientIOError:
             raise
         except (SourceError, OSError) as error:
-            found.problems.insert(0, f"a source cannot be read again: {_naming(error, each)}")
+            found.problems.insert(0, f"a source cannot be read again: {_naming(error, slice_)}")
             return False
         if written.left:
-            found.add(f"{each.source}: {written.left:,} documents are no longer in the source")
+            found.add(f"{slice_.source}: {written.left:,} documents are no longer in the source")
     found.source_bytes = reading.bytes_in
     return True
 
 
-def _naming(error: Exception, each: Slice) -> str:
-    told = str(error)
-    named = any(piece.url in told or piece.path in told for piece in each.pieces)
-    return told if named else f"{told} (of {', '.join(piece.path for piece in each.pieces[:3])})"
+def _naming(error: Exception, slice_: Slice) -> str:
+    message = str(error)
+    named = any(piece.url in message or piece.path in message for piece in slice_.pieces)
+    return (
+        message
+        if named
+        else f"{message} (of {', '.join(piece.path for piece in slice_.pieces[:3])})"
+    )
 
 
-def places_in(batch: Batch, run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def positions_in(batch: Batch, run: Run) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return each document's position in a batch, and the documents that are missing."""
     at = np.searchsorted(batch.numbers, run.rows).astype(np.int64)
     is_there = at < len(batch.numbers)
@@ -346,17 +350,17 @@ class TextFrame:
         return wrong, is_text
 
 
-def unequal(own: Documents, other: Documents) -> npt.NDArray[np.bool_]:
+def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
     """Tell of each document whether it is another than that of the other batch."""
-    lengths, expected = np.diff(own.offsets), np.diff(other.offsets)
+    lengths, expected = np.diff(documents.offsets), np.diff(other.offsets)
     if not np.array_equal(lengths, expected):
         return np.array(
-            [own[number] != other[number] for number in range(len(lengths))], dtype=bool
+            [documents[number] != other[number] for number in range(len(lengths))], dtype=bool
         )
-    mine = own.data[own.offsets[0] : own.offsets[-1]]
+    mine = documents.data[documents.offsets[0] : documents.offsets[-1]]
     theirs = other.data[other.offsets[0] : other.offsets[-1]]
     unequal = np.zeros(len(lengths), dtype=bool)
     if not np.array_equal(mine, theirs):
-        places = np.flatnonzero(mine != theirs) + own.offsets[0]
-        unequal[np.searchsorted(own.offsets, places, side="right") - 1] = True
+        positions = np.flatnonzero(mine != theirs) + documents.offsets[0]
+        unequal[np.searchsorted(documents.offsets, positions, side="right") - 1] = True
     return unequal

@@ -10,33 +10,33 @@ from typing import Any
 from nanotok_ray.formats.document_images import images_bytes
 from nanotok_ray.formats.document_index import index_bytes
 from nanotok_ray.formats.paths import is_inner_name
-from nanotok_ray.formats.schema import MOST
+from nanotok_ray.formats.schema import MAX_SHARD_NUMBER
 from nanotok_ray.shards.sink import ILLUSTRATED, MASKED
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.quarantine import QUARANTINE, SKIPPED
 
 
-def record_problems(values: Mapping[str, Any], *, item_bytes: int, each: Slice) -> Iterator[str]:
+def record_problems(values: Mapping[str, Any], *, item_bytes: int, slice_: Slice) -> Iterator[str]:
     """Yield what a record contradicts itself or its slice in.
 
     Args:
         values: of a record that `read_record` gave, or one about to be written.
         item_bytes: of a token id.
-        each: the slice that it must stand for.
+        slice_: the slice that it must stand for.
     """
-    told = f"record {values['key'][:16]}"
-    yield from _sums(values, told)
-    yield from _byte_sums(values, told)
-    yield from _token_sums(values, each.kind, told)
+    prefix = f"record {values['key'][:16]}"
+    yield from _sums(values, prefix)
+    yield from _byte_sums(values, prefix)
+    yield from _token_sums(values, slice_.kind, prefix)
     for shard in values["shards"]:
         yield from _map_problems(shard)
-    names = list(_name_problems(values, each, told))
+    names = list(_name_problems(values, slice_, prefix))
     yield from names
     if not names:
         yield from _size_problems(values, item_bytes)
-        if each.kind in ILLUSTRATED:
-            yield from _images_problems(values, _sizes_of(values), told)
-    yield from _slice_problems(values, each, told)
+        if slice_.kind in ILLUSTRATED:
+            yield from _images_problems(values, _sizes_of(values), prefix)
+    yield from _slice_problems(values, slice_, prefix)
 
 
 def listed_problems(values: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[str]:
@@ -59,51 +59,54 @@ def quarantine_name(values: Mapping[str, Any]) -> str | None:
     return next((name for name in names if name.endswith(".jsonl")), None)
 
 
-def _sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
+def _sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
     documents, shards = values["documents"], values["shards"]
     if documents["in"] != documents["out"] + documents["quarantined"]:
         yield (
-            f"{told}: {documents['in']} documents in, {documents['out']} out, "
+            f"{prefix}: {documents['in']} documents in, {documents['out']} out, "
             f"{documents['quarantined']} quarantined"
         )
     if sum(values["quarantined"].values()) != documents["quarantined"]:
-        yield f"{told}: the reasons do not add up to {documents['quarantined']} documents"
+        yield f"{prefix}: the reasons do not add up to {documents['quarantined']} documents"
     for name, total in (("documents", documents["out"]), ("tokens", values["tokens"])):
         found = sum(shard[name] for shard in shards)
         if found != total:
-            yield f"{told}: its shards have {found} {name}, it says {total}"
+            yield f"{prefix}: its shards have {found} {name}, it says {total}"
 
 
-def _byte_sums(values: Mapping[str, Any], told: str) -> Iterator[str]:
-    own = values["bytes"]
-    if own["in"] != own["out"] + own["quarantined"]:
+def _byte_sums(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    num_bytes = values["bytes"]
+    if num_bytes["in"] != num_bytes["out"] + num_bytes["quarantined"]:
         yield (
-            f"{told}: {own['in']} bytes of documents in, {own['out']} out, "
-            f"{own['quarantined']} quarantined"
+            f"{prefix}: {num_bytes['in']} bytes of documents in, {num_bytes['out']} out, "
+            f"{num_bytes['quarantined']} quarantined"
         )
     found = sum(shard["bytes"] for shard in values["shards"])
-    if found != own["out"]:
-        yield f"{told}: its shards have {found} bytes of documents, it says {own['out']}"
+    if found != num_bytes["out"]:
+        yield f"{prefix}: its shards have {found} bytes of documents, it says {num_bytes['out']}"
 
 
-def _token_sums(values: Mapping[str, Any], kind: str, told: str) -> Iterator[str]:
+def _token_sums(values: Mapping[str, Any], kind: str, prefix: str) -> Iterator[str]:
     """Compare what a record says of its tokens with their number and with the kind of its slice."""
     tokens, roles = values["tokens"], values["roles"]
     in_roles = sum(roles.values())
     if kind not in MASKED and roles:
-        yield f"{told}: it has tokens of {', '.join(sorted(roles))}, and is of kind {kind}"
+        yield f"{prefix}: it has tokens of {', '.join(sorted(roles))}, and is of kind {kind}"
     elif kind in MASKED and in_roles != tokens:
-        yield f"{told}: {in_roles} tokens in all roles, it says {tokens}"
+        yield f"{prefix}: {in_roles} tokens in all roles, it says {tokens}"
     if kind not in ILLUSTRATED and (values["images"] or "image" in roles):
-        yield f"{told}: it has images, and is of kind {kind}"
+        yield f"{prefix}: it has images, and is of kind {kind}"
     if values["images"] > roles.get("image", 0):
-        yield f"{told}: {values['images']} images of {roles.get('image', 0)} tokens"
+        yield f"{prefix}: {values['images']} images of {roles.get('image', 0)} tokens"
     special = sum(values["special_tokens"].values())
-    for name, own in (("special tokens", special), ("trained tokens", values["trainable_tokens"])):
-        if own > tokens:
-            yield f"{told}: {own} {name} of {tokens}"
+    for name, count in (
+        ("special tokens", special),
+        ("trained tokens", values["trainable_tokens"]),
+    ):
+        if count > tokens:
+            yield f"{prefix}: {count} {name} of {tokens}"
     if values["truncated"] > values["over_max_tokens"]:
-        yield f"{told}: {values['truncated']} documents cut, {values['over_max_tokens']} too long"
+        yield f"{prefix}: {values['truncated']} documents cut, {values['over_max_tokens']} too long"
 
 
 def _map_problems(shard: Mapping[str, Any]) -> Iterator[str]:
@@ -131,32 +134,32 @@ def _is_rising(rows: Iterable[int]) -> bool:
     return True
 
 
-def _name_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterator[str]:
+def _name_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Iterator[str]:
     """Compare the names of shards and files with those that the slice gives them."""
-    folder, key = f"{each.source}/{each.split}", values["key"]
-    start = f"{folder}/{each.stem}-{each.number:05d}"
+    folder, key = f"{slice_.source}/{slice_.split}", values["key"]
+    start = f"{folder}/{slice_.stem}-{slice_.number:05d}"
     shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(values["shards"]))]
     if [shard["name"] for shard in values["shards"]] != shards:
-        yield f"{told}: its shards are not named as those of its slice are"
-    expected = {f"{name}{suffix}" for name in shards for suffix in _suffixes(each)}
+        yield f"{prefix}: its shards are not named as those of its slice are"
+    expected = {f"{name}{suffix}" for name in shards for suffix in _suffixes(slice_)}
     if values["documents"]["quarantined"]:
-        expected.add(f"{QUARANTINE}{folder}/{each.name_for(key)}.jsonl")
+        expected.add(f"{QUARANTINE}{folder}/{slice_.name_for(key)}.jsonl")
     found = [file["name"] for file in values["files"]]
     for name in sorted(set(found) - expected | {n for n in found if not is_inner_name(n)}):
-        yield f"{told} names {name!r}, which is no file of its slice"
+        yield f"{prefix} names {name!r}, which is no file of its slice"
     for name in sorted(expected - set(found)):
-        yield f"{told} does not name {name}"
+        yield f"{prefix} does not name {name}"
     if len(set(found)) != len(found):
-        yield f"{told} names a file twice"
+        yield f"{prefix} names a file twice"
 
 
-def _suffixes(each: Slice) -> Iterator[str]:
+def _suffixes(slice_: Slice) -> Iterator[str]:
     yield from (".bin", ".idx")
-    if each.kind in MASKED:
+    if slice_.kind in MASKED:
         yield ".mask"
-    if each.kind in ILLUSTRATED:
+    if slice_.kind in ILLUSTRATED:
         yield ".images"
-    if each.id_column is not None:
+    if slice_.id_column is not None:
         yield ".ids"
 
 
@@ -173,7 +176,7 @@ def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
             f"{shard['name']}.idx": index_bytes(shard["documents"]),
             f"{shard['name']}.mask": tokens,
         }
-        if max(tokens, shard["documents"]) > MOST:
+        if max(tokens, shard["documents"]) > MAX_SHARD_NUMBER:
             yield f"{shard['name']} has {tokens} tokens by its record, no shard has so many"
         for name, size in expected.items():
             if sizes.get(name, size) != size:
@@ -184,7 +187,7 @@ def _size_problems(values: Mapping[str, Any], item_bytes: int) -> Iterator[str]:
 
 
 def _images_problems(
-    values: Mapping[str, Any], sizes: Mapping[str, int], told: str
+    values: Mapping[str, Any], sizes: Mapping[str, int], prefix: str
 ) -> Iterator[str]:
     """Compare the sizes of NAME.images with the number of images, which a shard does not say."""
     images = 0
@@ -200,18 +203,18 @@ def _images_problems(
             )
             return
     if images != values["images"]:
-        yield f"{told}: its shards have room for {images} images, it says {values['images']}"
+        yield f"{prefix}: its shards have room for {images} images, it says {values['images']}"
 
 
-def _slice_problems(values: Mapping[str, Any], each: Slice, told: str) -> Iterator[str]:
-    own = {"source": each.source, "split": each.split, "number": each.number}
-    if any(values["slice"][name] != value for name, value in own.items()):
-        yield f"{told} names another slice than its place says: {values['slice']}"
+def _slice_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Iterator[str]:
+    expected = {"source": slice_.source, "split": slice_.split, "number": slice_.number}
+    if any(values["slice"][name] != value for name, value in expected.items()):
+        yield f"{prefix} names another slice than its place says: {values['slice']}"
     if SKIPPED not in values["quarantined"]:
         read = [(one["file"], one["start"], one["stop"]) for one in values["read"]]
-        if read != [(piece.path, piece.start, piece.stop) for piece in each.pieces]:
-            yield f"{told}: what it read is not what the plan says"
-    paths = {piece.path for piece in each.pieces}
+        if read != [(piece.path, piece.start, piece.stop) for piece in slice_.pieces]:
+            yield f"{prefix}: what it read is not what the plan says"
+    paths = {piece.path for piece in slice_.pieces}
     for shard in values["shards"]:
         for entry in shard["source_map"]:
             if entry["file"] not in paths:

@@ -29,7 +29,7 @@ SEED = 20
 MAX_SLICES = 16
 DOCUMENTS_PER_SLICE = 8
 
-Place = tuple[str, int | None, int]
+SourceRow = tuple[str, int | None, int]
 """File, row group (or None), row."""
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def choose(filled: Sequence[T]) -> list[T]:
 
 def compare_some(
     folder: Folder,
-    each: Slice,
+    slice_: Slice,
     values: Mapping[str, Any],
     *,
     tokenizer: Tokenizer,
@@ -55,21 +55,21 @@ def compare_some(
     """
     found = Compared()
     wanted = dict(_choose_documents(values["shards"]))
-    prover = DocumentChecker(kind=each.kind, settings=settings, tokenizer=tokenizer)
-    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, kind=each.kind)
-    dialects = {piece.path: piece.dialect for piece in each.pieces}
+    checker = DocumentChecker(kind=slice_.kind, settings=settings, tokenizer=tokenizer)
+    written = _Written(folder, item_bytes=tokenizer.model.id_bytes, kind=slice_.kind)
+    dialects = {piece.path: piece.dialect for piece in slice_.pieces}
     try:
-        for place, document in _source_documents(
-            each, set(wanted), found, settings.max_document_bytes
+        for row, document in _source_documents(
+            slice_, set(wanted), found, settings.max_document_bytes
         ):
-            name, number = wanted[place]
+            name, number = wanted[row]
             found.documents += 1
-            problem = prover.problem(
-                document, *written.document(name, number), dialect=dialects[place[0]]
+            problem = checker.problem(
+                document, *written.document(name, number), dialect=dialects[row[0]]
             )
             if problem is not None:
-                told = f"{name}: document {number} is not row {place[2]} of {place[0]}"
-                found.add(f"{told}: {problem}")
+                where = f"{name}: document {number} is not row {row[2]} of {row[0]}"
+                found.add(f"{where}: {problem}")
     except TransientIOError:
         raise
     except (SourceError, OSError) as error:
@@ -77,18 +77,18 @@ def compare_some(
         return found
     if found.documents != len(wanted):
         missing = len(wanted) - found.documents
-        found.add(f"{each.source}: {missing} sampled rows are no longer in the source")
+        found.add(f"{slice_.source}: {missing} sampled rows are no longer in the source")
     return found
 
 
 def _choose_documents(
     shards: Sequence[Mapping[str, Any]],
-) -> Iterator[tuple[Place, tuple[str, int]]]:
+) -> Iterator[tuple[SourceRow, tuple[str, int]]]:
     """Yield (place in the source, (shard, document in it)) of the sampled documents."""
     numbered = [(shard, number) for shard in shards for number in _spread(shard["documents"])]
     chosen = random.Random(SEED).sample(numbered, min(DOCUMENTS_PER_SLICE, len(numbered)))
     for shard, number in chosen:
-        yield _place(shard["source_map"], number), (shard["name"], number)
+        yield _source_row(shard["source_map"], number), (shard["name"], number)
 
 
 def _spread(count: int) -> list[int]:
@@ -97,7 +97,7 @@ def _spread(count: int) -> list[int]:
     return sorted({0, count - 1, *inner})
 
 
-def _place(source_map: list[dict[str, Any]], number: int) -> Place:
+def _source_row(source_map: list[dict[str, Any]], number: int) -> SourceRow:
     for entry in source_map:
         if number < entry["rows"]:
             return entry["file"], entry.get("row_group"), int(mapped_rows(entry)[number])
@@ -106,22 +106,22 @@ def _place(source_map: list[dict[str, Any]], number: int) -> Place:
 
 
 def _source_documents(
-    each: Slice, wanted: set[Place], found: Compared, max_document_bytes: int
-) -> Iterator[tuple[Place, bytes]]:
+    slice_: Slice, wanted: set[SourceRow], found: Compared, max_document_bytes: int
+) -> Iterator[tuple[SourceRow, bytes]]:
     left = Counter(file for file, _, _ in wanted)
-    for piece in each.pieces:
+    for piece in slice_.pieces:
         if not left[piece.path]:
             continue
         reader = read_piece(
-            piece, kind=each.kind, column=each.column, max_document_bytes=max_document_bytes
+            piece, kind=slice_.kind, column=slice_.column, max_document_bytes=max_document_bytes
         )
         for batch in reader:
             found.source_bytes += batch.documents.num_bytes
             for index, number in enumerate(batch.numbers.tolist()):
-                place = (piece.path, batch.group, number)
-                if place in wanted:
+                row = (piece.path, batch.group, number)
+                if row in wanted:
                     left[piece.path] -= 1
-                    yield place, batch.documents[index]
+                    yield row, batch.documents[index]
             if not left[piece.path]:
                 break
 

@@ -19,9 +19,9 @@ from nanotok_ray.shards.verify.files import (
     IdScan,
     Lines,
     MaskScan,
+    checked_bytes,
     image_problems,
     is_whole,
-    kept_bytes,
 )
 from nanotok_ray.storage import Folder
 
@@ -106,18 +106,18 @@ class _Check:
     ) -> Generator[str, None, npt.NDArray[np.int64] | None]:
         """Yield where the documents of a shard begin and the last ends, None after problems."""
         name = f"{shard['name']}.idx"
-        data = yield from kept_bytes(self.folder, self.files[name])
+        data = yield from checked_bytes(self.folder, self.files[name])
         if data is None:
             return None
         try:
-            positions, own_bytes = unpack_index(data, name=name)
+            positions, found_bytes = unpack_index(data, name=name)
             check_sequences(data, name=name)
         except CorruptOutputError as error:
             yield str(error)
             return None
-        if own_bytes != self.item_bytes or int(positions[-1]) != shard["tokens"]:
+        if found_bytes != self.item_bytes or int(positions[-1]) != shard["tokens"]:
             yield (
-                f"{name} ends at {positions[-1]} tokens of {own_bytes} bytes, "
+                f"{name} ends at {positions[-1]} tokens of {found_bytes} bytes, "
                 f"the data at {shard['tokens']} of {self.item_bytes}"
             )
             return None
@@ -133,7 +133,7 @@ class _Check:
         file = self.files.get(f"{shard['name']}.images")
         if file is None:
             return None
-        data = yield from kept_bytes(self.folder, file)
+        data = yield from checked_bytes(self.folder, file)
         if data is None:
             return None
         try:
@@ -157,7 +157,7 @@ class _Check:
             self.item_bytes,
             special_ids=[number for number, _ in by_id],
             image_id=None if images is None else self.special_tokens.get(self.image_token or ""),
-            most_images=0 if images is None else images.num_images,
+            max_images=0 if images is None else images.num_images,
         )
         if not (yield from is_whole(self.folder, file, scan)):
             return None
@@ -182,28 +182,28 @@ class _Check:
 
 def _sum_problems(values: Mapping[str, Any], check: _Check, *, are_counted: bool) -> Iterator[str]:
     """Compare what was seen in all files of a record with its sums."""
-    told = f"record {values['key'][:16]}"
+    prefix = f"record {values['key'][:16]}"
     if check.trained is not None and check.trained != values["trainable_tokens"]:
         yield (
-            f"{told}: its masks train on {check.trained} tokens, it says "
+            f"{prefix}: its masks train on {check.trained} tokens, it says "
             f"{values['trainable_tokens']}"
         )
     if check.images != values["images"]:
-        yield f"{told}: its shards have {check.images} images, it says {values['images']}"
+        yield f"{prefix}: its shards have {check.images} images, it says {values['images']}"
     of_images = values["roles"].get("image", 0)
     if check.image_tokens != of_images:
-        yield f"{told}: its images have {check.image_tokens} tokens, it says {of_images}"
+        yield f"{prefix}: its images have {check.image_tokens} tokens, it says {of_images}"
     if are_counted:
-        yield from _special_problems(values["special_tokens"], check.special_counts, told)
+        yield from _special_problems(values["special_tokens"], check.special_counts, prefix)
 
 
 def _special_problems(
-    said: Mapping[str, int], found: Mapping[str, int], told: str
+    said: Mapping[str, int], found: Mapping[str, int], prefix: str
 ) -> Iterator[str]:
     for name in sorted(said.keys() | found.keys()):
         if said.get(name, 0) != found.get(name, 0):
             yield (
-                f"{told}: its shards hold {name!r} {found.get(name, 0)} times, it says "
+                f"{prefix}: its shards hold {name!r} {found.get(name, 0)} times, it says "
                 f"{said.get(name, 0)}"
             )
 
@@ -211,7 +211,7 @@ def _special_problems(
 def _check_document_ids(
     folder: Folder, file: Mapping[str, Any], shard: Mapping[str, Any]
 ) -> Iterator[str]:
-    data = yield from kept_bytes(folder, file)
+    data = yield from checked_bytes(folder, file)
     if data is None:
         return
     try:
@@ -231,6 +231,6 @@ def _check_quarantine(
         return
     if seen.kinds != values["quarantined"]:
         yield f"{name} holds {dict(seen.kinds)}, its record says {values['quarantined']}"
-    told = values["bytes"]["quarantined"]
-    if seen.num_bytes != told:
-        yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {told}"
+    recorded = values["bytes"]["quarantined"]
+    if seen.num_bytes != recorded:
+        yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {recorded}"

@@ -31,11 +31,11 @@ and all documents."""
 
 _COMPARE = {"sample": compare_some, "masks": compare_masks, "deep": compare_all}
 
-MOST_PROBLEMS = 50
+MAX_PROBLEMS = 50
 """Told of one slice."""
 
 
-def level_of(each: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
+def level_of(slice_: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
     """Return how far a slice is checked, by the request, its kind, and the sample.
 
     What has no masks is checked as far as its files go where masks are asked for.
@@ -43,7 +43,7 @@ def level_of(each: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
     if deep:
         return "deep"
     if masks:
-        return "masks" if each.kind in MASKED else "files"
+        return "masks" if slice_.kind in MASKED else "files"
     return "sample" if sampled else "files"
 
 
@@ -112,7 +112,7 @@ def check_slice(work: SliceWork) -> SliceCheck:
         special_tokens=work.special_tokens,
         image_token=work.settings.image_token,
     )
-    problems = tuple(itertools.islice(found, MOST_PROBLEMS))
+    problems = tuple(itertools.islice(found, MAX_PROBLEMS))
     if problems or work.level == "files":
         return SliceCheck(problems=problems)
     compare = _COMPARE[work.level]
@@ -122,7 +122,7 @@ def check_slice(work: SliceWork) -> SliceCheck:
     source = by_content(work.slice)
     compared = compare(folder, source, values, tokenizer=tokenizer, settings=work.settings)
     return SliceCheck(
-        problems=tuple(compared.problems[:MOST_PROBLEMS]),
+        problems=tuple(compared.problems[:MAX_PROBLEMS]),
         sampled=compared.documents,
         source_bytes=compared.source_bytes,
     )
@@ -135,27 +135,27 @@ def check_here(works: Sequence[SliceWork], *, threads: int) -> Iterator[Result]:
     """
     with ThreadPoolExecutor(max_workers=threads) as pool:
         try:
-            yield from enumerate(pool.map(_check_or_tell, works))
+            yield from enumerate(pool.map(_try_check, works))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def by_content(each: Slice) -> Slice:
+def by_content(slice_: Slice) -> Slice:
     """Return a slice whose files may have other times and etags, as a copy has: bytes are compared.
 
     A file of another size is refused when it is opened.
     """
-    pieces = tuple(replace(piece, etag=None, mtime_ns=None) for piece in each.pieces)
-    return replace(each, pieces=pieces)
+    pieces = tuple(replace(piece, etag=None, mtime_ns=None) for piece in slice_.pieces)
+    return replace(slice_, pieces=pieces)
 
 
 def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | Unchecked]:
     """Return what became of each of a number of works, in their order."""
     ended = dict(results)
-    return [ended.get(place, Unchecked("it never ended")) for place in range(number)]
+    return [ended.get(index, Unchecked("it never ended")) for index in range(number)]
 
 
-def _check_or_tell(work: SliceWork) -> SliceCheck | Unchecked:
+def _try_check(work: SliceWork) -> SliceCheck | Unchecked:
     try:
         return check_slice(work)
     except (NanotokError, OSError) as error:

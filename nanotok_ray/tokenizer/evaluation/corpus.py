@@ -102,7 +102,7 @@ class CorpusReader:
         for bad in batch.bad:
             self._note(bad.reason)
         ids = batch.document_ids
-        labels = None if ids is None else [each.decode() or NO_LABEL for each in ids]
+        labels = None if ids is None else [id_.decode() or NO_LABEL for id_ in ids]
         if piece.dialect is None:
             return Texts(documents=batch.documents, labels=labels)
         found = texts_of(Dialect(kind="chat", name=piece.dialect), batch.documents)
@@ -114,11 +114,11 @@ class CorpusReader:
 
     def _cut(self, texts: Texts) -> Texts:
         """Return texts up to the one with which there are enough bytes."""
-        own = texts.documents
-        enough = int(np.searchsorted(own.offsets, own.offsets[0] + self._left))
-        stop = min(enough, len(own))
-        self.is_cut = self.is_cut or stop < len(own)
-        part = own.part(0, stop)
+        documents = texts.documents
+        enough = int(np.searchsorted(documents.offsets, documents.offsets[0] + self._left))
+        stop = min(enough, len(documents))
+        self.is_cut = self.is_cut or stop < len(documents)
+        part = documents.part(0, stop)
         self._left -= part.num_bytes
         return Texts(documents=part, labels=None if texts.labels is None else texts.labels[:stop])
 

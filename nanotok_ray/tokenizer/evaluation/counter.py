@@ -65,7 +65,7 @@ class TokenizerCounter:
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, offsets, as_bytes=True))
         if not _are_same(texts, decoded):
             pairs = enumerate(zip(texts, decoded, strict=True))
-            number = next(each for each, (own, back) in pairs if own != back)
+            number = next(index for index, (text, back) in pairs if text != back)
             raise _lost(self.name, texts[number])
         return ids, offsets
 
@@ -80,8 +80,8 @@ def _lost(name: str, text: bytes) -> VerificationError:
 
 def _are_same(left: Documents, right: Documents) -> bool:
     first, last = left.offsets[0], left.offsets[-1]
-    own, other = left.data[first:last], right.data[right.offsets[0] : right.offsets[-1]]
-    return np.array_equal(own, other) and np.array_equal(
+    data, other = left.data[first:last], right.data[right.offsets[0] : right.offsets[-1]]
+    return np.array_equal(data, other) and np.array_equal(
         left.offsets - first, right.offsets - right.offsets[0]
     )
 
@@ -125,13 +125,13 @@ def published_tokenizer(kind: str) -> Tokenizer:
     Raises:
         TokenizerError: The package that has its ranks is not installed, or lacks the file.
     """
-    own = PUBLISHED[kind]
-    path = _data_folder(kind) / own.file_name
+    published = PUBLISHED[kind]
+    path = _data_folder(kind) / published.file_name
     try:
         with gzip.open(path) as file:
             data = file.read(MAX_FILE_BYTES)
         model = from_rank_file(
-            data, pattern=own.pattern, special_tokens=own.special_tokens, name=kind
+            data, pattern=published.pattern, special_tokens=published.special_tokens, name=kind
         )
     except (OSError, EOFError, TokenizerError) as error:
         raise TokenizerError(

@@ -34,11 +34,11 @@ class Tally:
         self.texts += other.texts
         self.num_bytes += other.num_bytes
         self.characters += other.characters
-        self.tokens = [own + more for own, more in zip(self.tokens, other.tokens, strict=True)]
+        self.tokens = [count + more for count, more in zip(self.tokens, other.tokens, strict=True)]
 
-    def bytes_per_token(self, place: int) -> float | None:
+    def bytes_per_token(self, index: int) -> float | None:
         """Return it for one of the tokenizers; None: there are no tokens."""
-        return self.num_bytes / self.tokens[place] if self.tokens[place] else None
+        return self.num_bytes / self.tokens[index] if self.tokens[index] else None
 
     @property
     def bytes_per_character(self) -> float | None:
@@ -125,10 +125,10 @@ def _add_labels(
 ) -> None:
     names = sorted(set(labels))
     numbers = {name: number for number, name in enumerate(names)}
-    places = np.array([numbers[label] for label in labels], dtype=np.int64)
+    indexes = np.array([numbers[label] for label in labels], dtype=np.int64)
     sums = np.zeros((len(columns), len(names)), dtype=np.int64)
-    for own, column in zip(sums, columns, strict=True):
-        np.add.at(own, places, column)
+    for target, column in zip(sums, columns, strict=True):
+        np.add.at(target, indexes, column)
     for name, total in zip(names, sums.T.tolist(), strict=True):
         tally = _tally(total)
         by_label.setdefault(name, Tally(tokens=[0] * len(tally.tokens))).add(tally)
@@ -176,9 +176,9 @@ class Usage:
         """None: there are no tokens."""
         return self.num_bytes / self.total if self.total else None
 
-    def most_used(self, most: int) -> list[int]:
+    def most_used(self, limit: int) -> list[int]:
         """Return the ids that occur most often, the lowest first among equals; none that do not."""
-        order = np.argsort(-self.counts, kind="stable")[:most]
+        order = np.argsort(-self.counts, kind="stable")[:limit]
         return [int(number) for number in order if self.counts[number]]
 
     @property
@@ -227,31 +227,31 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     >>> overlap_of(first, second)
     Overlap(shared=3, only_left=1, only_right=1, equal_merges=1, left=b'abb', right=b'ba')
     """
-    own, other = set(left.tokens), set(right.tokens)
+    left_tokens, right_tokens = set(left.tokens), set(right.tokens)
     mine, theirs = left.tokens[left.num_bytes :], right.tokens[right.num_bytes :]
     if left.pairs is None or right.pairs is None:
         equal = _equal_start(mine, theirs)
     else:
         equal = _equal_start([*_bytes_of_pairs(left)], [*_bytes_of_pairs(right)])
     return Overlap(
-        shared=len(own & other),
-        only_left=len(own - other),
-        only_right=len(other - own),
+        shared=len(left_tokens & right_tokens),
+        only_left=len(left_tokens - right_tokens),
+        only_right=len(right_tokens - left_tokens),
         equal_merges=equal,
         left=mine[equal] if equal < len(mine) else None,
         right=theirs[equal] if equal < len(theirs) else None,
     )
 
 
-def _bytes_of_pairs(own: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
+def _bytes_of_pairs(vocabulary: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
     """Yield both parts of each merge: the ids of single bytes may differ."""
-    for first, second in own.pairs or ():
-        yield own.tokens[first], own.tokens[second]
+    for first, second in vocabulary.pairs or ():
+        yield vocabulary.tokens[first], vocabulary.tokens[second]
 
 
 def _equal_start(left: Sequence[object], right: Sequence[object]) -> int:
     pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (own, other) in pairs if own != other), min(len(left), len(right)))
+    return next((at for at, (token, other) in pairs if token != other), min(len(left), len(right)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,9 +261,9 @@ class SampleRow:
     name: str
     tally: Tally
 
-    def diff_percent(self, place: int) -> float | None:
+    def diff_percent(self, index: int) -> float | None:
         """Compare the first tokenizer with the one at a place; see `diff_percent`."""
-        return diff_percent(self.tally.tokens[place], self.tally.tokens[0])
+        return diff_percent(self.tally.tokens[index], self.tally.tokens[0])
 
 
 def sample_rows(
@@ -280,10 +280,10 @@ def sample_rows(
         yield SampleRow(name=name, tally=measured.total)
 
 
-def diff_percent(base: int, own: int) -> float | None:
+def diff_percent(base: int, count: int) -> float | None:
     """Return how many percent fewer tokens `own` are than `base`, as nanochat does.
 
     >>> diff_percent(404, 375), diff_percent(0, 0)
     (7.17..., None)
     """
-    return (base - own) / base * 100 if base else None
+    return (base - count) / base * 100 if base else None

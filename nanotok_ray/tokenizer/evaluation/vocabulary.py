@@ -71,10 +71,12 @@ class Vocabulary:
         """Bytes of a token on average."""
         return sum(map(len, self.tokens)) / len(self.tokens)
 
-    def longest(self, most: int) -> list[int]:
+    def longest(self, limit: int) -> list[int]:
         """Return the ids of the longest tokens, the lowest id first among equals."""
-        order = sorted(range(len(self.tokens)), key=lambda each: (-len(self.tokens[each]), each))
-        return order[:most]
+        order = sorted(
+            range(len(self.tokens)), key=lambda number: (-len(self.tokens[number]), number)
+        )
+        return order[:limit]
 
     @cached_property
     def not_utf8(self) -> list[int]:
@@ -91,8 +93,8 @@ class Vocabulary:
         Raises:
             TokenizerError: There is no such id.
         """
-        for name, own in self.special_tokens.items():
-            if own == number:
+        for name, special_id in self.special_tokens.items():
+            if special_id == number:
                 return TokenView(id=number, token=name.encode(), is_special=True)
         if not 0 <= number < len(self.tokens):
             highest = max([len(self.tokens) - 1, *self.special_tokens.values()])

@@ -75,8 +75,8 @@ def check_merges(
     """
     met: set[int] = set()
     last = NUM_BYTES
-    for place, merge in enumerate(merges):
-        where = f"{name}, merges[{place}]"
+    for index, merge in enumerate(merges):
+        where = f"{name}, merges[{index}]"
         left, right = _pair(merge, where=where)
         made, pair = vocab.get(left + right), (vocab.get(left), vocab.get(right))
         if made is None or None in pair:
@@ -128,7 +128,7 @@ def pattern_of(pre_tokenizer: object, *, name: str) -> str:
         case [{"type": "Split"} as first, {"type": "ByteLevel"} as last] if not _uses_regex(last):
             pattern = _pattern_of_split(first, name=name)
         case steps:
-            raise TokenizerError(f"{name}: its pre_tokenizer is {_shown(steps)}: {_KNOWN}")
+            raise TokenizerError(f"{name}: its pre_tokenizer is {_format_steps(steps)}: {_KNOWN}")
     if last.get("add_prefix_space", True) is not False:
         raise TokenizerError(
             f"{name}: its pre_tokenizer has add_prefix_space, which puts a space before each text: "
@@ -156,11 +156,11 @@ def _pattern_of_split(split: dict[str, Any], *, name: str) -> str:
                     return _WRITTEN_HERE[pattern]
                 check_reads_alike(pattern, name=name)
                 return pattern
-    shown = {key: value for key, value in split.items() if key != "type"}
-    raise TokenizerError(f"{name}: its pre_tokenizer splits by {str(shown)[:200]}: {_KNOWN}")
+    options = {key: value for key, value in split.items() if key != "type"}
+    raise TokenizerError(f"{name}: its pre_tokenizer splits by {str(options)[:200]}: {_KNOWN}")
 
 
-def _shown(steps: list[Any]) -> str:
+def _format_steps(steps: list[Any]) -> str:
     types = [step.get("type") if isinstance(step, dict) else step for step in steps]
     return f"{' then '.join(map(str, types))[:200]}"
 
@@ -192,7 +192,7 @@ def from_huggingface_file(data: bytes, *, name: str) -> Model:
     pattern = pattern_of(contents.get("pre_tokenizer"), name=name)
     vocab = part_of(bpe, "vocab", dict, name=f"{name}, model")
     special_tokens = _added_tokens(contents.get("added_tokens"), name=name)
-    texts = {text: own for text, own in vocab.items() if text not in special_tokens}
+    texts = {text: token_id for text, token_id in vocab.items() if text not in special_tokens}
     model = model_of_ranks(
         _ranks(texts, name=name), pattern=pattern, special_tokens=special_tokens, name=name
     )
@@ -255,8 +255,8 @@ def _added_tokens(added: object, *, name: str) -> dict[str, int]:
     if not isinstance(added, list | None):
         raise TokenizerError(f"{name}: 'added_tokens' must be of type list")
     numbers: dict[str, int] = {}
-    for place, token in enumerate(added or []):
-        where = f"{name}, added_tokens[{place}]"
+    for index, token in enumerate(added or []):
+        where = f"{name}, added_tokens[{index}]"
         if not isinstance(token, dict):
             raise TokenizerError(f"{where} is no object")
         text = part_of(token, "content", str, name=where)

@@ -46,7 +46,7 @@ def check_reads_alike(pattern: str, *, name: str) -> None:
         TokenizerError: It may not, or it can match nothing at all, where only they cut.
     """
     parts = _PARTS.findall(pattern.replace(_SPACES_AT_END, r"\s"))
-    found = next((part for place, part in enumerate(parts) if _is_other(part, place)), None)
+    found = next((part for index, part in enumerate(parts) if _is_other(part, index)), None)
     if found is None and "(?i" in pattern and (folded := _FOLDED.search(pattern)):
         found = folded[0]
     if found is not None:
@@ -61,13 +61,18 @@ def check_reads_alike(pattern: str, *, name: str) -> None:
         )
 
 
-def _is_other(part: str, place: int) -> bool:
+def _is_other(part: str, index: int) -> bool:
     if part.startswith("[") and len(part) > 1:
         return _OTHERWISE_IN_CLASS.search(part) is not None
     if part == "(?i)":  # further on, what follows is a group there
-        return place > 0
-    least, _, most = part.strip("{}+?").partition(",")
-    turned = part.startswith("{") and least.isdigit() and most.isdigit() and int(least) > int(most)
+        return index > 0
+    minimum, _, maximum = part.strip("{}+?").partition(",")
+    turned = (
+        part.startswith("{")
+        and minimum.isdigit()
+        and maximum.isdigit()
+        and int(minimum) > int(maximum)
+    )
     return turned or _OTHERWISE.fullmatch(part) is not None
 
 

@@ -168,11 +168,11 @@ def _numbers(
     value = state.get(key)
     if not isinstance(value, dict):
         raise TokenizerError(f"{name}: {key} is no dict but a {type(value).__name__}")
-    for own, number in value.items():
-        if type(own) is not kind or type(number) is not int:
+    for token, number in value.items():
+        if type(token) is not kind or type(number) is not int:
             raise TokenizerError(
                 f"{name}: {key} must give ids by {kind.__name__}, but holds "
-                f"{type(own).__name__}: {type(number).__name__}"
+                f"{type(token).__name__}: {type(number).__name__}"
             )
     return value
 
