@@ -22,7 +22,7 @@ ROWS, LENGTH = 32, 2048
 
 Numbers = npt.NDArray[Any]
 NextBatch = Callable[[], tuple[Numbers, Numbers]]
-"""Gives inputs and targets of the next batch, in the same memory each time."""
+"""Returns inputs and targets of the next batch, in the same memory each time."""
 
 
 def keep_to_one_cpu() -> None:

@@ -33,7 +33,7 @@ class LookedAt:
     """The same, within a sentence."""
     count: int
     document: Callable[[int], Document]
-    """Give one by number, from 0 on."""
+    """Return one document by number, from 0 on."""
     tokenizer: Tokenizer
 
     @property

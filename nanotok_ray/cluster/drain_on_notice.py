@@ -50,7 +50,7 @@ class Notice:
 
 
 Ask = Callable[[float], Notice | None]
-"""Gives the notice that stands at a time (seconds since 1970). Raises OSError: no answer."""
+"""Returns the notice that stands at a time (seconds since 1970). Raises OSError: no answer."""
 
 
 def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:

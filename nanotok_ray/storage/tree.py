@@ -29,7 +29,7 @@ class Entry:
 
 
 Lister = Callable[[str], Iterable[Entry]]
-"""Gives what is in a folder, nothing if there is no such folder; raises if it cannot tell."""
+"""Returns the entries of a folder, nothing if there is no such folder; raises if it cannot tell."""
 
 
 def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> Iterator[Entry]:

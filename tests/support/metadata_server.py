@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 Say = Callable[[str, str, dict[str, str]], tuple[int, str]]
-"""Gives status and text for method, path and headers (names in small letters)."""
+"""Returns status and text for method, path and headers (names in small letters)."""
 
 
 @contextmanager

@@ -107,7 +107,7 @@ CLOSE_SECONDS = 5.0
 """How long to wait for the thread to end."""
 
 Stream = Callable[[], AsyncIterator[str]]
-"""Gives the text of the log from its first character on, until the job ends."""
+"""Returns the text of the log from its first character on, until the job ends."""
 
 
 class LogTail:
