@@ -124,18 +124,18 @@ def check_same_spans(
         CountsError: They were cut by another pattern, gaps rule or version of Unicode.
     """
     for name in _HOW:
-        own, others = getattr(one, name), getattr(other, name)
-        if own != others:
+        value, other_value = getattr(one, name), getattr(other, name)
+        if value != other_value:
             word = {"gaps": "gaps rule", "unicode": "Unicode version"}.get(name, name)
             raise CountsError(
-                f"counts of a different {word} cannot be added: {first} has {own!r}, {second} has "
-                f"{others!r}; count all texts in one way"
+                f"counts of a different {word} cannot be added: {first} has {value!r}, {second} "
+                f"has {other_value!r}; count all texts in one way"
             )
 
 
 def _is_origin(values: Any) -> bool:  # noqa: ANN401 - what a file holds
     if not isinstance(values, dict) or set(values) != {
-        each.name for each in fields(CountProvenance)
+        field.name for field in fields(CountProvenance)
     }:
         return False
     numbers = [values["text_bytes"], values["spans"]]

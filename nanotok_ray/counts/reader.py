@@ -78,12 +78,12 @@ class CountReader:
         Raises:
             CorruptOutputError: the head does not say it.
         """
-        told = self._metadata.get(b"bytes")
-        if told is None:  # batches are as they are in memory
+        value = self._metadata.get(b"bytes")
+        if value is None:  # batches are as they are in memory
             return int(self._source.size())
-        if not told.isdigit():
+        if not value.isdigit():
             raise self._damaged("the number of bytes in its head makes no sense")
-        return int(told)
+        return int(value)
 
     def origin(self) -> CountProvenance:
         """Return what the counts were made from.
@@ -235,12 +235,12 @@ class CountCursor:
             self._reader.close()
         self._reader = self._batch = None
 
-    def _take(self, reader: CountReader, most: int) -> Run:
+    def _take(self, reader: CountReader, max_rows: int) -> Run:
         """Return rows of one batch."""
         if self._batch is None:
             self._batch, self._used = reader.batch(self._next), 0
             self._next += 1
-        rows = self._batch.slice(self._used, most)
+        rows = self._batch.slice(self._used, max_rows)
         self._used += len(rows)
         self._row += len(rows)
         if self._used == len(self._batch):
@@ -294,14 +294,14 @@ class CountRanges:
         pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
 
     def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
-        runs, names, own = [], [], []
+        runs, names, run_weights = [], [], []
         for cursor, weight in zip(self._cursors, weights, strict=True):
             for run in cursor.read(number, self.num_ranges):
                 runs.append(run)
                 names.append(cursor.url)
-                own.append(weight)
+                run_weights.append(weight)
         try:
-            sums.add(runs, names, own)
+            sums.add(runs, names, run_weights)
         except TokenizerError as error:
             raise CorruptOutputError(
                 f"a count file is damaged: {error}; remove it and count its texts again"

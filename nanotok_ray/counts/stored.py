@@ -45,9 +45,11 @@ def find_counts(paths: Iterable[str]) -> CountPaths:
             raise SourceError(
                 f"{file} is neither a count file nor parquet: it begins with {start!r}"
             )
-    own = tuple(file for file in files if starts[file].startswith(_ARROW))
-    _check_slices(own)
-    return CountPaths(count_files=own, parquet=tuple(file for file in files if file not in own))
+    count_files = tuple(file for file in files if starts[file].startswith(_ARROW))
+    _check_slices(count_files)
+    return CountPaths(
+        count_files=count_files, parquet=tuple(file for file in files if file not in count_files)
+    )
 
 
 def load_counts(

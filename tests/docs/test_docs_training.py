@@ -12,9 +12,7 @@ from tests.support.planned_output import files_of, planned_output
 
 PAGE = Path(__file__).parents[2] / "docs/training.md"
 FOLDER = "/data/out"
-NEEDS_TORCH = re.compile(
-    r"^(import|from) (torch|nanotok_ray\.(torch|nanochat))\b", re.MULTILINE
-)
+NEEDS_TORCH = re.compile(r"^(import|from) (torch|nanotok_ray\.(torch|nanochat))\b", re.MULTILINE)
 """Blocks with such a line run where torch is installed."""
 
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
