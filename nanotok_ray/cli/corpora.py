@@ -320,7 +320,7 @@ def _first(found: CorpusCounts, places: "Sequence[str]", *, tails: bool) -> Firs
     """Return the first entry, or the first tail, of those that are named."""
     for entry, place in zip(found.entries, places, strict=True):
         if entry.kind == TAIL or not tails:
-            return FirstBad(place=place, reason=reason_of(entry), listed=_NOTES)
+            return FirstBad(location=place, reason=reason_of(entry), listed=_NOTES)
     return None
 
 

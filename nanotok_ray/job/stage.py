@@ -28,10 +28,10 @@ from nanotok_ray.sources.quarantine import (
     FirstBad,
     QuarantineEntry,
     entry_of,
+    format_first_bad,
     is_quarantine_file,
     places_of,
     reason_of,
-    told_first,
 )
 from nanotok_ray.storage import Folder, open_input
 
@@ -218,7 +218,7 @@ def first_listed(folder: Folder, name: str, own: Slice, *, tails: bool = False) 
             dialect = next((each.dialect for each in own.pieces if each.path == entry.file), None)
             read_as = f", read as {dialect}" if dialect and not tails else ""
             return FirstBad(
-                place=f"source {entry.source!r}, {place}{read_as}",
+                location=f"source {entry.source!r}, {place}{read_as}",
                 reason=reason_of(entry),
                 listed=folder.join(name),
             )
@@ -292,7 +292,7 @@ class GivingUp:
         if self.after is not None and self._documents >= self.after:
             first = first_listed(self.folder, found.listed, ended.task.argument.slice)
             raise QuarantineLimitError(
-                f"{self._told()}; {told_first(first, where=self.folder.url)}"
+                f"{self._told()}; {format_first_bad(first, where=self.folder.url)}"
             )
         return 0
 

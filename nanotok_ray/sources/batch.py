@@ -55,13 +55,13 @@ class Batch:
 
     def take(self, at: NDArray[np.int64]) -> "Batch":
         """Return the chosen documents alone, in the order asked for; what was set aside stays."""
-        own = self.document_ids
+        ids = self.document_ids
         return replace(
             self,
             documents=self.documents.take(at),
             positions=self.positions[at],
             numbers=self.numbers[at],
-            document_ids=None if own is None else own.take(at),
+            document_ids=None if ids is None else ids.take(at),
         )
 
 
@@ -113,8 +113,8 @@ class BatchBuilder:
         self, raw: bytes | bytearray, *, position: int, reason: str, id_text: bytes = b""
     ) -> None:
         """Note bytes that are no document."""
-        own = id_text.decode() or None
-        self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw), id_text=own)
+        document_id = id_text.decode() or None
+        self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw), id_text=document_id)
 
     def set_aside_unread(self, num_bytes: int, *, position: int, reason: str) -> None:
         """Note a document too large to be held."""

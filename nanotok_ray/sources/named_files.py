@@ -126,10 +126,10 @@ def find_named(
             "parquet or JSON lines"
         )
     looked = _in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items()))
-    problems += [each for each in looked if isinstance(each, str)]
+    problems += [result for result in looked if isinstance(result, str)]
     if problems:
-        raise SourceError(_told(problems))
-    found = [each for each in looked if not isinstance(each, str)]
+        raise SourceError(_problems_text(problems))
+    found = [result for result in looked if not isinstance(result, str)]
     files = [file for name in FORMATS for file, _ in found if file.format == name]
     return NamedFiles(
         files=tuple(files),
@@ -164,20 +164,24 @@ def _of_path(path: str, rules: ReadingRules, written: Mapping[str, str]) -> dict
     if unknown:
         raise SourceError(
             f"{', '.join(unknown)}: the name does not tell the format; say it with --input-format "
-            f"({_told_formats(rules)})"
+            f"({_format_choices(rules)})"
         )
     return {file: name for file, name in formats.items() if name is not None}
 
 
 def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str, str]:
-    told = {file: rules.format_of(file) for file in files}
+    candidates = {file: rules.format_of(file) for file in files}
     if rules.format in _WITH_COLUMNS:
-        told = {file: name for file, name in told.items() if suffix_format(file) == name}
+        candidates = {
+            file: name for file, name in candidates.items() if suffix_format(file) == name
+        }
     elif rules.format is None:
-        told = {file: name for file, name in told.items() if suffix_format(file) is not None}
+        candidates = {
+            file: name for file, name in candidates.items() if suffix_format(file) is not None
+        }
     if rules.kind != "text":
-        told = {file: name for file, name in told.items() if name in _WITH_COLUMNS}
-    formats = {file: name for file, name in told.items() if name is not None}
+        candidates = {file: name for file, name in candidates.items() if name in _WITH_COLUMNS}
+    formats = {file: name for file, name in candidates.items() if name is not None}
     if not formats:
         raise SourceError(
             f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): name the "
@@ -227,8 +231,8 @@ def _in_threads(
 
 def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]:
     for name in FORMATS:
-        own = [file for file in files if file.format == name]
-        for stem, number, members in group_files(own, slice_bytes=_SLICE_BYTES):
+        chosen = [file for file in files if file.format == name]
+        for stem, number, members in group_files(chosen, slice_bytes=_SLICE_BYTES):
             yield Slice(
                 source=NAME,
                 kind=rules.kind,
@@ -242,13 +246,13 @@ def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]
             )
 
 
-def _told_formats(rules: ReadingRules) -> str:
+def _format_choices(rules: ReadingRules) -> str:
     if rules.kind != "text":
         return f"{' or '.join(_WITH_COLUMNS)}: a document a row, a JSON object a line"
     return f"{', '.join(FORMATS)}: a document a row, a JSON object a line, a line, a file"
 
 
-def _told(problems: Sequence[str]) -> str:
+def _problems_text(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
     lines = [f"{len(problems):,} inputs cannot be used; mend them, or leave them out"]

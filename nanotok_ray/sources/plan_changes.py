@@ -117,8 +117,8 @@ class SliceChanges:
 
 def slice_changes(before: Plan, after: Plan) -> SliceChanges:
     """Compare the slices of two plans by their keys."""
-    old = {each.key for each in before.slices()}
-    new = {each.key for each in after.slices()}
+    old = {slice_.key for slice_ in before.slices()}
+    new = {slice_.key for slice_ in after.slices()}
     return SliceChanges(same=len(old & new), new=len(new - old), gone=len(old - new))
 
 

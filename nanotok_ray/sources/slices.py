@@ -90,9 +90,9 @@ class SliceReading:
 
         `is_val` says which documents belong to val, None without a share.
         """
-        own = batch if is_val is None else self._of_split(batch, is_val)
-        self._account(piece, own)
-        return own
+        taken = batch if is_val is None else self._of_split(batch, is_val)
+        self._account(piece, taken)
+        return taken
 
     def note_read(self, piece: Piece, reader: PieceReader) -> None:
         """Write down what was read of a piece, once it was read to its end."""
@@ -184,9 +184,11 @@ def _check_bad(readings: Sequence[SliceReading]) -> None:
     """
     after = readings[0].give_up_after
     documents = sum(reading.documents_in for reading in readings)
-    if after is None or documents < after or not all(each.is_all_bad for each in readings):
+    if after is None or documents < after or not all(reading.is_all_bad for reading in readings):
         return
-    raise AllBadError(documents, next(each.quarantined for each in readings if each.quarantined))
+    raise AllBadError(
+        documents, next(reading.quarantined for reading in readings if reading.quarantined)
+    )
 
 
 def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Batch]]:
@@ -207,9 +209,9 @@ def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Ba
             _check_bad(readings)
             is_val = None if first.slice.share is None else _is_val(batch, first.slice.share)
             for which, reading in enumerate(readings):
-                own = reading.take(number, batch, is_val)
-                if len(own.documents):
-                    yield which, number, own
+                taken = reading.take(number, batch, is_val)
+                if len(taken.documents):
+                    yield which, number, taken
         for reading in readings:
             reading.note_read(piece, reader)
 
