@@ -277,7 +277,7 @@ def count_named(
     todo, start = len(named.slices), time.perf_counter()
     size = sum(each.num_bytes for each in named.slices)
     with Progress(sys.stderr) as show:
-        show(StageStarted(stage="count", todo=todo, kept=0, num_bytes=size))
+        show(StageStarted(stage="count", todo=todo, num_done=0, num_bytes=size))
         found = count_corpus(
             named.slices,
             pattern=pattern,

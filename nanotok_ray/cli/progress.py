@@ -273,7 +273,7 @@ class Progress:
         self._last_line = self._clock()
         self._percent = 0
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
-        kept = f" ({event.kept:,} more are done already)" if event.kept else ""
+        kept = f" ({event.num_done:,} more are done already)" if event.num_done else ""
         self._line(f"{event.stage}: {counted(event.todo, event.stage)}{size}{kept}")
         if not event.todo:
             return

@@ -49,7 +49,7 @@ class ClusterResources:
 Step = tuple[Callable[[Any], Any], Any]
 """What a slice is to a worker: a function and its argument."""
 
-SHOWN_FRAMES = -8
+TRACEBACK_LIMIT = -8
 
 
 def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
@@ -83,8 +83,8 @@ def _outcome(work: Callable[[Any], Any], argument: object) -> AttemptResult:
     except BaseException as error:  # a panic in native code is no Exception
         if isinstance(error, OSError) and error.filename and error.errno in OF_THE_MACHINE:
             return _failed(Cause.ERROR, os_error_message(error), start)
-        told = "".join(traceback.format_exception(error, limit=SHOWN_FRAMES)).rstrip()
-        return _failed(Cause.ERROR, told, start)
+        text = "".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).rstrip()
+        return _failed(Cause.ERROR, text, start)
     return AttemptResult(result=result, seconds=time.perf_counter() - start)
 
 

@@ -11,7 +11,7 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Tas
 SLOWEST_RATE = float(1 << 20)
 """Bytes a second that a call is trusted to do while none has ended."""
 
-KEPT_CALLS = 1000
+MAX_OBSERVATIONS = 1000
 """As many of the last calls are looked at."""
 
 PERCENTILE = 0.75
@@ -28,8 +28,8 @@ class StragglerDetector:
         self._large: OrderedDict[TaskBatch, None] = OrderedDict()
         self._wanted: dict[TaskBatch, int] = {}
         self._busy = 0
-        self._seconds: deque[float] = deque(maxlen=KEPT_CALLS)
-        self._slowness: deque[float] = deque(maxlen=KEPT_CALLS)
+        self._seconds: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
+        self._slowness: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
 
     def began(self, call: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
         """A call was made that wants so many CPUs."""
@@ -141,7 +141,7 @@ class SupersededBatches:
 
     def kill_late(self, now: float) -> None:
         """Kill those whose time is up."""
-        late = [each for each, since in self._since.items() if now - since > self._grace]
+        late = [reference for reference, since in self._since.items() if now - since > self._grace]
         for reference in late:
             del self._since[reference]
         self._calls.cancel(late, force=True)
@@ -163,7 +163,7 @@ WINDOW_PER_CPU = 2
 LEAST_WINDOW = 1024
 """Calls in flight at least: waiting calls are all that an autoscaler sees of what is to do."""
 
-MOST_WINDOW = 20_000
+MAX_WINDOW = 20_000
 """Calls in flight at most: each costs the driver 7 kB and more."""
 
 WAIT_SECONDS = 1.0
@@ -175,8 +175,8 @@ ROOM_SECONDS = 10.0
 
 OnFailure = Callable[[str, int, Failure], None]
 
-SHOWN_NOTES = 5
-SHOWN_CHARS = 400
+MAX_NOTES = 5
+MAX_NOTE_CHARS = 400
 
 
 def run_tasks(
@@ -207,7 +207,7 @@ def run_tasks(
     known = tuple(tasks)
     patience = patience or RetryPolicy()
     attempts = Scheduler(known, patience=patience)
-    with probes_in({place for task in known for place in task.shared}) as probes:
+    with probes_in({folder for task in known for folder in task.shared}) as probes:
         flight = _InFlight(known, attempts, patience, cluster=runner_of(probes))
         flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
         try:
@@ -240,7 +240,7 @@ class _InFlight:
         self._calls: dict[Reference, TaskBatch] = {}
         self._references: dict[TaskBatch, Reference] = {}
         self._room: tuple[float, ClusterResources] | None = None
-        self._told = 0
+        self._num_notes = 0
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_failure: OnFailure = lambda *_: None
 
@@ -255,7 +255,7 @@ class _InFlight:
     @property
     def width(self) -> int:
         """Calls in flight at most."""
-        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MAX_WINDOW)
 
     @property
     def num_running(self) -> int:
@@ -326,7 +326,7 @@ class _InFlight:
         self._tell(call, outcomes)
         now = self._cluster.now()
         is_whole = all(outcome.failure is None for outcome in outcomes)
-        seconds = sum(each.seconds for each in outcomes) if is_whole else None
+        seconds = sum(outcome.seconds for outcome in outcomes) if is_whole else None
         self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
         ended = self._attempts.ended(call, outcomes, now)
         if call.twin in self._references and not self._attempts.is_wanted(call.twin):
@@ -346,7 +346,7 @@ class _InFlight:
             self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
 
     def _make(self, call: TaskBatch, now: float) -> None:
-        steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]
+        steps = [(self._tasks[number].work, self._tasks[number].argument) for number in call.slices]
         room = self.room
         reference = self._cluster.start(
             self._name(call),
@@ -363,21 +363,21 @@ class _InFlight:
         """Tell of failures that may not be for good."""
         tasks = [self._tasks[number] for number in call.slices]
         failures = [
-            (task.slices, each.failure)
-            for task, each in zip(tasks, outcomes, strict=True)
-            if each.failure is not None and each.failure.cause is not Cause.ERROR
+            (task.slices, outcome.failure)
+            for task, outcome in zip(tasks, outcomes, strict=True)
+            if outcome.failure is not None and outcome.failure.cause is not Cause.ERROR
         ]
         if failures:
             first, number = failures[0][1], sum(slices for slices, _ in failures)
             self.on_failure(tasks[0].name, number, first)
             slices = "" if number == 1 else f", {number} slices"
-            text = first.text.partition("\n")[0][:SHOWN_CHARS]
+            text = first.text.partition("\n")[0][:MAX_NOTE_CHARS]
             self._note(f"{self._name(call)}{slices}: {first.cause.value}: {text}")
 
     def _note(self, text: str) -> None:
-        self._told += 1
-        if self._told <= SHOWN_NOTES:
-            last = "; more such notes are left out" if self._told == SHOWN_NOTES else ""
+        self._num_notes += 1
+        if self._num_notes <= MAX_NOTES:
+            last = "; more such notes are left out" if self._num_notes == MAX_NOTES else ""
             self.on_note(f"{text}{last}")
 
     def _name(self, call: TaskBatch) -> str:

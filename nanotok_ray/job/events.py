@@ -20,7 +20,7 @@ class StageStarted:
     stage: str
     todo: int
     """Slices (or count files, merges, spans) to do."""
-    kept: int
+    num_done: int
     """Slices whose results were there already."""
     num_bytes: int
     """Estimated bytes to do; 0 where the stage is not measured in bytes."""

@@ -3,7 +3,7 @@
 The first segment is written at once, and one with each row that is asked for soon; the next ones
 follow after 2, 4, 8 ... seconds, further ones now and then, the last when it is closed. Storage
 that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
-up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs are removed. Does
+up to a limit. When a journal begins, those of all but the last `MAX_RUNS` runs are removed. Does
 not know what the rows say.
 """
 
@@ -31,11 +31,11 @@ SEGMENTS = 240
 SEGMENT_BYTES = 10_000_000
 """So much is written at once, without waiting for the time."""
 
-MOST_HELD = 64_000_000
+MAX_PENDING_BYTES = 64_000_000
 """Bytes that are kept while storage refuses; what comes then is left out."""
 
 CLOSE_SECONDS = 10.0
-KEPT_RUNS = 20
+MAX_RUNS = 20
 """Journals that stay, the new one included."""
 
 _ROW = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
@@ -86,7 +86,7 @@ class Journal:
             self._left_out += 1
             return
         with self._changed:
-            if self._held + len(text) > MOST_HELD:
+            if self._held + len(text) > MAX_PENDING_BYTES:
                 self._left_out += 1
                 return
             self._rows.append(text)
@@ -113,9 +113,9 @@ class Journal:
         began = time.monotonic()
         if self._is_written.wait(seconds):  # what is left of the time is for old journals
             self._thread.join(max(0.0, seconds - (time.monotonic() - began)))
-        return self._told()
+        return self._problem_text()
 
-    def _told(self) -> str | None:
+    def _problem_text(self) -> str | None:
         where = self._out.join(JOURNAL_FOLDER)
         if not self._is_written.is_set():
             return f"the end of the journal in {where} was not written in time"
@@ -188,7 +188,7 @@ class Journal:
         with suppress(Exception):  # as in _attempt
             found = runs_in(self._out)
             older = [run for run in found if run < self.run]
-            for run in older[: max(0, len(older) - KEPT_RUNS + 1)]:
+            for run in older[: max(0, len(older) - MAX_RUNS + 1)]:
                 for segment in found[run]:
                     if self._is_closing and not self._is_written.is_set():
                         return False

@@ -70,9 +70,9 @@ class Holder:
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_values` gave, by this version or another."""
         default = cls()
-        known = {each.name: getattr(default, each.name) for each in fields(cls)}
-        own = {name: values.get(name) for name in known}
-        return cls(**{n: v for n, v in own.items() if isinstance(v, type(known[n]))})
+        known = {field.name: getattr(default, field.name) for field in fields(cls)}
+        found = {name: values.get(name) for name in known}
+        return cls(**{n: v for n, v in found.items() if isinstance(v, type(known[n]))})
 
     def to_values(self) -> dict[str, Any]:
         """Return the fields as JSON-able values."""
@@ -88,8 +88,8 @@ class Holder:
 
     def _is_beside(self, me: Self) -> bool:
         """Whether both would have the same number for the process, and it is known."""
-        place = (self.host, self.boot, self.pid_namespace)
-        is_same = all(place) and place == (me.host, me.boot, me.pid_namespace)
+        identity = (self.host, self.boot, self.pid_namespace)
+        is_same = all(identity) and identity == (me.host, me.boot, me.pid_namespace)
         return is_same and bool(self.pid) and bool(self.started)
 
     def _has_ended(self, me: Self) -> bool:
@@ -193,12 +193,12 @@ class Seen:
         """Return whether nobody holds it for sure: it was released, or its holder is dead."""
         return self.is_released or self.holder.is_dead(me)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say who holds it, since when."""
         holder, command = self.holder, self.values.get("command", "a run")
-        place = f"host {holder.host or '?'}, process {holder.pid or '?'}"
+        where = f"host {holder.host or '?'}, process {holder.pid or '?'}"
         job = f", Ray job {holder.ray_job}" if holder.ray_job else ""
-        return f"{command} on {place}{job}, since {self.values.get('taken', '?')}"
+        return f"{command} on {where}{job}, since {self.values.get('taken', '?')}"
 
 
 def lease_in_force(out: Folder) -> Seen | None:
@@ -434,13 +434,13 @@ def _time() -> str:
 
 def _waiting(out: Folder, seen: Seen) -> str:
     return (
-        f"{out.url} is in use by {seen.told()}; looking for up to {EXPIRY_SECONDS:.0f} s whether "
-        "that run lives"
+        f"{out.url} is in use by {seen.describe()}; looking for up to {EXPIRY_SECONDS:.0f} s "
+        "whether that run lives"
     )
 
 
 def _in_use(out: Folder, seen: Seen) -> str:
     return (
-        f"{out.url} is in use by {seen.told()}: wait until that run has ended, or stop it, and run "
-        "this command again; two runs cannot write one output at the same time"
+        f"{out.url} is in use by {seen.describe()}: wait until that run has ended, or stop it, and "
+        "run this command again; two runs cannot write one output at the same time"
     )

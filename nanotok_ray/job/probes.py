@@ -74,10 +74,10 @@ def probes_in(
     """
     probes: list[Probe] = []
     try:
-        for place in sorted(set(shared), key=lambda place: (place.url, place.probes)):
+        for folder in sorted(set(shared), key=lambda folder: (folder.url, folder.probes)):
             token = secrets.token_hex(16)
-            name = f"{place.probes}/{token[:12]}"
-            probe = Probe(folder=place.url, name=name, token=token, waits=waits)
+            name = f"{folder.probes}/{token[:12]}"
+            probe = Probe(folder=folder.url, name=name, token=token, waits=waits)
             probes.append(probe)
             Folder(probe.folder).write_whole(probe.name, token.encode())
         yield tuple(probes)

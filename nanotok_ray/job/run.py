@@ -115,7 +115,7 @@ def retried_when_outdated(out: str, run: Callable[[], T]) -> T:
     )
 
 
-KEPT_TOKENIZER = (
+STALE_TOKENIZER = (
     "the tokenizer stays as it was learned, before inputs were added, changed or removed; "
     "--relearn learns it from those of now, and then every shard is written again"
 )
@@ -130,12 +130,12 @@ class Start:
     resplit: bool
     watch: StageTimes
     relearn: bool = False
-    told: set[str] = field(default_factory=set)
+    noted: set[str] = field(default_factory=set)
 
     def tell(self, note: str) -> None:
         """Tell a person what it found, once."""
-        if note not in self.told:
-            self.told.add(note)
+        if note not in self.noted:
+            self.noted.add(note)
             self.watch(Note(text=note))
 
 
@@ -218,7 +218,7 @@ class Run:
             self.start.tell(text)
         self.is_of_other_inputs = training.is_of_other_inputs
         if self.is_of_other_inputs:
-            self.start.tell(KEPT_TOKENIZER)
+            self.start.tell(STALE_TOKENIZER)
         if lacks_extension(training, tokenizer, self.out):
             with self.changing(on_ray=False):
                 self.begin_changes()

@@ -12,13 +12,13 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Tas
 LEAST_BYTES = 8 << 20
 """A call of less is hardly longer than what Ray does around it."""
 
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 """About 30 seconds of work for one CPU; what is lost when a node goes away."""
 
 SLICE_BYTES = 64 << 10
 """What a slice weighs at least: opening and writing files takes time however small they are."""
 
-MOST_SLICES = 256
+MAX_SLICES = 256
 """In one call: its argument names all their files, and lies in the driver's memory."""
 
 CALLS_PER_CPU = 4
@@ -79,10 +79,10 @@ class Waiting:
             IndexError: none is waiting.
         """
         calls = CALLS_PER_CPU * max(cpus, LEAST_CPUS)
-        share = max(LEAST_BYTES, min(MOST_BYTES, self._left // calls))
+        share = max(LEAST_BYTES, min(MAX_BYTES, self._left // calls))
         taken: list[int] = []
         size = 0
-        while self._numbers and len(taken) < MOST_SLICES:
+        while self._numbers and len(taken) < MAX_SLICES:
             size += self._weights[self._numbers[0]]
             if taken and size > share:
                 break
@@ -215,7 +215,7 @@ class Scheduler:
             return None
         if account.in_flight and failure.cause is not Cause.ERROR:
             return None
-        return self._end(number, account, outcome, _told(failure, account))
+        return self._end(number, account, outcome, _final_message(failure, account))
 
     def _end(
         self, number: int, account: _Account, outcome: AttemptResult, error: str | None
@@ -263,7 +263,7 @@ class Scheduler:
             account.in_flight += 1
 
 
-def _told(failure: Failure, account: _Account) -> str:
+def _final_message(failure: Failure, account: _Account) -> str:
     """Say why a slice has failed for good, how often that happened, and what to do."""
     times = account.failures[failure.cause]
     match failure.cause:

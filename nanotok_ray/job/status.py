@@ -114,8 +114,8 @@ def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, s
         return RUNNING, "its process is there"
     if silent is not None and silent <= EXPIRY_SECONDS:
         return RUNNING, ""
-    told = "" if silent is None else f" of for {silent:,.0f} s by this machine's clock"
-    return DEAD, f"it was not heard{told}: a run that lives is every {EXPIRY_SECONDS / 4:.0f} s"
+    silence = "" if silent is None else f" of for {silent:,.0f} s by this machine's clock"
+    return DEAD, f"it was not heard{silence}: a run that lives is every {EXPIRY_SECONDS / 4:.0f} s"
 
 
 def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError
 
-SHOWN_INPUTS = 3
+MAX_LISTED_INPUTS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,15 +39,15 @@ class Task:
     """Folders it writes to or reads from, on storage that all nodes share."""
 
     @property
-    def told_inputs(self) -> str:
+    def inputs_text(self) -> str:
         """The first input files, as a person reads them; empty if there are none.
 
-        >>> Task(name="a", work=len, argument="", num_bytes=0, inputs=("a.gz", "b.gz")).told_inputs
+        >>> Task(name="a", work=len, argument="", num_bytes=0, inputs=("a.gz", "b.gz")).inputs_text
         'a.gz, b.gz'
         """
-        more = len(self.inputs) - SHOWN_INPUTS
-        shown = ", ".join(self.inputs[:SHOWN_INPUTS])
-        return f"{shown} and {more} more files" if more > 0 else shown
+        more = len(self.inputs) - MAX_LISTED_INPUTS
+        text = ", ".join(self.inputs[:MAX_LISTED_INPUTS])
+        return f"{text} and {more} more files" if more > 0 else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -88,7 +88,7 @@ class TokenizeWork:
     def expected(self) -> list[Expected]:
         """The one slice or both, with their keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
-        return [Expected(slice=each, key=self.settings.key(each)) for each in slices]
+        return [Expected(slice=slice_, key=self.settings.key(slice_)) for slice_ in slices]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,9 +155,9 @@ def merge_work(work: MergeWork) -> int:
 def tokenize_work(work: TokenizeWork) -> int | AllBad:
     """Tokenize a slice or both splits, write their records and give the bytes of text."""
     folder = Folder(work.out)
-    found = {each: tokenized_record(folder, each) for each in work.expected}
+    found = {expected: tokenized_record(folder, expected) for expected in work.expected}
     done = [record.values for record in found.values() if record is not None]
-    todo = [each for each, record in found.items() if record is None]
+    todo = [expected for expected, record in found.items() if record is None]
     listed = quarantine_name(work.slice, work.settings.key(work.slice))
     if todo:
         try:
@@ -178,7 +178,7 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
     tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
-    slices = [each.slice for each in todo]
+    slices = [expected.slice for expected in todo]
     records = tokenize_slices(
         slices,
         work.settings,
@@ -186,8 +186,8 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
         out=folder,
         give_up_after=work.give_up_after,
     )
-    for each, record in zip(slices, records, strict=True):
-        _check(folder, work, each, record, tokenizer)
+    for slice_, record in zip(slices, records, strict=True):
+        _check(folder, work, slice_, record, tokenizer)
     for expected, record in zip(todo, records, strict=True):
         folder.write_whole(expected.record_name, to_json(record))
     if work.same_pass is not None:
@@ -197,7 +197,7 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
 
 
 def _check(
-    folder: Folder, work: TokenizeWork, each: Slice, record: dict[str, Any], tokenizer: Tokenizer
+    folder: Folder, work: TokenizeWork, slice_: Slice, record: dict[str, Any], tokenizer: Tokenizer
 ) -> None:
     """Read the files of a slice back: its record is not written before they are what it says.
 
@@ -206,7 +206,7 @@ def _check(
         TransientIOError: storage gives other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    for problem in record_problems(record, item_bytes=model.id_bytes, each=each):
+    for problem in record_problems(record, item_bytes=model.id_bytes, each=slice_):
         raise SampleCheckError(f"{problem}; nothing of this slice is recorded. This is a bug")
     problems = check_files(
         folder,

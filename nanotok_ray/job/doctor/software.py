@@ -45,8 +45,8 @@ def versions() -> str:
         build = core_build()
     except ImportError:
         build = "missing"
-    own, ray = nanotok_ray.__version__, ray_version() or "missing"
-    return f"nanotok_ray {own}, core {build}, Ray {ray}, Python {platform.python_version()}"
+    version, ray = nanotok_ray.__version__, ray_version() or "missing"
+    return f"nanotok_ray {version}, core {build}, Ray {ray}, Python {platform.python_version()}"
 
 
 def check_python() -> CheckResult:
