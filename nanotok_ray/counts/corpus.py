@@ -1,8 +1,6 @@
 """Counting a corpus in this process: slices to counts, by threads, in bounded memory.
 
-Takes slices of texts; gives the counts of their spans, with an account of what could not be used.
-Each thread reads a slice batch by batch and counts it in a table of its own; the tables are added
-at the end. Knows neither Ray nor what the counts are for.
+Each thread counts slices batch by batch in a table of its own; the tables are added at the end.
 """
 
 import threading
@@ -60,7 +58,7 @@ def count_corpus(
         slices: of kind text.
         pattern: a regular expression or a name.
         threads: how many read and count; None: all cores.
-        on_slice: told how many slices are done, and their bytes; called in the caller's thread.
+        on_slice: called in the caller's thread with the number of slices done and their bytes.
 
     Raises:
         PatternError: The pattern is unknown or cannot be compiled.

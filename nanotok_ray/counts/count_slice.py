@@ -1,8 +1,4 @@
-"""Counting: a slice of documents to a count file and its record.
-
-Takes a slice; what it leaves out, it quarantines. Knows neither Ray, nor what a count file looks
-like inside, nor how merges are learned.
-"""
+"""Counting: a slice of documents to a count file and its record, with quarantined documents."""
 
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -65,7 +61,7 @@ def count_slice(
     name: str,
     give_up_after: int | None = None,
 ) -> dict[str, Any]:
-    """Count the spans of a slice, write `name`.arrow and give its record.
+    """Count the spans of a slice, write `name`.arrow and return its record.
 
     Raises:
         AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.

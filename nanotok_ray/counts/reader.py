@@ -141,7 +141,7 @@ class CountReader:
         return hashes, spans.data, spans.offsets, counts
 
     def close(self) -> None:
-        """Let go of the file; what was read stays."""
+        """Close the file; what was read stays."""
         self._source.close()
 
     def _damaged(self, why: object) -> CorruptOutputError:
@@ -179,7 +179,7 @@ def _check_format(found: bytes, *, name: str) -> None:
 
 
 BUFFER_BYTES = 256 << 20
-"""What is read of all files at once, unless told otherwise."""
+"""What is read of all files at once by default."""
 
 MAX_OPEN = 256
 """Files that stay open; further ones are opened for each range that is read."""
@@ -230,7 +230,7 @@ class CountCursor:
         return runs
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._reader is not None:
             self._reader.close()
         self._reader = self._batch = None
@@ -262,7 +262,7 @@ class CountRanges:
     """The hash ranges of count files; close it, or use it in `with`."""
 
     def __init__(self, urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> None:
-        """Look at all files, and choose how many ranges there are by their size.
+        """Open all files, and choose how many ranges there are by their size.
 
         Raises:
             CorruptOutputError: one is not a count file of this version.
@@ -339,7 +339,7 @@ def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
 def _check_range(
     hashes: npt.NDArray[np.uint64], number: int, num_ranges: int, *, name: str
 ) -> None:
-    """See that sorted rows lie in a range, as ranges are added up one by one."""
+    """Check that sorted rows lie in a range, as ranges are added up one by one."""
     if not len(hashes):
         return
     ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)

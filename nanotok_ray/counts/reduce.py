@@ -48,7 +48,7 @@ class CountPart:
     """1 or more."""
 
     def __post_init__(self) -> None:
-        """See that the weight is one.
+        """Check that the weight is in range.
 
         Raises:
             CountsError: it is not.
@@ -123,7 +123,7 @@ def reduce_memory(
         distinct_spans: different spans that are kept.
         distinct_bytes: the bytes of these, each once.
         num_files: count files on local disks, of any size, with batches of 4,096 rows.
-        buffer_bytes: as given to `reduce_counts`.
+        buffer_bytes: as in `reduce_counts`.
 
     >>> reduce_memory(distinct_spans=10**9, distinct_bytes=10**10, num_files=100) // 10**9
     26
@@ -203,7 +203,7 @@ def merge_count_files(
     name: str,
     buffer_bytes: int = BUFFER_BYTES,
 ) -> dict[str, Any]:
-    """Add up count files of one origin, write `name`.arrow and give its record.
+    """Add up count files of one origin, write `name`.arrow and return its record.
 
     Held at most: twice the buffer. The files are read twice, as the head of a count file says how
     many rows each hash range has: nothing is put on a disk meanwhile.

@@ -130,7 +130,7 @@ class SummedRuns:
         self._runs = runs
 
     def run(self, *more: "Run") -> "Run":
-        """Make one run of all, and of more that are added with them, and give it.
+        """Merge all runs, and `more` runs that are added, into one, and return it.
 
         Raises:
             CountOverflowError: a sum would pass 2**64 - 1; nothing is added then.

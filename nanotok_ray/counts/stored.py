@@ -1,7 +1,6 @@
 """Counts that lie in files, all added up: count files, and parquet files from elsewhere.
 
-Takes paths, URLs, globs and folders; tells the two kinds apart by their first bytes. Knows neither
-how a count file nor how a parquet file is read.
+The first bytes of a file show which of the two kinds it is.
 """
 
 import re

@@ -138,7 +138,7 @@ def most_frequent(
         data: the bytes of all spans, back to back.
         offsets: [n + 1] positions in `data`; no span comes twice.
         counts: [n], how often each occurs.
-        max_spans: how many to give at most; fewer if there are not as many.
+        max_spans: how many to return at most; fewer if there are not as many.
 
     >>> spans = Documents.from_strings(["a", "c", "b", "rare"])
     >>> counts = np.array([2, 5, 5, 1], dtype=np.uint64)
