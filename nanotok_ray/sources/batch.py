@@ -1,7 +1,4 @@
-"""A batch: a few documents, where they were, and what was set aside among them.
-
-Takes documents one by one; gives batches of bounded size. Does not know formats.
-"""
+"""A batch: a few documents, where they were, and which of them were quarantined."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +10,7 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.sources.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20
-"""A batch is given out once it holds this much, so that memory is bounded for long documents."""
+"""A batch is returned once it holds this much, so that memory is bounded for long documents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +69,7 @@ def hash64_of(raw: bytes | bytearray) -> int:
 
 
 class BatchBuilder:
-    """Collects what lines or files hold until a batch is full."""
+    """The documents of lines or files, collected until a batch is full."""
 
     def __init__(self, *, batch_documents: int, with_document_ids: bool = False) -> None:
         self._batch_documents = batch_documents
@@ -95,7 +92,7 @@ class BatchBuilder:
         self._next_number += 1
 
     def add_some(self, documents: Documents, positions: NDArray[np.int64], *, first: int) -> int:
-        """Append documents from number `first` on, as many as fit; give the number of the next."""
+        """Append documents from number `first` on, as many as fit; return the next number."""
         self._gather()
         offsets = documents.offsets
         end = offsets[first] + MAX_BATCH_BYTES - self._num_bytes

@@ -155,7 +155,7 @@ def invalid_utf8(position: int) -> str:
 
 
 def check_text(line: Raw) -> Raw | Rejected:
-    r"""Return back bytes that are UTF-8.
+    r"""Return bytes that are UTF-8 unchanged.
 
     >>> check_text(b"ab\xff")
     Rejected(reason='invalid UTF-8: at byte 2')
@@ -194,7 +194,7 @@ def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | R
 def text_and_id_of_long(
     line: Raw, *, field: str, id_field: str | None = None, shortest: int | None = None
 ) -> tuple[Raw | Rejected, bytes]:
-    """Return what `text_and_id` gives, slower, in memory for the line and its text alone.
+    """Return the same as `text_and_id`, slower, in memory for the line and its text alone.
 
     Strings of `shortest` bytes are long; None: chosen so that there are few of them.
     """
@@ -275,7 +275,7 @@ def _parse_text(text: str, *, with_id: bool, with_position: bool = True) -> Any:
         if end == len(text):
             return value
     except json.JSONDecodeError:
-        pass  # `decode` tells what is wrong, if not that space
+        pass  # `decode` raises what is wrong, if not that space
     except RecursionError:
         return Rejected("invalid JSON: nested too deeply")
     try:

@@ -177,7 +177,7 @@ def _is_white(block: bytes, start: int) -> bool:
 _BOM = b"\xef\xbb\xbf"
 
 _Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
-"""Takes a line; gives its document and its id, which may be empty."""
+"""Called with a line; returns its document and its id, which may be empty."""
 Blocks = Iterator[tuple[int, Raw | LongLine]]
 """Position of the first line, and whole lines."""
 _Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
@@ -221,7 +221,7 @@ def lines_to_batches(
     id_column: str | None,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Yield the documents of blocks of lines; `builder` may be given a tail meanwhile."""
+    """Yield the documents of blocks of lines; `blocks` may add a tail to `builder`."""
     is_whole = not is_json or (kind != "text" and id_column is None)
     parse = _whole_line if is_whole else _parser(kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if is_json else _is_empty
@@ -360,7 +360,7 @@ class _PieceBytes:
 
 
 def _first_line(file: BinaryIO, start: int) -> int:
-    """Go to the first line that begins at or after `start`, and give its position.
+    """Go to the first line that begins at or after `start`, and return its position.
 
     A line begins where the byte before is a line break, so the search begins one byte earlier. The
     line it skips may be long, hence in blocks.

@@ -58,7 +58,7 @@ def first_document(
 def decoded_start(stored: bytes, compression: str | None, *, max_bytes: int) -> tuple[bytes, bool]:
     """Return up to `max_bytes` decoded bytes of stored ones, and whether that is all they hold.
 
-    A compressed start is decoded in steps: one that fails gives nothing.
+    A compressed start is decoded in steps: a step that fails yields nothing.
     """
     if compression is None:
         return stored[:max_bytes], len(stored) < max_bytes
@@ -145,7 +145,7 @@ def _with_dialect(file: SourceFile, *, source: SourceRecipe) -> SourceFile:
 
 
 def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
-    """See the dialect of a file of JSON lines from its first document.
+    """Detect the dialect of a file of JSON lines from its first document.
 
     Raises:
         SourceError: none is known for it.
@@ -181,7 +181,7 @@ def _first_document(file: SourceFile, start: bytes) -> FirstDocument:
 
 
 def _describe(value: object) -> str:
-    """Say what a JSON value is.
+    """Return a description of a JSON value.
 
     >>> _describe({"a": 1, "b": 2}), _describe(3.0)
     ("an object with the keys 'a', 'b'", 'a number')

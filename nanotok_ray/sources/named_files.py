@@ -1,8 +1,6 @@
 """From paths alone, without a recipe, to slices of texts: all of them train.
 
-Takes files, folders, globs and URLs, and how they are to be read where their names do not tell;
-gives slices. Every file is opened, and all that cannot be used are named at once. Does not know
-what becomes of the documents.
+Every file is opened, and one error names all that cannot be used.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +62,7 @@ class ReadingRules:
             )
 
     def format_of(self, path: str) -> str | None:
-        """Return the format of a file; None: its name does not tell.
+        """Return the format of a file; None: its name has no known suffix.
 
         >>> ReadingRules().format_of("a/b.jsonl.zst"), ReadingRules().format_of("a.md")
         ('jsonl', None)
@@ -90,7 +88,7 @@ class ReadingRules:
 
 
 def suffix_format(path: str) -> str | None:
-    """Return the format that a name tells.
+    """Return the format of the suffix of a name.
 
     >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
     ('lines', None)
@@ -105,8 +103,8 @@ def find_named(
 ) -> NamedFiles:
     """Find files, open each, and cut them into slices; one that is named twice is read once.
 
-    Of a folder all files below it are taken whose names tell a format, which must be the same one,
-    or, where the rules say lines or documents, all files.
+    Of a folder all files below it are taken whose suffixes have a format, which must be the same
+    one, or, where the rules say lines or documents, all files.
 
     Args:
         paths: Files, folders, globs and URLs.
@@ -115,7 +113,7 @@ def find_named(
 
     Raises:
         SourceError: Paths match nothing or reach a folder of `written`, or files cannot be read,
-            have not the column, or do not tell their format: names all of them.
+            have not the column, or have no known format: names all of them.
         TransientIOError: A remote store failed in a way that may pass.
     """
     formats, problems = _formats(paths, rules, written)

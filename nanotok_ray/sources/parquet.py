@@ -113,7 +113,7 @@ class GroupRows:
     ) -> tuple[int, str | None]:
         """Read the stored bytes of the chunks, ids first; what fits is held until it is decoded.
 
-        Gives how many rows a batch may have, and why the chunks must not be decoded.
+        Return how many rows a batch may have, and why the chunks must not be decoded.
         """
         row_group = self.metadata.row_group(self.group)
         rows, problem = self._batch_rows(max_rows=max_rows), None

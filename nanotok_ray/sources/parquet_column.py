@@ -64,7 +64,7 @@ class Selection:
     chunks: tuple[int, ...]
     """The numbers of the columns in the footer that these are."""
     documents: Callable[[pa.RecordBatch], pa.Array]
-    """Gives a batch's documents as an array of strings."""
+    """Returns a batch's documents as an array of strings."""
     id_column: str | None = None
     id_chunks: tuple[int, ...] = ()
     """None or one."""

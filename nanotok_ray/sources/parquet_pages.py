@@ -43,7 +43,7 @@ class Page:
     """
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
-        """Tell why the page must not be decoded, None if it may be."""
+        """Return why the page must not be decoded, None if it may be."""
         if min(self.values, self.num_bytes, self.stored_bytes) < 0:
             return "a page of less than nothing"
         ratio = _MAX_RATIOS.get(codec, _MAX_RATIO)
@@ -58,7 +58,7 @@ class Page:
 
 
 class PageHeaders:
-    """Collects the pages of a chunk from its bytes, however these are cut.
+    """The pages of a chunk, collected from its bytes, however these are cut.
 
     What cannot be parsed ends it: Arrow reads no further either.
     """
@@ -96,7 +96,7 @@ class PageHeaders:
         return sum(page.values for page in self.pages if not page.is_dictionary)
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
-        """Tell why the chunk must not be decoded, None if it may be."""
+        """Return why the chunk must not be decoded, None if it may be."""
         found = (page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages)
         return next((problem for problem in found if problem is not None), None)
 
@@ -244,8 +244,8 @@ class ChunkFile(SeekableFile):
     def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
         """Read and account for the bytes of a chunk, and keep them if they are not too many.
 
-        Others that were kept make room for it, the oldest first. Gives what the headers of its
-        pages say.
+        Cached chunks make room for it, the oldest first. Returns what the headers of its pages
+        say.
         """
         headers = PageHeaders()
         is_cached = length <= _MAX_WINDOW_BYTES
@@ -272,7 +272,7 @@ class ChunkFile(SeekableFile):
         return headers
 
     def release(self) -> None:
-        """Keep nothing any more; the memory is used again."""
+        """Drop all cached chunks; the memory is used again."""
         self._spare += [chunk.buffer for chunk in self._cached]
         self._cached = []
         if sum(map(len, self._spare)) > 2 * _MAX_WINDOW_BYTES:
@@ -288,7 +288,7 @@ class ChunkFile(SeekableFile):
         return bytearray(size)
 
     def version(self, *, again: bool = False) -> InputFile:
-        """Tell which content it has: when it was opened, or again, by now."""
+        """Return which content it has: when it was opened, or again, by now."""
         return version_of(self._file, again=again)
 
     def footer_sha256(self) -> str:
@@ -299,7 +299,7 @@ class ChunkFile(SeekableFile):
         return hashlib.sha256(self._file.read()).hexdigest()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, from what is kept where it has them all."""
+        """Return the next bytes, from a cached chunk if it has them all."""
         size = max(0, self._size - self._position) if size < 0 else size
         data = self._from_cache(size)
         if data is None:
@@ -323,6 +323,6 @@ class ChunkFile(SeekableFile):
         return len(data)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
         super().close()

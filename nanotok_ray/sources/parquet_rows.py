@@ -58,7 +58,7 @@ def json_of(array: pa.Array) -> pa.Array:
     ['{"a":[1,null],"b":"x\\"\\n"}', None]
 
     Raises:
-        TypeError: JSON has nothing for the type; `unfit` tells it before.
+        TypeError: JSON has nothing for the type; `unfit` finds it before.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         return json_of(array.storage)

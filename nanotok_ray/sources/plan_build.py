@@ -338,7 +338,7 @@ def make_plan(
                 unreadable += resolved.num_unreadable
                 former = finished.get(source.name)
                 notes += _sample_notes(source, sources[-1], former, limits=recipe.limits)
-        except SourceError as error:  # the others may be wrong too, and one run tells it all
+        except SourceError as error:  # the others may be wrong too, and one run reports all
             errors.append(error)
     errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
     if errors:

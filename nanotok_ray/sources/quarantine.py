@@ -28,7 +28,7 @@ DROPPED = "dropped"
 """Reason of a document that the user's own rule left out; it does not count towards the limit."""
 
 BY_CHOICE = frozenset({DROPPED, SKIPPED})
-"""Reasons that the user's own rules give."""
+"""Reasons that come from the user's own rules."""
 
 COUNTED_SUFFIX = ".quarantine.jsonl"
 """How the name of a quarantine file ends that lies beside a count file."""
@@ -207,7 +207,7 @@ def is_quarantine_file(name: str) -> bool:
 
 
 def write_quarantine(folder: Folder, entries: Quarantined, *, name: str) -> tuple[int, str]:
-    """Publish a quarantine file, and give its size and sha256."""
+    """Publish a quarantine file, and return its size and sha256."""
     with folder.create_once(name) as file:
         for block in entries.blocks():
             file.write(block)
@@ -281,7 +281,7 @@ def _tails_message(tails: int, max_tails: int, first: FirstBad | None, *, where:
 
 
 def format_first_bad(first: FirstBad | None, *, where: str) -> str:
-    """Say which document was the first, where all are listed, and what to do."""
+    """Return the text that names the first document, where all are listed, and what to do."""
     if first is None:
         return f"see {where}, correct the input or raise the limit"
     return (
@@ -354,7 +354,7 @@ def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
                     done += len(data)
                 if done == position:
                     numbers[position] = line
-    except (NanotokError, OSError):  # the place is told without the line
+    except (NanotokError, OSError):  # the location is named without the line
         return numbers
     return numbers
 

@@ -1,8 +1,7 @@
 """From the paths of a source recipe to its files, in order.
 
-Takes a source of the recipe; gives its files with their formats and dialects, and the row groups of
-parquet files. Every file is looked into, so that one that cannot be read is found now and not hours
-later. Does not know splits or slices.
+Every file is opened, so that one that cannot be read is found before the job starts. Files have
+their formats and dialects, and parquet files their row groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +86,7 @@ def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequenc
 
 
 def _suffix_format(path: str) -> str | None:
-    """Return the format that a file's name tells, whether compressed or not.
+    """Return the format of the suffix of a file's name, whether compressed or not.
 
     >>> _suffix_format("a/b.jsonl.gz"), _suffix_format("a/b.txt")
     ('jsonl', None)

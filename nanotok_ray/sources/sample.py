@@ -106,7 +106,7 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
 
 
 def _whole_file(file: SourceFile, *, max_document_bytes: int) -> SampledFile:
-    """See whether a file that is one document begins as text."""
+    """Check whether a file that is one document begins as text."""
     start, is_whole = _start(file, _START_BYTES[0])
     offset = invalid_at(start)
     reason = None
@@ -219,7 +219,7 @@ def check_sample(
 
     Args:
         source: as in the recipe.
-        files: its files, as `resolve` gives them.
+        files: its files, as `resolve` returns them.
         limits: if they allow that every document is bad, no source is refused for that.
         is_accepted: whether an output was made of this source before; then it is not refused.
 
@@ -255,7 +255,7 @@ def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
 
 
 def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFile]) -> str:
-    """Say what the first bad document of a source lacks, and what to change."""
+    """Return the text of what the first bad document of a source lacks, and what to change."""
     found, advice = _shape_problem(odd) if odd.shape is not None else _document_problem(source, odd)
     count = f"Read {_of_files(sampled)}: none can be used"
     return f"source {source.name!r}: {found}. {advice}. {count}"
@@ -362,9 +362,9 @@ def _has_text(value: object) -> bool:
 
 
 def _location(odd: SampledFile, bad: BadDocument) -> str:
-    """Name a document as people count: rows and lines from 1 on.
+    """Return the location of a document as people count: rows and lines from 1 on.
 
-    A file that is one document is its whole place.
+    The location in a file that is one document is the file.
     """
     if odd.file.format == "parquet":
         return f"{odd.file.path}, row {bad.position + 1:,}"

@@ -1,8 +1,7 @@
 """Reading a slice: its own documents batch by batch, with an account of everything else.
 
-Takes a slice of the plan, gives batches of the documents that belong to it, and keeps what the
-record of any stage needs: what was read, how many documents came in, which were quarantined. Slices
-of the same pieces can be read together. Does not know what a stage does with a document.
+The account has what the record of any stage needs: what was read, how many documents came in, which
+were quarantined. Slices of the same pieces can be read together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +62,7 @@ class SliceReading:
     stored."""
     blank_lines: int = 0
     other_split: int = 0
-    """Documents that the share gives to the other split."""
+    """Documents that the share assigns to the other split."""
     _bytes_set_aside: int = 0  # of what was never given
     quarantined: Quarantined = field(default_factory=Quarantined)
     read: list[dict[str, Any]] = field(default_factory=list)
@@ -107,7 +106,7 @@ class SliceReading:
         )
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
-        """Set aside document `index` of a batch, which a stage could not use."""
+        """Quarantine document `index` of a batch, which a stage could not use."""
         document, ids = batch.documents.take([index]), batch.document_ids
         self._enter(
             piece,
@@ -128,7 +127,7 @@ class SliceReading:
         return self.documents_in == len(self.quarantined) - chosen
 
     def skip(self) -> None:
-        """Set aside every piece as a whole, unread: the slice could not be done."""
+        """Quarantine every piece as a whole, unread: the slice could not be done."""
         for number, piece in enumerate(self.slice.pieces):
             unit = "row groups" if piece.format == "parquet" else "bytes"
             reason = f"{SKIPPED}: {unit} {piece.start} to {piece.stop}"
@@ -217,7 +216,7 @@ def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Ba
 
 
 def _is_val(batch: Batch, share: str) -> npt.NDArray[np.bool_]:
-    """Tell which documents of a batch are val: those whose hash64 is below share * 2**64.
+    """Return which documents of a batch are val: those whose hash64 is below share * 2**64.
 
     The share is taken as the exact decimal.
     """
