@@ -1,4 +1,4 @@
-"""What the engine needs of a cluster: calls that start and end, and what one runs."""
+"""The interface of a cluster for batches of tasks, and the function that runs a batch."""
 
 import os
 import socket
@@ -53,11 +53,11 @@ TRACEBACK_LIMIT = -8
 
 
 def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
-    """Run slices in turn and give their outcomes.
+    """Run slices in turn and return their outcomes.
 
     Raises:
         SharedFolderError: this node does not see a folder that the job writes to; nothing was run.
-        TransientIOError: whether it does cannot be told for now.
+        TransientIOError: whether it does is unknown for now.
     """
     for probe in probes:
         see(probe)
@@ -105,7 +105,7 @@ class BatchRunner(Protocol):
         """Return the time; only differences count."""
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Wait for so many seconds."""
 
     def room(self) -> ClusterResources:
         """Return what the cluster has now."""
@@ -122,7 +122,7 @@ class BatchRunner(Protocol):
         memory_level: int,
         spread: bool,
     ) -> Reference:
-        """Have steps run in a worker, in turn.
+        """Start a batch of steps, which a worker runs in turn.
 
         Args:
             name: what a person sees.

@@ -238,7 +238,7 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
     Args:
         work: URL of the work folder.
         counted: the slices, their records, and the files.
-        on_event: told of the stage `merge`.
+        on_event: called with the events of the stage `merge`.
 
     Raises:
         SliceError: a group could not be merged.

@@ -1,7 +1,4 @@
-"""What a job would do, said before it does it. Starts no Ray and writes nothing.
-
-Decides what is to do as the job itself does. Does not know how long it takes.
-"""
+"""What a job would do, decided as the job itself does. Starts no Ray and writes nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +46,7 @@ class DryRun:
 def dry_run(
     recipe: Recipe, *, command: str, resplit: bool = False, relearn: bool = False
 ) -> DryRun:
-    """Say what `prepare`, `train` or `tokenize` would do with a recipe.
+    """Return what `prepare`, `train` or `tokenize` would do with a recipe.
 
     Raises:
         NanotokError: what the job itself would raise before it starts.

@@ -1,7 +1,6 @@
 """A dry run as the lines that a person reads.
 
-Takes the plain values of a dry run, with an estimate or without. Knows nothing of how they were
-found.
+The values of a dry run may have an estimate.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The engine of every stage: calls in flight until each has ended, stragglers included."""
+"""Running the tasks of a stage: calls in flight until each has ended, stragglers included."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ class StragglerDetector:
     """The calls in flight with the time since which they seem to run, and what calls took."""
 
     def __init__(self, patience: RetryPolicy) -> None:
-        """Know of no call yet."""
+        """Start without calls."""
         self._patience = patience
         self._running: dict[TaskBatch, float] = {}  # those that run longest first
         self._queued: OrderedDict[TaskBatch, None] = OrderedDict()
@@ -32,13 +32,13 @@ class StragglerDetector:
         self._slowness: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
 
     def began(self, call: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
-        """A call was made that wants so many CPUs."""
+        """Add a call that wants so many CPUs."""
         self._wanted[call] = wanted
         (self._large if wanted > 1 else self._queued)[call] = None
         self._advance(now, cpus)
 
     def left(self, call: TaskBatch, now: float, *, cpus: int, seconds: float | None = None) -> None:
-        """A call is no longer in flight; `seconds` are what its slices took if it ended well."""
+        """Remove a call; `seconds` are what its slices took if it ended well."""
         wanted = self._wanted.pop(call)
         if self._running.pop(call, None) is not None:
             self._busy -= wanted
@@ -65,7 +65,7 @@ class StragglerDetector:
         return [call for call, seconds in candidates if seconds > self._allowed(call, *expected)]
 
     def past_deadline(self, now: float) -> list[tuple[TaskBatch, float]]:
-        """Return calls in flight that are to be given up, with the seconds that they were given."""
+        """Return calls in flight that are to be given up, with the seconds that they had."""
         deadlines = [
             (call, seconds, self._patience.deadline_of(call.num_bytes))
             for call, seconds in self._longer_than(self._patience.deadline, now)
@@ -123,13 +123,13 @@ END_SECONDS = 2.0
 
 
 class SupersededBatches:
-    """Calls whose twins were first.
+    """Calls whose other attempts ended first.
 
     One that hangs in native code, or on a disk that does not answer, would keep its CPU for ever.
     """
 
     def __init__(self, calls: BatchRunner, *, grace: float) -> None:
-        """Let them have so many seconds to end by themselves."""
+        """Allow them so many seconds to end by themselves."""
         self._calls = calls
         self._grace = grace
         self._since: dict[Reference, float] = {}
@@ -188,17 +188,18 @@ def run_tasks(
     on_failure: OnFailure = lambda *_: None,
     on_look: Callable[[int], None] = lambda _: None,
 ) -> Iterator[TaskResult]:
-    """Run tasks and give each as it ends, exactly once.
+    """Run tasks and yield each as it ends, exactly once.
 
     Small tasks share a call, and the largest go first. Leaving the loop early cancels the rest.
 
     Args:
         tasks: what is to be done.
         patience: how often and when what failed is tried again.
-        on_note: told of failures that are not for good, the first few, and of what else a person
-            should know.
-        on_failure: told of every such failure: the first slice's name, how many slices, and why.
-        on_look: told how many calls seem to run, a second later at the latest.
+        on_note: called with a text for the first few failures that are not for good, and for
+            what else a person should know.
+        on_failure: called for every such failure with the first slice's name, how many slices,
+            and why.
+        on_look: called with how many calls seem to run, a second later at the latest.
         runner_of: returns what runs the batches; its workers look at the probes first.
 
     Raises:
@@ -288,13 +289,13 @@ class _InFlight:
     def land(self, reference: Reference) -> list[TaskResult]:
         """Return the slices that ended with a call."""
         call = self._calls.pop(reference, None)
-        if call is None:  # its twin was first, since it was found to have ended
+        if call is None:  # its other attempt was first, since it was found to have ended
             return []
         del self._references[call]
         return self._settle(call, self._cluster.outcomes(reference, len(call.slices)))
 
     def give_up_late_ones(self) -> list[TaskResult]:
-        """Kill calls that run past their deadlines, and give the slices that ended with them.
+        """Kill calls that run past their deadlines, and yield the slices that ended with them.
 
         Nobody knows when a call starts; while fewer CPUs are busy than calls seem to run, some only
         wait for a CPU, and none is given up.
@@ -307,7 +308,7 @@ class _InFlight:
         ended = []
         for call, seconds in late:
             reference = self._references.pop(call, None)
-            if reference is None:  # its twin was given up, and with it the slices failed for good
+            if reference is None:  # the other attempt was given up, and the slices failed for good
                 continue
             del self._calls[reference]
             self._cluster.cancel([reference], force=True)
@@ -317,7 +318,7 @@ class _InFlight:
         return ended
 
     def cancel_all(self) -> None:
-        """Cancel what is in flight, and kill what was overtaken and has not ended yet."""
+        """Cancel what is in flight, and kill superseded calls that have not ended yet."""
         self._cluster.cancel(self._calls)
         self._overtaken.end()
 
@@ -360,7 +361,7 @@ class _InFlight:
         self._pace.began(call, now, cpus=room.cpus, wanted=room.cpus_at(call.memory_level))
 
     def _tell(self, call: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
-        """Tell of failures that may not be for good."""
+        """Report failures that may not be for good."""
         tasks = [self._tasks[number] for number in call.slices]
         failures = [
             (task.slices, outcome.failure)

@@ -1,4 +1,4 @@
-"""What a job tells while it runs, as data: the command line turns it into bars and lines."""
+"""The events of a running job, as values: the command line shows them as bars and lines."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,4 +92,4 @@ OnEvent = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Listen to nothing."""
+    """Ignore an event."""

@@ -33,7 +33,7 @@ FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in
 
 
 def frozen_bytes(out: Folder) -> bytes | None:
-    """Return plan.json as it stands, None if there is none."""
+    """Return the stored plan.json, None if there is none."""
     return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
 
 
@@ -67,12 +67,12 @@ def plan_for(
 
 
 def freeze(plan: Plan, out: Folder) -> str:
-    """Write plan.json, so that files added later are train; give what became of it.
+    """Write plan.json, so that files added later are train; return what became of it.
 
     An output that is finished was verified with its own plan, and keeps it until a job begins to
     change it: NOT_FROZEN. An output whose lease somebody holds has that run's plan: IN_USE. A plan
     that was frozen already is AS_BEFORE, any other is FROZEN. This takes no lease: a run that has
-    looked at another plan sees that when it begins to change something, and looks again.
+    looked at another plan sees that when it begins to change something, and starts over.
     """
     data = plan_to_json(plan)
     if out.exists(PLAN_NAME) and out.read_bytes(PLAN_NAME) == data:
@@ -184,7 +184,7 @@ def _loss_text(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
 
 
 def _held(totals: Mapping[str, Any], key: str) -> str:
-    """Say how much a manifest counts under a key."""
+    """Return the text of how much a manifest counts under a key."""
     counts = totals.get(key, {})
     split = "" if key == "all" else f" of {key.rpartition('/')[2]}"
     return (
@@ -197,9 +197,9 @@ def _held(totals: Mapping[str, Any], key: str) -> str:
 def setting_changes(
     before: Mapping[str, Any], settings: Mapping[str, ShardSettings]
 ) -> Iterator[str]:
-    """Say what of tokenizer and recipe is not as it was published; it redoes shards.
+    """Yield a line on each setting that is not as it was published; such shards are made again.
 
-    An output that was not finished says nothing: its records, one by one, decide.
+    An output that was not finished yields nothing: its records, one by one, decide.
     """
     for name, current in settings.items() if before else ():
         yield from _setting_lines(name, before.get(name), current)

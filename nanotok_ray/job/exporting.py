@@ -63,7 +63,7 @@ def run_here(
         arguments: one for each call.
         sizes: bytes that each stands for.
         num_done: how many were done already.
-        on_event: told of start, progress and end.
+        on_event: called with the events of start, progress and end.
     """
     start, done_bytes = time.perf_counter(), 0
     on_event(StageStarted(stage=stage, todo=len(sizes), num_done=num_done, num_bytes=sum(sizes)))
@@ -106,7 +106,7 @@ class ExportResult:
 
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
-    """Return the folder in which an output's export lies unless told otherwise."""
+    """Return the folder in which an output's export lies by default."""
     return Folder(out.join(f"{EXPORTS}/{layout.name}"))
 
 
@@ -126,7 +126,7 @@ def export(
         folder: where to; None: `export/NAME` in the output.
         workers: CPUs of a local Ray, or any number on the cluster that RAY_ADDRESS names; None:
             threads of this process.
-        on_event: told of start, progress, notes and end.
+        on_event: called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: there is no manifest.
@@ -150,7 +150,7 @@ def export(
 def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
     """Hold the lease of the output whose folder is written to: no job, gc or export comes between.
 
-    Gives who is to be told of events: each asks whether the lease is still held.
+    Yields the function to call with events; it checks that the lease is still held.
     """
     if not folder.url.startswith(f"{out.url}/"):
         yield on_event
@@ -179,7 +179,7 @@ class Exporting:
 
     @classmethod
     def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> Self:
-        """Look at an output and at what was exported of it."""
+        """Read an output and what was exported of it."""
         corpus, shards = read_corpus(out)
         layout.check(corpus)
         target = folder or export_folder(out, layout)
@@ -208,7 +208,7 @@ class Exporting:
         return self.is_whole and not self.todo
 
     def run(self, run: Runner) -> ExportResult:
-        """Export what is not there, then what stands for all of it."""
+        """Export what is missing, then write the joint files and export.json."""
         if self.is_done:
             return self._result(read_export(self.folder))
         todo = self.todo
@@ -216,7 +216,7 @@ class Exporting:
         if todo:
             run(todo, len(self.works) - len(todo))
         exported = self._exported(again=bool(todo))
-        self._check_output()  # a job that runs now writes files that would pass for strangers
+        self._check_output()  # files of a job that runs now would pass for orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
         removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
@@ -334,7 +334,7 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
 
 
 def exportings(recipe: Recipe, out: Folder) -> list[Exporting]:
-    """Look at a finished output and at each of its exports."""
+    """Read a finished output and each of its exports."""
     return [Exporting.of(out, layout) for layout in layouts_of(recipe)]
 
 
@@ -344,7 +344,7 @@ CHECK_STAGE = "verify"
 def verify_export(
     folder: Folder, out: Folder, *, on_event: OnEvent = ignore
 ) -> tuple[dict[str, Any], list[str]]:
-    """Compare every document of an export with the native shards; give export.json and problems.
+    """Compare every document of an export with the native shards; return export.json and problems.
 
     Raises:
         IncompleteOutputError: the export or the output is not finished.

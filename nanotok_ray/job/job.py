@@ -1,6 +1,6 @@
-"""The job: plan, first fan-out, learner, second fan-out, verification, manifest.
+"""The job: plan, counting, learning, tokenizing, verification, manifest.
 
-Storage holds all state: the same job started again goes on where it stopped, and does nothing when
+Storage holds all state: the same job started again resumes where it stopped, and does nothing when
 there is nothing to do. The manifest is removed before anything changes and written last.
 """
 
@@ -160,7 +160,7 @@ def _run(
 ) -> Summary:
     """Run a job, with its journal, from the start again where another run came between.
 
-    A run that had the lease leaves a report page, of its failure too; one that is told to end has
+    A run that had the lease leaves a report page, of its failure too; one that is terminated has
     no time for it.
     """
     current_executor().check()  # before planning, which may take long
@@ -190,10 +190,10 @@ def _write(write_page: WritePage, output: str, watch: StageTimes) -> None:
 
 
 class _Job(Run):
-    """One run to its end: tokenize, verify, publish, and say what was done."""
+    """One run to its end: tokenize, verify, publish, and summarise."""
 
     def tokenize(self, tokenizer: Tokenizer) -> Summary:
-        """Run the second fan-out where needed, verify, publish."""
+        """Run the tokenizing stage where needed, verify, publish."""
         tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
         published = self._published(tokenizing)
         if published is not None:
@@ -248,7 +248,7 @@ class _Job(Run):
         *,
         exports: Sequence[ExportResult] = (),
     ) -> Summary:
-        """Say what the run did, so far."""
+        """Return the summary of the run so far."""
         return summarise(
             self.out.url,
             tokenizer=tokenizer,

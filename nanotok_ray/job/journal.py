@@ -25,7 +25,7 @@ class Happened:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
-    """A stage of the run; one that was run twice (count with max_chars) is here twice."""
+    """A stage of the run; one that was run twice (count with max_chars) is listed twice."""
 
     name: str
     at: float

@@ -3,8 +3,7 @@
 The first segment is written at once, and one with each row that is asked for soon; the next ones
 follow after 2, 4, 8 ... seconds, further ones now and then, the last when it is closed. Storage
 that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
-up to a limit. When a journal begins, those of all but the last `MAX_RUNS` runs are removed. Does
-not know what the rows say.
+up to a limit. When a journal begins, those of all but the last `MAX_RUNS` runs are removed.
 """
 
 import json
@@ -45,7 +44,7 @@ class Journal:
     """The journal of one run, to which rows are added."""
 
     def __init__(self, out: Folder, run: int, *, now: Callable[[], float] = time.monotonic) -> None:
-        """Describe it; `begin` starts the thread that writes.
+        """Create the journal; `begin` starts the thread that writes.
 
         Args:
             out: the output folder.
@@ -178,7 +177,7 @@ class Journal:
         return True
 
     def _remove_namesakes(self) -> None:
-        """Remove segments of this number: it was given before, if leases were removed by hand."""
+        """Remove segments of this number: it was used before, if leases were removed by hand."""
         with suppress(Exception):  # as in _attempt
             for segment in runs_in(self._out).get(self.run, []):
                 self._out.remove(segment_name(self.run, segment))

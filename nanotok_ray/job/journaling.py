@@ -37,7 +37,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
 
 MAX_ATTEMPTS = 10_000
-"""Failed attempts that are told one by one; beyond that they are only counted."""
+"""Failed attempts that are listed one by one; beyond that they are only counted."""
 
 MAX_CHARS = 2000
 
@@ -156,10 +156,10 @@ def iso(at: float) -> str:
 
 
 def _ray() -> dict[str, Any]:
-    """Say what Ray is there: its version, this job, CPUs and nodes; none: this machine's CPUs."""
+    """Return Ray's version, job, CPUs and nodes; without Ray, the CPUs of this machine."""
     found = {"ray_job": "", "ray": "", "cpus": len(os.sched_getaffinity(0)), "nodes": 1}
     ray = sys.modules.get("ray")  # importing it is for the session to do
-    with suppress(Exception):  # Ray that does not tell is no reason to fail
+    with suppress(Exception):  # a missing answer of Ray is no reason to fail
         if ray is not None and ray.is_initialized():
             alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             found |= {
@@ -174,14 +174,14 @@ def _ray() -> dict[str, Any]:
 _TIMES = {"seconds", "bytes"}
 
 LEAVE_SECONDS = 1.0
-"""How long a run that is told to end waits for its journal: `ray job stop` kills after 3."""
+"""How long a run that is terminated waits for its journal: `ray job stop` kills after 3."""
 
 FAIL_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Journaling:
-    """Writes down what a run tells."""
+    """The writer of a run's events to its journal."""
 
     recipe: Recipe | None = None
     """None: nothing is written down."""
@@ -211,7 +211,7 @@ class Journaling:
         return self._journal is not None
 
     def leased(self, run: int) -> None:
-        """Begin the journal, as the run has its first lease; or say what it has since, as Ray."""
+        """Begin the journal at the first lease of the run; at a later one, write its head again."""
         if self.recipe is None:
             return
         if self._journal is None:
@@ -322,7 +322,7 @@ def _status(error: BaseException) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class StageTimes:
-    """Passes events on and remembers how long each stage took."""
+    """A listener that passes events on and records how long each stage took."""
 
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)

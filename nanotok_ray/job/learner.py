@@ -69,7 +69,7 @@ STAGE = "span table"
 def add_span_table(
     tokenizer: Tokenizer, learned: Learned, out: Folder, *, max_spans: int, on_event: OnEvent
 ) -> Tokenizer:
-    """Write the table of a tokenizer that was just saved, and give the tokenizer that uses it.
+    """Write the table of a tokenizer that was just saved, and return the tokenizer that uses it.
 
     With `max_spans` 0 nothing is written.
     """
@@ -178,7 +178,7 @@ def _report(training: Training, summed: Summed, learned: Learned, model: Model) 
 
 
 def _sources(training: Training, summed: Summed) -> dict[str, Any]:
-    """Say for each source what was counted, without its weight, and the weight."""
+    """Return for each source what was counted, without its weight, and the weight."""
     sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
     return {
         source.name: {
@@ -199,7 +199,7 @@ def _documents(training: Training, counted: CountedSlices) -> int | None:
 
 
 def _notes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Say what of the result was perhaps not meant."""
+    """Yield notes on what of the result was perhaps not meant."""
     if report["stop_reason"] != REACHED:
         yield (
             f"learning stopped: {why_stopped(report)}; the tokenizer has "

@@ -129,7 +129,7 @@ def _sample(slices: Sequence[Slice]) -> Iterator[Documents]:
 def _timed(work: Callable[[Documents], object], batches: Sequence[Documents]) -> float:
     start = time.perf_counter()
     for batch in batches:
-        with suppress(SplitError):  # a job would quarantine the text; the others are enough here
+        with suppress(SplitError):  # a job would quarantine the text; the others are enough
             work(batch)
     return time.perf_counter() - start
 
@@ -145,7 +145,7 @@ def plan_job(
     workers: int | None = None,
     rate: float | None = None,
 ) -> DryRun:
-    """Say what `prepare` would do with a recipe and how long it may take, and freeze its plan.
+    """Return what `prepare` would do with a recipe and how long it may take, and freeze its plan.
 
     Args:
         recipe: the recipe.

@@ -58,7 +58,7 @@ class OutputLock:
 
     @classmethod
     def of(cls, out: Folder, *, command: str) -> "OutputLock":
-        """Look who holds the lease, and take nothing."""
+        """Read who holds the lease, and take nothing."""
         return cls(out=out, command=command, seen=free_number(out))
 
     @contextmanager
@@ -123,7 +123,7 @@ STALE_TOKENIZER = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a run was started, beside its recipe, and what it told; goes on where it looks again."""
+    """How a run was started, beside its recipe, and its notes; a run that starts over keeps it."""
 
     command: str
     workers: int | None
@@ -133,7 +133,7 @@ class Start:
     noted: set[str] = field(default_factory=set)
 
     def tell(self, note: str) -> None:
-        """Tell a person what it found, once."""
+        """Report a note, once."""
         if note not in self.noted:
             self.noted.add(note)
             self.watch(Note(text=note))
@@ -174,7 +174,7 @@ class Run:
 
     @property
     def watch(self) -> StageTimes:
-        """Who is told of all that happens."""
+        """What is called with all events."""
         return self.start.watch
 
     def session(self) -> AbstractContextManager[None]:
@@ -201,7 +201,7 @@ class Run:
             self.frozen = data
 
     def train(self, training: Training) -> Tokenizer:
-        """Run the first fan-out and the learner."""
+        """Run the counting stage and the learner."""
         self.begin_changes()
         tokenizer = train(training, self.out, on_event=self.watch)
         self.has_changed = True
@@ -251,6 +251,6 @@ class Run:
 
 
 def _changes(before: Plan | None, plan: Plan) -> list[str]:
-    """Say what is not as in the plan that was frozen, a line each."""
+    """Return a line on each difference from the plan that was frozen."""
     changed = plan_changes(before, plan)
     return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]

@@ -53,7 +53,7 @@ def run_stage(
     deadline: float | None = None,
     executor: Executor | None = None,
 ) -> list[TaskResult]:
-    """Run tasks and give those that failed; a failed one does not stop the others.
+    """Run tasks and return those that failed; a failed one does not stop the others.
 
     An error of `ENDS_STAGE` does: what is in flight is cancelled, and the error is raised.
 
@@ -61,9 +61,9 @@ def run_stage(
         stage: count, merge, tokenize or verify.
         tasks: what is not done yet.
         num_done: how many slices were done already.
-        on_event: told of start, progress, notes and end.
+        on_event: called with the events of start, progress, notes and end.
         max_skipped: so many may fail; more fail the job at the end.
-        on_result: given each task that ended well; gives the bytes it stands for.
+        on_result: called with each task that ended well; returns its bytes.
         deadline: seconds that an attempt may run for each started GiB; None: as `RetryPolicy` says.
         executor: what runs the tasks; None: `current_executor()`.
 
@@ -97,7 +97,7 @@ def run_stage(
 
 @dataclass(slots=True)
 class _Tally:
-    """How far a fan-out is, told with every slice, and where none ends, every second."""
+    """The progress of a stage, reported with every slice, and where none ends, every second."""
 
     stage: str
     todo: int
@@ -116,7 +116,7 @@ class _Tally:
         self._report()
 
     def look(self, running: int) -> None:
-        """So many calls seem to run now."""
+        """Record how many calls seem to run now."""
         self.running = running
         if time.monotonic() - self.reported_at >= LOOK_SECONDS:
             self._report()
@@ -183,7 +183,7 @@ def _message(stage: str, failures: Sequence[TaskResult], tally: _Tally) -> str:
 
 
 def format_failure(failed: TaskResult) -> str:
-    """Say in a line which slice failed, of which input files, and why."""
+    """Return a line on which slice failed, of which input files, and why."""
     inputs = failed.task.inputs_text
     of = f" (of {inputs})" if inputs else ""
     return f"  {failed.task.name}{of}: {failed.error}"
@@ -271,7 +271,7 @@ def _max_documents(file: SourceFile, piece: Piece) -> int:
 
 @dataclass(slots=True)
 class GivingUp:
-    """Takes the results of a stage, and gives it up where all of many documents were bad."""
+    """The handler of results that ends a stage where all of many documents were bad."""
 
     stage: str
     folder: Folder

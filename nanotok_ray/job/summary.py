@@ -1,7 +1,4 @@
-"""What a run says of itself at its end: plain values for programs, a few lines for people.
-
-Takes the manifest and the times; knows nothing of how they came about.
-"""
+"""The summary of a run: plain values for programs, a few lines for people."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -200,7 +197,7 @@ def _source_line(name: str, source: Mapping[str, Any]) -> str:
 
 
 def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
-    """Say what became of conversations and documents with images."""
+    """Yield lines on what became of conversations and documents with images."""
     roles, rules = values["roles"], values["rules"]
     if roles:
         yield (

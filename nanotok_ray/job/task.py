@@ -66,7 +66,7 @@ class TaskResult:
     raised: NanotokError | None = None
     """What the task itself raised, if that is why there is no result."""
     attempts: int = 1
-    """How often it was given to a worker."""
+    """How often it was sent to a worker."""
 
 
 class Cause(Enum):
@@ -99,7 +99,7 @@ class AttemptResult:
     seconds: float = 0.0
     failure: Failure | None = None
     began: float = 0.0
-    """Seconds since 1970, by the clock of its worker; 0 where no worker told."""
+    """Seconds since 1970, by the clock of its worker; 0 where no worker reported it."""
     worker: str = ""
     """Host and process: `node-7/1234`."""
 
@@ -109,7 +109,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryPolicy:
-    """The limits of one fan-out. Waits are in seconds."""
+    """The limits of one stage. Waits are in seconds."""
 
     storage_failures: int = 6
     """A slice has failed for good at this number of failures of storage that might have passed."""
@@ -134,7 +134,7 @@ class RetryPolicy:
     second_attempts: int = 3
     """How often a call is tried beside itself; more than once if such attempts fail."""
     superseded_grace: float = 30.0
-    """A call that was interrupted, as its twin was first, is killed after so long."""
+    """A call that was interrupted, as its other attempt was first, is killed after so long."""
 
     @property
     def limits(self) -> Mapping[Cause, int]:

@@ -37,7 +37,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 def check_special_tokens(recipe: Recipe) -> None:
-    """See that a tokenizer that is still to be learned will have what the sources need.
+    """Check that a tokenizer that is still to be learned will have what the sources need.
 
     Raises:
         RecipeError: it will lack a special token.
@@ -174,7 +174,7 @@ class Tokenizing:
 
 
 def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:
-    """Say what is to be tokenized and what is done already."""
+    """Return what is to be tokenized and what is done already."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
     records = tuple(
@@ -197,7 +197,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
 def tokenize(
     tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
 ) -> list[Record]:
-    """Tokenize what is not done and give the records of all slices in order. Needs a Ray session.
+    """Tokenize what is not done and return the records of all slices in order. Needs a Ray session.
 
     With `same_pass` workers export each slice that they have tokenized.
 

@@ -1,6 +1,6 @@
-"""First fan-out and learner: the train split's texts to a tokenizer folder.
+"""Counting and learning: the train split's texts to a tokenizer folder.
 
-A tokenizer whose record matches is not learned again. Does not know the second fan-out.
+A tokenizer whose record matches is not learned again.
 """
 
 from nanotok_ray.counts.patterns import default_threads
@@ -20,7 +20,7 @@ from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     """Return the tokenizer of the output folder if it is the one to be learned.
 
-    If the recipe adds other special tokens to it than were added, it is given with those.
+    If the recipe adds other special tokens to it than were added, it is returned with those.
     """
     record = finished_learning(training, out)
     if record is None:

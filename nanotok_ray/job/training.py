@@ -96,7 +96,7 @@ def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
 
 
 def training_of(recipe: Recipe, plan: Plan) -> Training:
-    """Say what is to be learned from a plan.
+    """Return what is to be learned from a plan.
 
     Raises:
         PlanError: nothing is to be counted.
@@ -217,7 +217,7 @@ def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
 
 
 def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Iterator[str]:
-    """Say which sizes were asked for and not reached."""
+    """Yield notes on the sizes that were asked for and not reached."""
     learned = _learned_size(training, tokenizer)
     for size in sorted(set(training.recipe.tokenizer.also)):
         if size > learned:
@@ -278,7 +278,7 @@ def lacks_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> bool
 
 
 def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
-    """Write the missing ones of a tokenizer that was learned before; give their sizes.
+    """Write the missing ones of a tokenizer that was learned before; return their sizes.
 
     Those of sizes no longer asked for stay, and stay in the record.
 

@@ -1,7 +1,7 @@
 """Verification as a stage: its progress as events, and its slices as tasks on Ray if so asked.
 
-Takes an output folder; what is checked is not known here. Writes nothing: a node that does not see
-the folder is found by the record that it cannot read, not by a probe.
+Writes nothing: a node that does not see the folder is found by the record that it cannot read, not
+by a probe.
 """
 
 import time
@@ -48,7 +48,7 @@ def verify(
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare every one
             with the plain reading of its dialect.
-        on_event: told of start, progress, notes and end.
+        on_event: called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: there is no manifest.
@@ -85,7 +85,7 @@ class _Here:
 
 @dataclass(frozen=True, slots=True)
 class _OnRay:
-    """Tasks on Ray, through the engine of the fan-outs."""
+    """The checks as tasks on Ray, through `run_stage`."""
 
     workers: int
     on_event: OnEvent

@@ -1,7 +1,7 @@
 """What a worker runs: one slice of one stage (or both splits of one), its files, then its record.
 
-The functions here are all that travels to a node. Each is a pure function of its argument and
-storage, and gives back a few numbers for progress; the record in storage is the result.
+Only these functions are sent to a node. Each is a pure function of its argument and storage, and
+returns a few numbers for progress; the record in storage is the result.
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ class AllBad:
 
 
 def count_work(work: CountWork) -> int | AllBad:
-    """Count a slice, write its record and give the bytes of text.
+    """Count a slice, write its record and return the bytes of text.
 
     A slice that another attempt has done meanwhile is left alone; so it is with all stages.
     """
@@ -142,7 +142,7 @@ def _result(records: Sequence[dict[str, Any]], *, listed: str) -> int | AllBad:
 
 
 def merge_work(work: MergeWork) -> int:
-    """Merge count files, write the record and give the bytes of the files."""
+    """Merge count files, write the record and return the bytes of the files."""
     folder = Folder(work.work)
     if finished_record(folder, f"{work.name}.json", key=work.key) is not None:
         return work.num_bytes
@@ -153,7 +153,7 @@ def merge_work(work: MergeWork) -> int:
 
 
 def tokenize_work(work: TokenizeWork) -> int | AllBad:
-    """Tokenize a slice or both splits, write their records and give the bytes of text."""
+    """Tokenize a slice or both splits, write their records and return the bytes of text."""
     folder = Folder(work.out)
     found = {expected: tokenized_record(folder, expected) for expected in work.expected}
     done = [record.values for record in found.values() if record is not None]
@@ -203,7 +203,7 @@ def _check(
 
     Raises:
         SampleCheckError: the record contradicts itself or its slice: a document was lost, for one.
-        TransientIOError: storage gives other bytes than were written; another attempt may do.
+        TransientIOError: storage returns other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
     for problem in record_problems(record, item_bytes=model.id_bytes, each=slice_):

@@ -73,7 +73,7 @@ def _check_tokenizer(path: str) -> CheckResult:
 
 
 def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
-    """Check this machine and some places, giving each finding as it is made.
+    """Check this machine and some places, and yield each result as it is made.
 
     Args:
         places: folders or URLs of them, and files of recipes.

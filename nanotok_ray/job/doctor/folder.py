@@ -130,7 +130,7 @@ class _Probe:
             yield CheckResult(name=_STORAGE, status="fail", found=found, advice=_advice(error))
 
     def access(self) -> CheckResult:
-        """Tell how long each step took."""
+        """Return how long each step took."""
         timings = ", ".join(
             f"{name} in {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()
         )
@@ -143,7 +143,7 @@ class _Probe:
         )
 
     def remove(self) -> Exception | None:
-        """Remove the file; give what went wrong."""
+        """Remove the file; return what went wrong."""
         try:
             self._timed("removed", lambda: self.folder.remove(self.name))
         except Exception as error:  # see above

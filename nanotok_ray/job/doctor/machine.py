@@ -29,7 +29,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 
 
 def memory_used(root: Path = Path("/")) -> int | None:
-    """Return the bytes in use there that cannot be given back: without cached files."""
+    """Return the bytes in use there that cannot be freed: without cached files."""
     for name in ("memory.current", "memory.usage_in_bytes"):
         for folder in _folders(root, "memory"):
             if (used := _number(folder / name)) is not None:

@@ -1,4 +1,4 @@
-"""Checks of what the environment tells Ray: address, auth mode, token."""
+"""Checks of the environment variables for Ray: address, auth mode, token."""
 
 import os
 import socket

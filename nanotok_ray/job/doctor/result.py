@@ -1,4 +1,4 @@
-"""What one check found. Knows no check."""
+"""The result of one check."""
 
 from dataclasses import dataclass
 from typing import Literal

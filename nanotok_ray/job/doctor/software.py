@@ -40,7 +40,7 @@ def check_software() -> Iterator[CheckResult]:
 
 
 def versions() -> str:
-    """Say in a line what is installed; Ray is not imported."""
+    """Return a line on what is installed; Ray is not imported."""
     try:
         build = core_build()
     except ImportError:
