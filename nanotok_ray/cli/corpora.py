@@ -279,7 +279,7 @@ def count_named(
     todo, start = len(named.slices), time.perf_counter()
     size = sum(slice_.num_bytes for slice_ in named.slices)
     with Progress(sys.stderr) as show:
-        show(StageStarted(stage="count", todo=todo, kept=0, num_bytes=size))
+        show(StageStarted(stage="count", todo=todo, num_done=0, num_bytes=size))
         found = count_corpus(
             named.slices,
             pattern=pattern,
@@ -322,7 +322,7 @@ def _first(found: CorpusCounts, places: "Sequence[str]", *, tails: bool) -> Firs
     """Return the first entry, or the first tail, of those that are named."""
     for entry, position in zip(found.entries, places, strict=True):
         if entry.kind == TAIL or not tails:
-            return FirstBad(place=position, reason=reason_of(entry), listed=_NOTES)
+            return FirstBad(location=position, reason=reason_of(entry), listed=_NOTES)
     return None
 
 

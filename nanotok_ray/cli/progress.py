@@ -273,8 +273,8 @@ class Progress:
         self._last_line = self._clock()
         self._percent = 0
         size = f", about {event.num_bytes / 1e6:,.1f} MB" if event.num_bytes else ""
-        remaining = f" ({event.kept:,} more are done already)" if event.kept else ""
-        self._line(f"{event.stage}: {counted(event.todo, event.stage)}{size}{remaining}")
+        done = f" ({event.num_done:,} more are done already)" if event.num_done else ""
+        self._line(f"{event.stage}: {counted(event.todo, event.stage)}{size}{done}")
         if not event.todo:
             return
         self._stage = StageProgress(event, self._last_line)

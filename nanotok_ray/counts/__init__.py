@@ -1,5 +1,5 @@
 """Counts of spans: counting texts, the count file, and adding up counts of many slices.
 
 Input is documents and a split pattern. Output is sorted spans with their counts, in files or as
-`SpanCounts`, which is all that learning needs. The package learns nothing.
+`SpanCounts`, which is the input of learning.
 """

@@ -1,8 +1,4 @@
-"""What a work folder holds: counts of slices, and of groups of them, that earlier runs kept.
-
-Takes the folder; gives each set of counts with its record, and removes sets. Knows the names of
-files and what records say, nothing of count files, recipes or plans.
-"""
+"""The counts cache of a work folder: counts of slices and groups of slices, and their records."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

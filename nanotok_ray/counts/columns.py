@@ -75,8 +75,8 @@ def checked_run(
     text_bytes = sum(map(operator.mul, np.diff(documents.offsets).tolist(), numbers.tolist()))
     hashes = hash_documents(documents.data, documents.offsets)
     order = _order(hashes, texts)
-    own = Documents.from_arrow(texts.take(pa.array(order)))
-    run = (hashes[order], own.data, own.offsets, numbers[order])
+    ordered = Documents.from_arrow(texts.take(pa.array(order)))
+    run = (hashes[order], ordered.data, ordered.offsets, numbers[order])
     return _core.merge_runs([run]), text_bytes
 
 
@@ -158,8 +158,8 @@ def _one_chunk(column: Column) -> pa.Array:
 
 def _first(flags: npt.NDArray[np.bool_]) -> int | None:
     """Return the place of the first True."""
-    place = int(np.argmax(flags)) if len(flags) else 0
-    return place if len(flags) and flags[place] else None
+    index = int(np.argmax(flags)) if len(flags) else 0
+    return index if len(flags) and flags[index] else None
 
 
 BATCH_ROWS = 1 << 18

@@ -1,8 +1,6 @@
 """Counting a corpus in this process: slices to counts, by threads, in bounded memory.
 
-Takes slices of texts; gives the counts of their spans, with an account of what could not be used.
-Each thread reads a slice batch by batch and counts it in a table of its own; the tables are added
-at the end. Knows neither Ray nor what the counts are for.
+Each thread counts slices batch by batch in a table of its own; the tables are added at the end.
 """
 
 import threading
@@ -21,7 +19,7 @@ from nanotok_ray.sources import Batch, Slice
 from nanotok_ray.sources.quarantine import QuarantineEntry
 from nanotok_ray.sources.slices import SliceReading
 
-SHOWN_ENTRIES: Final = 20
+MAX_ENTRIES: Final = 20
 """So many of the documents that could not be used are named one by one."""
 
 
@@ -35,7 +33,7 @@ class CorpusCounts:
     quarantined: Mapping[str, int]
     """How many could not be used, for each kind of reason."""
     entries: tuple[QuarantineEntry, ...]
-    """The first `SHOWN_ENTRIES` of these, in the order of the slices."""
+    """The first `MAX_ENTRIES` of these, in the order of the slices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +58,7 @@ def count_corpus(
         slices: of kind text.
         pattern: a regular expression or a name.
         threads: how many read and count; None: all cores.
-        on_slice: told how many slices are done, and their bytes; called in the caller's thread.
+        on_slice: called in the caller's thread with the number of slices done and their bytes.
 
     Raises:
         PatternError: The pattern is unknown or cannot be compiled.
@@ -78,7 +76,7 @@ def count_corpus(
         idle.put(counter)
     stop = threading.Event()
     with ThreadPoolExecutor(max_workers=len(counters)) as pool:
-        works = {pool.submit(_count_slice, each, idle, stop): each for each in slices}
+        works = {pool.submit(_count_slice, slice_, idle, stop): slice_ for slice_ in slices}
         try:
             _wait(works, on_slice)
         except BaseException:
@@ -93,7 +91,7 @@ def count_corpus(
         counts=counts,
         documents=sum(account.documents for account in accounts),
         quarantined=_sum([account.reasons for account in accounts]),
-        entries=tuple(islice(entries, SHOWN_ENTRIES)),
+        entries=tuple(islice(entries, MAX_ENTRIES)),
     )
 
 
@@ -113,10 +111,10 @@ def _wait(
             on_slice(done, num_bytes)
 
 
-def _count_slice(each: Slice, idle: "SimpleQueue[SpanCounts]", stop: threading.Event) -> _Account:
+def _count_slice(slice_: Slice, idle: "SimpleQueue[SpanCounts]", stop: threading.Event) -> _Account:
     counter = idle.get()
     try:
-        reading = SliceReading(each, with_document_ids=False)
+        reading = SliceReading(slice_, with_document_ids=False)
         for piece, batch in reading:
             if stop.is_set():
                 break
@@ -126,7 +124,7 @@ def _count_slice(each: Slice, idle: "SimpleQueue[SpanCounts]", stop: threading.E
     return _Account(
         documents=reading.documents_in,
         reasons=reading.reasons,
-        entries=tuple(islice(reading.quarantined, SHOWN_ENTRIES)),
+        entries=tuple(islice(reading.quarantined, MAX_ENTRIES)),
     )
 
 
@@ -144,6 +142,6 @@ def _count_batch(counter: SpanCounts, batch: Batch, *, piece: int, reading: Slic
 
 def _sum(reasons: Sequence[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for each in reasons:
-        total.update(each)
+    for counts in reasons:
+        total.update(counts)
     return dict(sorted(total.items()))

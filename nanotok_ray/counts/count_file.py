@@ -22,10 +22,10 @@ _HOW = ("pattern", "gaps", "unicode")
 class CountProvenance:
     r"""What counts were made from.
 
-    >>> own = CountProvenance(pattern=r"\w+", texts=2, text_bytes=10, spans=3, num_gaps=0)
-    >>> CountProvenance.from_json(own.to_json(), name="here") == own
+    >>> provenance = CountProvenance(pattern=r"\w+", texts=2, text_bytes=10, spans=3, num_gaps=0)
+    >>> CountProvenance.from_json(provenance.to_json(), name="here") == provenance
     True
-    >>> CountProvenance.joined({"a.arrow": own, "b.arrow": own}).text_bytes
+    >>> CountProvenance.joined({"a.arrow": provenance, "b.arrow": provenance}).text_bytes
     20
     """
 
@@ -81,7 +81,7 @@ class CountProvenance:
         return CountProvenance.joined({"these": self, "more": more})
 
     def check_unicode(self, name: str) -> None:
-        """See that this build cuts texts as those of `name` were cut.
+        """Check that this build cuts texts as those of `name` were cut.
 
         Raises:
             CountsError: Its Unicode tables are others.
@@ -118,24 +118,24 @@ class CountProvenance:
 def check_same_spans(
     one: CountProvenance, other: CountProvenance, *, first: str, second: str
 ) -> None:
-    """See that counts of these origins may be added.
+    """Check that counts of these origins may be added.
 
     Raises:
         CountsError: They were cut by another pattern, gaps rule or version of Unicode.
     """
     for name in _HOW:
-        own, others = getattr(one, name), getattr(other, name)
-        if own != others:
+        value, other_value = getattr(one, name), getattr(other, name)
+        if value != other_value:
             word = {"gaps": "gaps rule", "unicode": "Unicode version"}.get(name, name)
             raise CountsError(
-                f"counts of a different {word} cannot be added: {first} has {own!r}, {second} has "
-                f"{others!r}; count all texts in one way"
+                f"counts of a different {word} cannot be added: {first} has {value!r}, {second} "
+                f"has {other_value!r}; count all texts in one way"
             )
 
 
 def _is_origin(values: Any) -> bool:  # noqa: ANN401 - what a file holds
     if not isinstance(values, dict) or set(values) != {
-        each.name for each in fields(CountProvenance)
+        field.name for field in fields(CountProvenance)
     }:
         return False
     numbers = [values["text_bytes"], values["spans"]]
@@ -179,7 +179,7 @@ COUNTS_SCHEMA = pa.schema(
 
 
 class CountWriter:
-    """Writes one count file from runs of rising hashes: the same rows are the same bytes."""
+    """The writer of one count file from runs of rising hashes: the same rows are the same bytes."""
 
     def __init__(
         self,

@@ -1,8 +1,4 @@
-"""Counting: a slice of documents to a count file and its record.
-
-Takes a slice; what it leaves out, it quarantines. Knows neither Ray, nor what a count file looks
-like inside, nor how merges are learned.
-"""
+"""Counting: a slice of documents to a count file and its record, with quarantined documents."""
 
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -47,25 +43,25 @@ class CountSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that a count file depends on besides its slice."""
-        own = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
+        values = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
         if not self.grounding:  # as of sources that cannot have any
-            del own["grounding"]
-        return own
+            del values["grounding"]
+        return values
 
-    def key(self, each: Slice) -> str:
+    def key(self, slice_: Slice) -> str:
         """Return the key of the count file of a slice."""
-        return key_of({"slice": each.key, "counting": self.to_dict()})
+        return key_of({"slice": slice_.key, "counting": self.to_dict()})
 
 
 def count_slice(
-    each: Slice,
+    slice_: Slice,
     settings: CountSettings,
     *,
     folder: Folder,
     name: str,
     give_up_after: int | None = None,
 ) -> dict[str, Any]:
-    """Count the spans of a slice, write `name`.arrow and give its record.
+    """Count the spans of a slice, write `name`.arrow and return its record.
 
     Raises:
         AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
@@ -73,7 +69,7 @@ def count_slice(
         CountOverflowError: a count would pass 2**64 - 1.
     """
     reading = SliceReading(
-        each,
+        slice_,
         max_document_bytes=settings.max_document_bytes,
         with_document_ids=False,
         give_up_after=give_up_after,
@@ -98,8 +94,8 @@ def count_slice(
     return {
         "format": RECORD_FORMAT,
         "stage": "count",
-        "key": settings.key(each),
-        "slice": {"source": each.source, "split": each.split, "number": each.number},
+        "key": settings.key(slice_),
+        "slice": {"source": slice_.source, "split": slice_.split, "number": slice_.number},
         "read": reading.read,
         "documents": {"in": reading.documents_in, "quarantined": len(reading.quarantined)},
         "quarantined": reading.reasons,
@@ -158,13 +154,13 @@ def _texts(
     reading: SliceReading, settings: CountSettings, piece: int, batch: Batch
 ) -> tuple[Documents, npt.NDArray[np.int64]]:
     """Return the texts of a batch, and the number of each document's first, and the end."""
-    each = reading.slice
-    if each.kind == "text":
+    slice_ = reading.slice
+    if slice_.kind == "text":
         return batch.documents, np.arange(len(batch.documents) + 1)
-    name = each.pieces[piece].dialect
+    name = slice_.pieces[piece].dialect
     assert name is not None, "the plan names the dialect of every such file"
     dialect = Dialect(
-        kind=each.kind, name=name, image_token=PLACEHOLDER, grounding=settings.grounding
+        kind=slice_.kind, name=name, image_token=PLACEHOLDER, grounding=settings.grounding
     )
     found = texts_of(dialect, batch.documents)
     for index, reason in found.problems.items():
@@ -191,9 +187,9 @@ def _update(
     except SplitError:
         ends = np.minimum(bounds, len(texts)).tolist()
         for number, (start, end) in enumerate(pairwise(ends)):
-            own = texts.part(start, end)
+            document_texts = texts.part(start, end)
             try:
-                counter.update(own.data, own.offsets)
+                counter.update(document_texts.data, document_texts.offsets)
             except SplitError as error:
                 reading.quarantine(piece, batch, number, reason=error.reason)
 

@@ -78,12 +78,12 @@ class CountReader:
         Raises:
             CorruptOutputError: the head does not say it.
         """
-        told = self._metadata.get(b"bytes")
-        if told is None:  # batches are as they are in memory
+        value = self._metadata.get(b"bytes")
+        if value is None:  # batches are as they are in memory
             return int(self._source.size())
-        if not told.isdigit():
+        if not value.isdigit():
             raise self._damaged("the number of bytes in its head makes no sense")
-        return int(told)
+        return int(value)
 
     def origin(self) -> CountProvenance:
         """Return what the counts were made from.
@@ -141,7 +141,7 @@ class CountReader:
         return hashes, spans.data, spans.offsets, counts
 
     def close(self) -> None:
-        """Let go of the file; what was read stays."""
+        """Close the file; what was read stays."""
         self._source.close()
 
     def _damaged(self, why: object) -> CorruptOutputError:
@@ -179,7 +179,7 @@ def _check_format(found: bytes, *, name: str) -> None:
 
 
 BUFFER_BYTES = 256 << 20
-"""What is read of all files at once, unless told otherwise."""
+"""What is read of all files at once by default."""
 
 MAX_OPEN = 256
 """Files that stay open; further ones are opened for each range that is read."""
@@ -230,17 +230,17 @@ class CountCursor:
         return runs
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._reader is not None:
             self._reader.close()
         self._reader = self._batch = None
 
-    def _take(self, reader: CountReader, most: int) -> Run:
+    def _take(self, reader: CountReader, max_rows: int) -> Run:
         """Return rows of one batch."""
         if self._batch is None:
             self._batch, self._used = reader.batch(self._next), 0
             self._next += 1
-        rows = self._batch.slice(self._used, most)
+        rows = self._batch.slice(self._used, max_rows)
         self._used += len(rows)
         self._row += len(rows)
         if self._used == len(self._batch):
@@ -262,7 +262,7 @@ class CountRanges:
     """The hash ranges of count files; close it, or use it in `with`."""
 
     def __init__(self, urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> None:
-        """Look at all files, and choose how many ranges there are by their size.
+        """Open all files, and choose how many ranges there are by their size.
 
         Raises:
             CorruptOutputError: one is not a count file of this version.
@@ -294,14 +294,14 @@ class CountRanges:
         pa.default_memory_pool().release_unused()  # else Arrow keeps for long what it has freed
 
     def _add(self, sums: _core.RunSums, number: int, weights: Sequence[int]) -> None:
-        runs, names, own = [], [], []
+        runs, names, run_weights = [], [], []
         for cursor, weight in zip(self._cursors, weights, strict=True):
             for run in cursor.read(number, self.num_ranges):
                 runs.append(run)
                 names.append(cursor.url)
-                own.append(weight)
+                run_weights.append(weight)
         try:
-            sums.add(runs, names, own)
+            sums.add(runs, names, run_weights)
         except TokenizerError as error:
             raise CorruptOutputError(
                 f"a count file is damaged: {error}; remove it and count its texts again"
@@ -339,7 +339,7 @@ def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
 def _check_range(
     hashes: npt.NDArray[np.uint64], number: int, num_ranges: int, *, name: str
 ) -> None:
-    """See that sorted rows lie in a range, as ranges are added up one by one."""
+    """Check that sorted rows lie in a range, as ranges are added up one by one."""
     if not len(hashes):
         return
     ends = (int(hashes[0]) * num_ranges >> 64, int(hashes[-1]) * num_ranges >> 64)

@@ -30,7 +30,7 @@ OnRead = Callable[[int, int], None]
 SMALL_REST = 48 << 20
 """Bytes of everything else: the interpreter's and Arrow's own, and memory that they free late."""
 
-_MOST = 2**64 - 1
+_MAX_COUNT = 2**64 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +48,12 @@ class CountPart:
     """1 or more."""
 
     def __post_init__(self) -> None:
-        """See that the weight is one.
+        """Check that the weight is in range.
 
         Raises:
             CountsError: it is not.
         """
-        if not 1 <= self.weight <= _MOST:
+        if not 1 <= self.weight <= _MAX_COUNT:
             raise CountsError(
                 f"the weight of {self.url} is {self.weight}: it must be 1 to 2**64 - 1"
             )
@@ -123,7 +123,7 @@ def reduce_memory(
         distinct_spans: different spans that are kept.
         distinct_bytes: the bytes of these, each once.
         num_files: count files on local disks, of any size, with batches of 4,096 rows.
-        buffer_bytes: as given to `reduce_counts`.
+        buffer_bytes: as in `reduce_counts`.
 
     >>> reduce_memory(distinct_spans=10**9, distinct_bytes=10**10, num_files=100) // 10**9
     26
@@ -141,7 +141,7 @@ def _sums(
     *,
     hashes: bool,
 ) -> _core.RunSums:
-    if not 1 <= min_count <= _MOST:
+    if not 1 <= min_count <= _MAX_COUNT:
         raise CountsError(f"min_count is {min_count}: it must be 1 (keep all) to 2**64 - 1")
     sums = _core.RunSums(min_count=min_count, hashes=hashes)
     weights = [part.weight for part in parts]
@@ -184,10 +184,10 @@ def merge_groups(keys: Sequence[str], *, target: int = TARGET) -> list[tuple[int
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [])
     """
     hashes = [_core.hash64(key.encode()) for key in keys]
-    ends = [number + 1 for number, each in enumerate(hashes) if each % target == 0]
+    ends = [number + 1 for number, hash64 in enumerate(hashes) if hash64 % target == 0]
     bounds = sorted({0, *ends, len(keys)})
     groups = pairwise(bounds)
-    return [part for group in groups for part in _cut(hashes, *group, most=LONGEST * target)]
+    return [part for group in groups for part in _cut(hashes, *group, max_keys=LONGEST * target)]
 
 
 def merged_key(keys: Sequence[str]) -> str:
@@ -203,7 +203,7 @@ def merge_count_files(
     name: str,
     buffer_bytes: int = BUFFER_BYTES,
 ) -> dict[str, Any]:
-    """Add up count files of one origin, write `name`.arrow and give its record.
+    """Add up count files of one origin, write `name`.arrow and return its record.
 
     Held at most: twice the buffer. The files are read twice, as the head of a count file says how
     many rows each hash range has: nothing is put on a disk meanwhile.
@@ -256,12 +256,14 @@ def _runs(urls: Sequence[str], buffer_bytes: int) -> Iterator[Run]:
             yield sums.take()
 
 
-def _cut(hashes: Sequence[int], first: int, end: int, *, most: int) -> Iterator[tuple[int, int]]:
+def _cut(
+    hashes: Sequence[int], first: int, end: int, *, max_keys: int
+) -> Iterator[tuple[int, int]]:
     """Cut a group that is too long, by a rule that sees only what is in it."""
     waiting = [(first, end)]
     while waiting:
         first, end = waiting.pop()
-        if end - first <= most:
+        if end - first <= max_keys:
             yield first, end
             continue
         least = min(range(first, end - 1), key=lambda number: (hashes[number], number))

@@ -130,7 +130,7 @@ class SummedRuns:
         self._runs = runs
 
     def run(self, *more: "Run") -> "Run":
-        """Make one run of all, and of more that are added with them, and give it.
+        """Merge all runs, and `more` runs that are added, into one, and return it.
 
         Raises:
             CountOverflowError: a sum would pass 2**64 - 1; nothing is added then.
@@ -264,8 +264,8 @@ class SpanCounts(CountedSpans):
             try:
                 self._counter.update(batch.data, batch.offsets, threads=self._num_threads)
             except SplitError as error:
-                told = f"after {before} texts, {error}" if before else str(error)
-                raise SplitError(told) from None
+                message = f"after {before} texts, {error}" if before else str(error)
+                raise SplitError(message) from None
             before += len(batch)
             self._origin = self._origin.plus(texts=len(batch), text_bytes=batch.num_bytes)
 
@@ -297,7 +297,9 @@ class SpanCounts(CountedSpans):
             check_same_spans(self.origin, other.origin, first="this", second="the other")
         runs = [other.run() for other in others]
         origins = [self.origin, *(other.origin for other in others)]
-        self._take(CountProvenance.joined({str(n): each for n, each in enumerate(origins)}), *runs)
+        self._take(
+            CountProvenance.joined({str(n): origin for n, origin in enumerate(origins)}), *runs
+        )
 
     def run(self) -> Run:
         """Return all distinct spans and their counts, sorted by (hash64, span).

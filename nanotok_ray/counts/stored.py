@@ -1,7 +1,6 @@
 """Counts that lie in files, all added up: count files, and parquet files from elsewhere.
 
-Takes paths, URLs, globs and folders; tells the two kinds apart by their first bytes. Knows neither
-how a count file nor how a parquet file is read.
+The first bytes of a file show which of the two kinds it is.
 """
 
 import re
@@ -45,9 +44,11 @@ def find_counts(paths: Iterable[str]) -> CountPaths:
             raise SourceError(
                 f"{file} is neither a count file nor parquet: it begins with {start!r}"
             )
-    own = tuple(file for file in files if starts[file].startswith(_ARROW))
-    _check_slices(own)
-    return CountPaths(count_files=own, parquet=tuple(file for file in files if file not in own))
+    count_files = tuple(file for file in files if starts[file].startswith(_ARROW))
+    _check_slices(count_files)
+    return CountPaths(
+        count_files=count_files, parquet=tuple(file for file in files if file not in count_files)
+    )
 
 
 def load_counts(

@@ -64,14 +64,14 @@ def _of_shares(sources: Sequence[SourceRecipe], text_bytes: Mapping[str, int]) -
     total = sum(text_bytes.get(source.name, 0) for source in sources)
     weights = {}
     for source in sources:
-        own = text_bytes.get(source.name, 0)
-        if not own:
+        size = text_bytes.get(source.name, 0)
+        if not size:
             raise SourceError(
                 f"source {source.name!r} has weight = {source.weight!r} and no text at all in its "
                 "train split; give it texts, or a weight that is no share"
             )
         assert source.learned_share is not None
-        weight = Fraction(source.learned_share) * total / own
+        weight = Fraction(source.learned_share) * total / size
         weights[source.name] = max(1, round(weight * SHARE_UNIT))
     return weights
 
@@ -111,10 +111,10 @@ class SpanTotals:
         """Add up spans that begin at `offsets` [n + 1] and occur `counts` [n] times."""
         spans = span_bytes = 0
         for start in range(0, len(counts), _BLOCK):
-            own = counts[start : start + _BLOCK]
+            block = counts[start : start + _BLOCK]
             lengths = np.diff(offsets[start : start + _BLOCK + 1]).astype(np.uint64)
-            spans += _product(own, np.ones_like(own))
-            span_bytes += _product(own, lengths)
+            spans += _product(block, np.ones_like(block))
+            span_bytes += _product(block, lengths)
         return cls(spans=spans, span_bytes=span_bytes, distinct_spans=len(counts))
 
 
@@ -138,7 +138,7 @@ def most_frequent(
         data: the bytes of all spans, back to back.
         offsets: [n + 1] positions in `data`; no span comes twice.
         counts: [n], how often each occurs.
-        max_spans: how many to give at most; fewer if there are not as many.
+        max_spans: how many to return at most; fewer if there are not as many.
 
     >>> spans = Documents.from_strings(["a", "c", "b", "rare"])
     >>> counts = np.array([2, 5, 5, 1], dtype=np.uint64)
@@ -159,12 +159,12 @@ def most_frequent_rows(
 
     if max_spans <= 0 or not len(counts):
         return np.zeros(0, dtype=np.int64)
-    kept = np.flatnonzero(counts >= _least_count(counts, max_spans))
-    chosen = spans.to_arrow(as_bytes=True).take(kept)
-    table = pa.table({"count": counts[kept], "span": chosen})
+    candidates = np.flatnonzero(counts >= _least_count(counts, max_spans))
+    chosen = spans.to_arrow(as_bytes=True).take(candidates)
+    table = pa.table({"count": counts[candidates], "span": chosen})
     keys = [("count", "descending"), ("span", "ascending")]
     order = pc.sort_indices(table, sort_keys=keys)[:max_spans]
-    return np.asarray(kept[order.to_numpy()], dtype=np.int64)
+    return np.asarray(candidates[order.to_numpy()], dtype=np.int64)
 
 
 def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:

@@ -1,4 +1,4 @@
-"""What the engine needs of a cluster: calls that start and end, and what one runs."""
+"""The interface of a cluster for batches of tasks, and the function that runs a batch."""
 
 import os
 import socket
@@ -49,15 +49,15 @@ class ClusterResources:
 Step = tuple[Callable[[Any], Any], Any]
 """What a slice is to a worker: a function and its argument."""
 
-SHOWN_FRAMES = -8
+TRACEBACK_LIMIT = -8
 
 
 def run_batch(steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
-    """Run slices in turn and give their outcomes.
+    """Run slices in turn and return their outcomes.
 
     Raises:
         SharedFolderError: this node does not see a folder that the job writes to; nothing was run.
-        TransientIOError: whether it does cannot be told for now.
+        TransientIOError: whether it does is unknown for now.
     """
     for probe in probes:
         see(probe)
@@ -83,8 +83,8 @@ def _outcome(work: Callable[[Any], Any], argument: object) -> AttemptResult:
     except BaseException as error:  # a panic in native code is no Exception
         if isinstance(error, OSError) and error.filename and error.errno in OF_THE_MACHINE:
             return _failed(Cause.ERROR, os_error_message(error), start)
-        told = "".join(traceback.format_exception(error, limit=SHOWN_FRAMES)).rstrip()
-        return _failed(Cause.ERROR, told, start)
+        text = "".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).rstrip()
+        return _failed(Cause.ERROR, text, start)
     return AttemptResult(result=result, seconds=time.perf_counter() - start)
 
 
@@ -105,7 +105,7 @@ class BatchRunner(Protocol):
         """Return the time; only differences count."""
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Wait for so many seconds."""
 
     def room(self) -> ClusterResources:
         """Return what the cluster has now."""
@@ -122,7 +122,7 @@ class BatchRunner(Protocol):
         memory_level: int,
         spread: bool,
     ) -> Reference:
-        """Have steps run in a worker, in turn.
+        """Start a batch of steps, which a worker runs in turn.
 
         Args:
             name: what a person sees.

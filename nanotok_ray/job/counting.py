@@ -127,7 +127,7 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
     after = give_up_after(training.recipe.limits, training.slices)
-    works = [replace(training.work(each), give_up_after=after) for each in training.slices]
+    works = [replace(training.work(slice_), give_up_after=after) for slice_ in training.slices]
     limit = training.recipe.limits.max_chars
     if limit is not None:
         return _count_up_to(training, works, limit, on_event)
@@ -155,14 +155,14 @@ def _count_up_to(
     skipped: dict[str, TaskResult] = {}
     while chosen := next_round(works, known, passed_over=skipped, limit=limit):
         ended = _run(training, chosen, known, on_event, skipped=len(skipped))
-        skipped |= {each.task.argument.name: each for each in ended}
+        skipped |= {result.task.argument.name: result for result in ended}
         known |= finished_counts([work for work in chosen if work.name not in known])
     whole, cut = cut_of(works, known, passed_over=skipped, limit=limit)
     if cut is not None:
         work, budget = cut
         last = [training.work(work.slice, budget=budget)]
         ended = _run(training, last, finished_counts(last), on_event, skipped=len(skipped))
-        skipped |= {each.task.argument.name: each for each in ended}
+        skipped |= {result.task.argument.name: result for result in ended}
         whole += last
     return _counted(whole, list(skipped.values()))
 
@@ -193,7 +193,7 @@ def _run(
     return run_stage(
         "count",
         tasks,
-        kept=len(works) - len(todo),
+        num_done=len(works) - len(todo),
         on_event=on_event,
         on_result=GivingUp(
             "count", Folder(training.recipe.output.work), training.recipe.limits, after
@@ -238,32 +238,32 @@ def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> Coun
     Args:
         work: URL of the work folder.
         counted: the slices, their records, and the files.
-        on_event: told of the stage `merge`.
+        on_event: called with the events of the stage `merge`.
 
     Raises:
         SliceError: a group could not be merged.
     """
     if not (works := merge_works(work, counted)):
         return counted
-    todo = [own for own, record in zip(works, _finished(works), strict=True) if record is None]
+    todo = [group for group, record in zip(works, _finished(works), strict=True) if record is None]
     shared = work_folder(work)
     tasks = [
         Task(
-            name=f"merge {own.name.removeprefix('merged/')}",
+            name=f"merge {group.name.removeprefix('merged/')}",
             work=merge_work,
-            argument=own,
-            num_bytes=own.num_bytes,
+            argument=group,
+            num_bytes=group.num_bytes,
             shared=shared,
         )
-        for own in todo
+        for group in todo
     ]
-    run_stage("merge", tasks, kept=len(works) - len(todo), on_event=on_event)
-    for own, record in zip(works, _finished(works), strict=True):
+    run_stage("merge", tasks, num_done=len(works) - len(todo), on_event=on_event)
+    for group, record in zip(works, _finished(works), strict=True):
         if record is None:
             raise CorruptOutputError(
-                f"{own.name} was merged and is gone; who else writes to {work}?"
+                f"{group.name} was merged and is gone; who else writes to {work}?"
             )
-    return replace(counted, files=tuple((own.source, f"{own.name}.arrow") for own in works))
+    return replace(counted, files=tuple((group.source, f"{group.name}.arrow") for group in works))
 
 
 def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
@@ -272,7 +272,7 @@ def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
         return []
     works: list[MergeWork] = []
     named = zip(counted.files, counted.records, strict=True)
-    for source, group in groupby(named, key=lambda each: each[0][0]):
+    for source, group in groupby(named, key=lambda item: item[0][0]):
         members = [(name, record) for (_, name), record in group]
         for first, end in merge_groups([record.values["key"] for _, record in members]):
             records = [record for _, record in members[first:end]]
@@ -289,8 +289,8 @@ def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
 
 
 def _finished(works: Sequence[MergeWork]) -> list[Record | None]:
-    below = sorted({f"merged/{own.source}/" for own in works})
-    wanted = [(f"{own.name}.json", own.key) for own in works]
+    below = sorted({f"merged/{work.source}/" for work in works})
+    wanted = [(f"{work.name}.json", work.key) for work in works]
     return finished_records(Folder(works[0].work), wanted, below=below)
 
 
@@ -301,7 +301,7 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
         SourceError, PlanError: the plan cannot be made, or nothing of it is counted.
     """
     training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
-    works = [training.work(each) for each in training.slices]
+    works = [training.work(slice_) for slice_ in training.slices]
     known = finished_counts(works)
     summed = _summed(training, works, known)
     merged: list[MergeWork] = []

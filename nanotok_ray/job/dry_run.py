@@ -1,7 +1,4 @@
-"""What a job would do, said before it does it. Starts no Ray and writes nothing.
-
-Decides what is to do as the job itself does. Does not know how long it takes.
-"""
+"""What a job would do, decided as the job itself does. Starts no Ray and writes nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +15,7 @@ from nanotok_ray.job.existing import (
     published_settings,
     setting_changes,
 )
-from nanotok_ray.job.run import KEPT_TOKENIZER
+from nanotok_ray.job.run import STALE_TOKENIZER
 from nanotok_ray.job.tokenize import check_special_tokens, tokenizing_of
 from nanotok_ray.job.train import current_tokenizer
 from nanotok_ray.job.training import Training, missing_sizes, training_of
@@ -49,7 +46,7 @@ class DryRun:
 def dry_run(
     recipe: Recipe, *, command: str, resplit: bool = False, relearn: bool = False
 ) -> DryRun:
-    """Say what `prepare`, `train` or `tokenize` would do with a recipe.
+    """Return what `prepare`, `train` or `tokenize` would do with a recipe.
 
     Raises:
         NanotokError: what the job itself would raise before it starts.
@@ -73,13 +70,15 @@ def dry_run(
             training_of(recipe, plan), out, relearn=relearn or command == "train"
         )
         if training.is_of_other_inputs:
-            values["notes"].append(KEPT_TOKENIZER)
-        works = [training.work(each) for each in training.slices]
+            values["notes"].append(STALE_TOKENIZER)
+        works = [training.work(slice_) for slice_ in training.slices]
         known = finished_counts(works)
         todo["count"] = [] if tokenizer is not None else _uncounted(training, works, known)
         values["count"] = _stage(todo["count"], done=len(known))
         if training.recipe.limits.max_chars is not None and todo["count"]:
-            values["notes"].append(_note_on_max_chars(todo["count"], most=len(works) - len(known)))
+            values["notes"].append(
+                _note_on_max_chars(todo["count"], max_slices=len(works) - len(known))
+            )
         values["learn"] = {"todo": int(tokenizer is None), "done": int(tokenizer is not None)}
         if recipe.tokenizer.also:
             values["also"] = _also(training, tokenizer, out)
@@ -92,7 +91,7 @@ def dry_run(
 
 
 def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
-    sizes = {each.reads: each.num_bytes for each in todo}.values()  # both splits read it once
+    sizes = {slice_.reads: slice_.num_bytes for slice_ in todo}.values()  # both splits read it once
     return {
         "todo": len(todo),
         "done": done,
@@ -111,10 +110,10 @@ def _uncounted(
     return [work.slice for work in next_round(works, known, passed_over=(), limit=limit)]
 
 
-def _note_on_max_chars(todo: Sequence[Slice], *, most: int) -> str:
+def _note_on_max_chars(todo: Sequence[Slice], *, max_slices: int) -> str:
     return (
         f"limits.max_chars ends counting: {len(todo):,} slices are counted first, then as many "
-        f"more as it takes to reach it, at most {most:,} in all"
+        f"more as it takes to reach it, at most {max_slices:,} in all"
     )
 
 
@@ -135,10 +134,12 @@ def _untokenized(
     tokenizing = tokenizing_of(recipe, plan, there, out)
     why = list(setting_changes(published_settings(out), tokenizing.settings))
     if tokenizer is not None:
-        return [each.slice for each in tokenizing.todo], why
+        return [expected.slice for expected in tokenizing.todo], why
     slices = list(plan.slices())
-    own = recipe.tokenizer
-    could_stay = there.get_vocab_size() <= own.vocab_size + len(own.extend)
+    tokenizer_recipe = recipe.tokenizer
+    could_stay = there.get_vocab_size() <= tokenizer_recipe.vocab_size + len(
+        tokenizer_recipe.extend
+    )
     if could_stay and len(tokenizing.todo) < len(slices):
         why.append(
             f"the tokenizer is learned again: if it comes out as it is, {len(tokenizing.todo):,} "

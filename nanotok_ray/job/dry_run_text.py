@@ -1,7 +1,6 @@
 """A dry run as the lines that a person reads.
 
-Takes the plain values of a dry run, with an estimate or without. Knows nothing of how they were
-found.
+The values of a dry run may have an estimate.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,38 +12,38 @@ from nanotok_ray.units import few, format_bytes
 _INDENT = " " * 12
 
 
-def dry_run_text(own: Mapping[str, Any]) -> str:
+def dry_run_text(values: Mapping[str, Any]) -> str:
     """Return the lines: output, sources, notes, changes, what is to do, how long it may take."""
-    lines = [f"output      {own['output']}"]
-    for source in own["sources"]:
+    lines = [f"output      {values['output']}"]
+    for source in values["sources"]:
         lines += _source_lines(source)
-    lines += [f"note        {note}" for note in own["notes"]]
-    if own["changes"] is not None:
-        lines += change_lines(own["changes"])
+    lines += [f"note        {note}" for note in values["notes"]]
+    if values["changes"] is not None:
+        lines += change_lines(values["changes"])
     lines += [
-        f"{stage:<11} {_told(own[stage])}"
+        f"{stage:<11} {_stage_text(values[stage])}"
         for stage in ("count", "learn", "also", "tokenize")
-        if stage in own
+        if stage in values
     ]
-    if "estimate" in own:
-        lines += _estimate_lines(own["estimate"])
-        lines += [f"space       {Space(**each).text()}" for each in own["estimate"]["space"]]
-    if "frozen" in own:
-        lines.append(_frozen_line(own["frozen"]))
+    if "estimate" in values:
+        lines += _estimate_lines(values["estimate"])
+        lines += [f"space       {Space(**space).text()}" for space in values["estimate"]["space"]]
+    if "frozen" in values:
+        lines.append(_frozen_line(values["frozen"]))
     return "\n".join(lines)
 
 
 def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
     documents = source["documents"]
     files = "file" if source["files"] == 1 else "files"
-    told = "documents unknown" if documents is None else f"{documents:,} documents"
+    count = "documents unknown" if documents is None else f"{documents:,} documents"
     stored, decoded = format_bytes(source["stored_bytes"]), format_bytes(source["bytes"])
     yield (
         f"source      {source['name']}: {source['files']:,} {files}, {stored} stored, about "
-        f"{decoded} of text, {told}"
+        f"{decoded} of text, {count}"
     )
-    told = f"{source['format']}{_dialects(source['dialects'])}"
-    yield f"{_INDENT}{told} in {source['root']}, split {source['split']}"
+    read_as = f"{source['format']}{_dialects(source['dialects'])}"
+    yield f"{_INDENT}{read_as} in {source['root']}, split {source['split']}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
     groups = source["groups"]
     word = "group" if groups["groups"] == 1 else "groups"
@@ -71,7 +70,7 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of what changed since the plan was frozen; none if nothing did."""
     slices = changed["slices"]
     for source in changed["sources"]:
-        described = [f"{each['file']}: {each['why']}" for each in source["changed"]]
+        described = [f"{file['file']}: {file['why']}" for file in source["changed"]]
         parts = [
             f"{len(names):,} {word} ({few(names, len(names))})"
             for word, names in (
@@ -82,9 +81,9 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
             if names
         ]
         yield f"changed     {source['source']}: {', '.join(parts)}"
-    for each in changed["reading"]:
-        was, own = (each[when] or "none" for when in ("before", "now"))
-        yield f"changed     {each['source']}: {each['what']} is {own}, it was {was}"
+    for change in changed["reading"]:
+        was, current = (change[when] or "none" for when in ("before", "now"))
+        yield f"changed     {change['source']}: {change['what']} is {current}, it was {was}"
     before, now = changed["slice_bytes"]
     if before != now:
         yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: files are cut anew"
@@ -96,7 +95,7 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _told(stage: Mapping[str, int]) -> str:
+def _stage_text(stage: Mapping[str, int]) -> str:
     size = f", about {format_bytes(stage['bytes'])}" if stage.get("bytes") else ""
     return f"{stage['todo']:,} to do, {stage['done']:,} done{size}"
 
@@ -109,20 +108,20 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
     if not stages:
         yield "estimate    nothing to count, learn or tokenize"
         return
-    known = {name: each for name, each in stages.items() if each["seconds"] is not None}
-    parts = ", ".join(f"{name} {duration(each['seconds'])}" for name, each in known.items())
+    known = {name: stage for name, stage in stages.items() if stage["seconds"] is not None}
+    parts = ", ".join(f"{name} {duration(stage['seconds'])}" for name, stage in known.items())
     cpus = f"{estimate['cpus']:,} CPU{'s' if estimate['cpus'] != 1 else ''}"
-    left_out = [name for name, each in stages.items() if each["seconds"] is None]
+    left_out = [name for name, stage in stages.items() if stage["seconds"] is None]
     without = f", {' and '.join(left_out)} not estimated" if left_out else ""
     yield f"estimate    {duration(estimate['seconds'])} on {cpus}: {parts}{without}"
-    for name, each in known.items():
-        rate = each["megabytes_per_second"]
+    for name, stage in known.items():
+        rate = stage["megabytes_per_second"]
         if rate is not None:
-            per = " a CPU" if each["per_cpu"] else ""
-            tasks = f"{each['tasks']:,} Ray task{'s' if each['tasks'] != 1 else ''}"
-            yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {each['from']}"
+            per = " a CPU" if stage["per_cpu"] else ""
+            tasks = f"{stage['tasks']:,} Ray task{'s' if stage['tasks'] != 1 else ''}"
+            yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {stage['from']}"
         else:
-            yield f"{_INDENT}{name}: {each['from']}"
+            yield f"{_INDENT}{name}: {stage['from']}"
 
 
 def _frozen_line(frozen: Mapping[str, str]) -> str:

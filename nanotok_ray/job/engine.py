@@ -1,4 +1,4 @@
-"""The engine of every stage: calls in flight until each has ended, stragglers included."""
+"""Running the tasks of a stage: calls in flight until each has ended, stragglers included."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Tas
 SLOWEST_RATE = float(1 << 20)
 """Bytes a second that a call is trusted to do while none has ended."""
 
-KEPT_CALLS = 1000
+MAX_OBSERVATIONS = 1000
 """As many of the last calls are looked at."""
 
 PERCENTILE = 0.75
@@ -21,24 +21,24 @@ class StragglerDetector:
     """The calls in flight with the time since which they seem to run, and what calls took."""
 
     def __init__(self, patience: RetryPolicy) -> None:
-        """Know of no call yet."""
+        """Start without calls."""
         self._patience = patience
         self._running: dict[TaskBatch, float] = {}  # those that run longest first
         self._queued: OrderedDict[TaskBatch, None] = OrderedDict()
         self._large: OrderedDict[TaskBatch, None] = OrderedDict()
         self._wanted: dict[TaskBatch, int] = {}
         self._busy = 0
-        self._seconds: deque[float] = deque(maxlen=KEPT_CALLS)
-        self._slowness: deque[float] = deque(maxlen=KEPT_CALLS)
+        self._seconds: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
+        self._slowness: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
 
     def began(self, call: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
-        """A call was made that wants so many CPUs."""
+        """Add a call that wants so many CPUs."""
         self._wanted[call] = wanted
         (self._large if wanted > 1 else self._queued)[call] = None
         self._advance(now, cpus)
 
     def left(self, call: TaskBatch, now: float, *, cpus: int, seconds: float | None = None) -> None:
-        """A call is no longer in flight; `seconds` are what its slices took if it ended well."""
+        """Remove a call; `seconds` are what its slices took if it ended well."""
         wanted = self._wanted.pop(call)
         if self._running.pop(call, None) is not None:
             self._busy -= wanted
@@ -65,7 +65,7 @@ class StragglerDetector:
         return [call for call, seconds in candidates if seconds > self._allowed(call, *expected)]
 
     def past_deadline(self, now: float) -> list[tuple[TaskBatch, float]]:
-        """Return calls in flight that are to be given up, with the seconds that they were given."""
+        """Return calls in flight that are to be given up, with the seconds that they had."""
         deadlines = [
             (call, seconds, self._patience.deadline_of(call.num_bytes))
             for call, seconds in self._longer_than(self._patience.deadline, now)
@@ -123,13 +123,13 @@ END_SECONDS = 2.0
 
 
 class SupersededBatches:
-    """Calls whose twins were first.
+    """Calls whose other attempts ended first.
 
     One that hangs in native code, or on a disk that does not answer, would keep its CPU for ever.
     """
 
     def __init__(self, calls: BatchRunner, *, grace: float) -> None:
-        """Let them have so many seconds to end by themselves."""
+        """Allow them so many seconds to end by themselves."""
         self._calls = calls
         self._grace = grace
         self._since: dict[Reference, float] = {}
@@ -141,7 +141,7 @@ class SupersededBatches:
 
     def kill_late(self, now: float) -> None:
         """Kill those whose time is up."""
-        late = [each for each, since in self._since.items() if now - since > self._grace]
+        late = [reference for reference, since in self._since.items() if now - since > self._grace]
         for reference in late:
             del self._since[reference]
         self._calls.cancel(late, force=True)
@@ -163,7 +163,7 @@ WINDOW_PER_CPU = 2
 LEAST_WINDOW = 1024
 """Calls in flight at least: waiting calls are all that an autoscaler sees of what is to do."""
 
-MOST_WINDOW = 20_000
+MAX_WINDOW = 20_000
 """Calls in flight at most: each costs the driver 7 kB and more."""
 
 WAIT_SECONDS = 1.0
@@ -175,8 +175,8 @@ ROOM_SECONDS = 10.0
 
 OnFailure = Callable[[str, int, Failure], None]
 
-SHOWN_NOTES = 5
-SHOWN_CHARS = 400
+MAX_NOTES = 5
+MAX_NOTE_CHARS = 400
 
 
 def run_tasks(
@@ -188,17 +188,18 @@ def run_tasks(
     on_failure: OnFailure = lambda *_: None,
     on_look: Callable[[int], None] = lambda _: None,
 ) -> Iterator[TaskResult]:
-    """Run tasks and give each as it ends, exactly once.
+    """Run tasks and yield each as it ends, exactly once.
 
     Small tasks share a call, and the largest go first. Leaving the loop early cancels the rest.
 
     Args:
         tasks: what is to be done.
         patience: how often and when what failed is tried again.
-        on_note: told of failures that are not for good, the first few, and of what else a person
-            should know.
-        on_failure: told of every such failure: the first slice's name, how many slices, and why.
-        on_look: told how many calls seem to run, a second later at the latest.
+        on_note: called with a text for the first few failures that are not for good, and for
+            what else a person should know.
+        on_failure: called for every such failure with the first slice's name, how many slices,
+            and why.
+        on_look: called with how many calls seem to run, a second later at the latest.
         runner_of: returns what runs the batches; its workers look at the probes first.
 
     Raises:
@@ -207,7 +208,7 @@ def run_tasks(
     known = tuple(tasks)
     patience = patience or RetryPolicy()
     attempts = Scheduler(known, patience=patience)
-    with probes_in({place for task in known for place in task.shared}) as probes:
+    with probes_in({folder for task in known for folder in task.shared}) as probes:
         flight = _InFlight(known, attempts, patience, cluster=runner_of(probes))
         flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
         try:
@@ -240,7 +241,7 @@ class _InFlight:
         self._calls: dict[Reference, TaskBatch] = {}
         self._references: dict[TaskBatch, Reference] = {}
         self._room: tuple[float, ClusterResources] | None = None
-        self._told = 0
+        self._num_notes = 0
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_failure: OnFailure = lambda *_: None
 
@@ -255,7 +256,7 @@ class _InFlight:
     @property
     def width(self) -> int:
         """Calls in flight at most."""
-        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MOST_WINDOW)
+        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MAX_WINDOW)
 
     @property
     def num_running(self) -> int:
@@ -288,13 +289,13 @@ class _InFlight:
     def land(self, reference: Reference) -> list[TaskResult]:
         """Return the slices that ended with a call."""
         call = self._calls.pop(reference, None)
-        if call is None:  # its twin was first, since it was found to have ended
+        if call is None:  # its other attempt was first, since it was found to have ended
             return []
         del self._references[call]
         return self._settle(call, self._cluster.outcomes(reference, len(call.slices)))
 
     def give_up_late_ones(self) -> list[TaskResult]:
-        """Kill calls that run past their deadlines, and give the slices that ended with them.
+        """Kill calls that run past their deadlines, and yield the slices that ended with them.
 
         Nobody knows when a call starts; while fewer CPUs are busy than calls seem to run, some only
         wait for a CPU, and none is given up.
@@ -307,7 +308,7 @@ class _InFlight:
         ended = []
         for call, seconds in late:
             reference = self._references.pop(call, None)
-            if reference is None:  # its twin was given up, and with it the slices failed for good
+            if reference is None:  # the other attempt was given up, and the slices failed for good
                 continue
             del self._calls[reference]
             self._cluster.cancel([reference], force=True)
@@ -317,7 +318,7 @@ class _InFlight:
         return ended
 
     def cancel_all(self) -> None:
-        """Cancel what is in flight, and kill what was overtaken and has not ended yet."""
+        """Cancel what is in flight, and kill superseded calls that have not ended yet."""
         self._cluster.cancel(self._calls)
         self._overtaken.end()
 
@@ -326,7 +327,7 @@ class _InFlight:
         self._tell(call, outcomes)
         now = self._cluster.now()
         is_whole = all(outcome.failure is None for outcome in outcomes)
-        seconds = sum(each.seconds for each in outcomes) if is_whole else None
+        seconds = sum(outcome.seconds for outcome in outcomes) if is_whole else None
         self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
         ended = self._attempts.ended(call, outcomes, now)
         if call.twin in self._references and not self._attempts.is_wanted(call.twin):
@@ -346,7 +347,7 @@ class _InFlight:
             self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
 
     def _make(self, call: TaskBatch, now: float) -> None:
-        steps = [(self._tasks[each].work, self._tasks[each].argument) for each in call.slices]
+        steps = [(self._tasks[number].work, self._tasks[number].argument) for number in call.slices]
         room = self.room
         reference = self._cluster.start(
             self._name(call),
@@ -360,24 +361,24 @@ class _InFlight:
         self._pace.began(call, now, cpus=room.cpus, wanted=room.cpus_at(call.memory_level))
 
     def _tell(self, call: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
-        """Tell of failures that may not be for good."""
+        """Report failures that may not be for good."""
         tasks = [self._tasks[number] for number in call.slices]
         failures = [
-            (task.slices, each.failure)
-            for task, each in zip(tasks, outcomes, strict=True)
-            if each.failure is not None and each.failure.cause is not Cause.ERROR
+            (task.slices, outcome.failure)
+            for task, outcome in zip(tasks, outcomes, strict=True)
+            if outcome.failure is not None and outcome.failure.cause is not Cause.ERROR
         ]
         if failures:
             first, number = failures[0][1], sum(slices for slices, _ in failures)
             self.on_failure(tasks[0].name, number, first)
             slices = "" if number == 1 else f", {number} slices"
-            text = first.text.partition("\n")[0][:SHOWN_CHARS]
+            text = first.text.partition("\n")[0][:MAX_NOTE_CHARS]
             self._note(f"{self._name(call)}{slices}: {first.cause.value}: {text}")
 
     def _note(self, text: str) -> None:
-        self._told += 1
-        if self._told <= SHOWN_NOTES:
-            last = "; more such notes are left out" if self._told == SHOWN_NOTES else ""
+        self._num_notes += 1
+        if self._num_notes <= MAX_NOTES:
+            last = "; more such notes are left out" if self._num_notes == MAX_NOTES else ""
             self.on_note(f"{text}{last}")
 
     def _name(self, call: TaskBatch) -> str:

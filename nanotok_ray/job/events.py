@@ -1,4 +1,4 @@
-"""What a job tells while it runs, as data: the command line turns it into bars and lines."""
+"""The events of a running job, as values: the command line shows them as bars and lines."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class StageStarted:
     stage: str
     todo: int
     """Slices (or count files, merges, spans) to do."""
-    kept: int
+    num_done: int
     """Slices whose results were there already."""
     num_bytes: int
     """Estimated bytes to do; 0 where the stage is not measured in bytes."""
@@ -92,4 +92,4 @@ OnEvent = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Listen to nothing."""
+    """Ignore an event."""

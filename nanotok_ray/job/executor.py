@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Executor(Protocol):
-    """Runs the tasks of a stage, in sessions that the job opens around its stages."""
+    """The interface that runs the tasks of a stage, in sessions around the stages of a job."""
 
     def check(self) -> None:
         """Check, before anything is planned, that a session can be opened.

@@ -33,7 +33,7 @@ FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in
 
 
 def frozen_bytes(out: Folder) -> bytes | None:
-    """Return plan.json as it stands, None if there is none."""
+    """Return the stored plan.json, None if there is none."""
     return out.read_bytes(PLAN_NAME) if out.exists(PLAN_NAME) else None
 
 
@@ -67,12 +67,12 @@ def plan_for(
 
 
 def freeze(plan: Plan, out: Folder) -> str:
-    """Write plan.json, so that files added later are train; give what became of it.
+    """Write plan.json, so that files added later are train; return what became of it.
 
     An output that is finished was verified with its own plan, and keeps it until a job begins to
     change it: NOT_FROZEN. An output whose lease somebody holds has that run's plan: IN_USE. A plan
     that was frozen already is AS_BEFORE, any other is FROZEN. This takes no lease: a run that has
-    looked at another plan sees that when it begins to change something, and looks again.
+    looked at another plan sees that when it begins to change something, and starts over.
     """
     data = plan_to_json(plan)
     if out.exists(PLAN_NAME) and out.read_bytes(PLAN_NAME) == data:
@@ -101,8 +101,8 @@ def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
     Raises:
         TokenizerError, PatternError: as `open_tokenizer`.
     """
-    own = recipe.tokenizer
-    return open_tokenizer(folder, span_table=own.uses_span_table).extended(own.extend)
+    tokenizer = recipe.tokenizer
+    return open_tokenizer(folder, span_table=tokenizer.uses_span_table).extended(tokenizer.extend)
 
 
 LARGEST_LOSS = 0.1
@@ -115,8 +115,8 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
         return None
     slices = slice_changes(before, after)
     return {
-        "sources": [each.to_dict() for each in changes(before, after)],
-        "reading": [each.to_dict() for each in reading_changes(before, after)],
+        "sources": [change.to_dict() for change in changes(before, after)],
+        "reading": [change.to_dict() for change in reading_changes(before, after)],
         "slices": {"same": slices.same, "new": slices.new, "gone": slices.gone},
         "slice_bytes": [before.slice_bytes, after.slice_bytes],
     }
@@ -153,7 +153,7 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
         return
     lost = list(losses(before, after))
     totals = _published(out, "totals")
-    if lost and len(lost) == len(before.sources) and all(each.is_whole for each in lost):
+    if lost and len(lost) == len(before.sources) and all(loss.is_whole for loss in lost):
         names = ", ".join(source.name for source in before.sources)
         raise PlanError(
             f"{out.url} is a published output of other inputs: none of the files of its sources "
@@ -161,17 +161,17 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
             "tokenizer and its report. Choose another output.path, or pass --replace "
             "(output.replace = true)"
         )
-    serious = [each for each in lost if each.share > LARGEST_LOSS]
+    serious = [loss for loss in lost if loss.share > LARGEST_LOSS]
     if serious and not output.allow_removed:
-        told = "; ".join(_told_loss(each, totals) for each in serious)
+        summary = "; ".join(_loss_text(loss, totals) for loss in serious)
         raise PlanError(
-            f"{told}. A run would drop their documents from the published output {out.url}. Bring "
-            "the files back (is a disk, bucket or folder not mounted?), or pass --allow-removed "
-            "(output.allow_removed = true)"
+            f"{summary}. A run would drop their documents from the published output {out.url}. "
+            "Bring the files back (is a disk, bucket or folder not mounted?), or pass "
+            "--allow-removed (output.allow_removed = true)"
         )
 
 
-def _told_loss(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
+def _loss_text(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
     if loss.is_whole:
         held = ", ".join(
             _held(totals, key) for key in totals if key.rpartition("/")[0] == loss.source
@@ -184,28 +184,32 @@ def _told_loss(loss: SourceLoss, totals: Mapping[str, Any]) -> str:
 
 
 def _held(totals: Mapping[str, Any], key: str) -> str:
-    """Say how much a manifest counts under a key."""
-    own = totals.get(key, {})
+    """Return the text of how much a manifest counts under a key."""
+    counts = totals.get(key, {})
     split = "" if key == "all" else f" of {key.rpartition('/')[2]}"
-    return f"{own['documents']['out']:,} documents{split}, {own['tokens']:,} tokens" if own else key
+    return (
+        f"{counts['documents']['out']:,} documents{split}, {counts['tokens']:,} tokens"
+        if counts
+        else key
+    )
 
 
 def setting_changes(
     before: Mapping[str, Any], settings: Mapping[str, ShardSettings]
 ) -> Iterator[str]:
-    """Say what of tokenizer and recipe is not as it was published; it redoes shards.
+    """Yield a line on each setting that is not as it was published; such shards are made again.
 
-    An output that was not finished says nothing: its records, one by one, decide.
+    An output that was not finished yields nothing: its records, one by one, decide.
     """
-    for name, own in settings.items() if before else ():
-        yield from _told(name, before.get(name), own)
+    for name, current in settings.items() if before else ():
+        yield from _setting_lines(name, before.get(name), current)
 
 
-def _told(name: str, before: object, own: ShardSettings) -> Iterator[str]:
+def _setting_lines(name: str, before: object, current: ShardSettings) -> Iterator[str]:
     if not isinstance(before, Mapping):
         yield f"source {name!r} is new"
         return
-    for field, value in own.to_dict().items():
+    for field, value in current.to_dict().items():
         old = before.get(field)
         if old == value:
             continue

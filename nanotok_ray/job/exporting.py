@@ -52,7 +52,7 @@ def run_here(
     arguments: Sequence[A],
     *,
     sizes: Sequence[int],
-    kept: int,
+    num_done: int,
     on_event: OnEvent,
 ) -> Iterator[R]:
     """Yield the result for each argument in order; the first error ends it all.
@@ -62,11 +62,11 @@ def run_here(
         work: called in threads.
         arguments: one for each call.
         sizes: bytes that each stands for.
-        kept: how many were done already.
-        on_event: told of start, progress and end.
+        num_done: how many were done already.
+        on_event: called with the events of start, progress and end.
     """
     start, done_bytes = time.perf_counter(), 0
-    on_event(StageStarted(stage=stage, todo=len(sizes), kept=kept, num_bytes=sum(sizes)))
+    on_event(StageStarted(stage=stage, todo=len(sizes), num_done=num_done, num_bytes=sum(sizes)))
     for done, (result, size) in enumerate(
         zip(_in_threads(work, arguments), sizes, strict=True), start=1
     ):
@@ -106,7 +106,7 @@ class ExportResult:
 
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
-    """Return the folder in which an output's export lies unless told otherwise."""
+    """Return the folder in which an output's export lies by default."""
     return Folder(out.join(f"{EXPORTS}/{layout.name}"))
 
 
@@ -126,7 +126,7 @@ def export(
         folder: where to; None: `export/NAME` in the output.
         workers: CPUs of a local Ray, or any number on the cluster that RAY_ADDRESS names; None:
             threads of this process.
-        on_event: told of start, progress, notes and end.
+        on_event: called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: there is no manifest.
@@ -141,27 +141,27 @@ def export(
         return exporting.run(in_threads(on_event))
     use_ray = workers is not None and bool(exporting.todo)
     session = current_executor().session(workers=workers) if use_ray else nullcontext()
-    with session, _held(out, exporting.folder, on_event) as told:
-        own = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
-        return own.run(on_ray(told) if use_ray else in_threads(told))
+    with session, _held(out, exporting.folder, on_event) as guarded:
+        current = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
+        return current.run(on_ray(guarded) if use_ray else in_threads(guarded))
 
 
 @contextmanager
 def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
     """Hold the lease of the output whose folder is written to: no job, gc or export comes between.
 
-    Gives who is to be told of events: each asks whether the lease is still held.
+    Yields the function to call with events; it checks that the lease is still held.
     """
     if not folder.url.startswith(f"{out.url}/"):
         yield on_event
         return
     with leased(out, command="export", on_event=on_event) as lease:
 
-        def told(event: Event) -> None:
+        def guarded(event: Event) -> None:
             lease.guard(event)
             on_event(event)
 
-        yield told
+        yield guarded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +179,7 @@ class Exporting:
 
     @classmethod
     def of(cls, out: Folder, layout: Layout, *, folder: Folder | None = None) -> Self:
-        """Look at an output and at what was exported of it."""
+        """Read an output and what was exported of it."""
         corpus, shards = read_corpus(out)
         layout.check(corpus)
         target = folder or export_folder(out, layout)
@@ -200,7 +200,7 @@ class Exporting:
     @property
     def todo(self) -> list[ExportWork]:
         """Units that have no record, or whose files are not there."""
-        return [work for work, own in zip(self.works, self.found, strict=True) if own is None]
+        return [work for work, item in zip(self.works, self.found, strict=True) if item is None]
 
     @property
     def is_done(self) -> bool:
@@ -208,15 +208,15 @@ class Exporting:
         return self.is_whole and not self.todo
 
     def run(self, run: Runner) -> ExportResult:
-        """Export what is not there, then what stands for all of it."""
+        """Export what is missing, then write the joint files and export.json."""
         if self.is_done:
             return self._result(read_export(self.folder))
         todo = self.todo
-        begin(self.folder, self.corpus, [own for own in self.found if own is not None])
+        begin(self.folder, self.corpus, [item for item in self.found if item is not None])
         if todo:
             run(todo, len(self.works) - len(todo))
         exported = self._exported(again=bool(todo))
-        self._check_output()  # a job that runs now writes files that would pass for strangers
+        self._check_output()  # files of a job that runs now would pass for orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, self.corpus, joint)
         removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
@@ -236,7 +236,7 @@ class Exporting:
 
     def _exported(self, *, again: bool) -> list[Exported]:
         found = _finished(self.folder, self.works) if again else self.found
-        exported = [own for own in found if own is not None]
+        exported = [item for item in found if item is not None]
         if len(exported) != len(found):
             raise CorruptOutputError(
                 f"{self.folder.url}: {len(found) - len(exported)} units were written and cannot be "
@@ -255,9 +255,11 @@ class Exporting:
 def in_threads(on_event: OnEvent) -> Runner:
     """Export in threads of this process."""
 
-    def run(works: Sequence[ExportWork], kept: int) -> None:
+    def run(works: Sequence[ExportWork], num_done: int) -> None:
         sizes = [work.unit.num_bytes for work in works]
-        for _ in run_here(STAGE, export_unit, works, sizes=sizes, kept=kept, on_event=on_event):
+        for _ in run_here(
+            STAGE, export_unit, works, sizes=sizes, num_done=num_done, on_event=on_event
+        ):
             pass
 
     return run
@@ -266,9 +268,9 @@ def in_threads(on_event: OnEvent) -> Runner:
 def on_ray(on_event: OnEvent) -> Runner:
     """Export as tasks of the Ray session that is open."""
 
-    def run(works: Sequence[ExportWork], kept: int) -> None:
+    def run(works: Sequence[ExportWork], num_done: int) -> None:
         tasks = [_task(work) for work in works]
-        run_stage(STAGE, tasks, kept=kept, on_event=on_event)
+        run_stage(STAGE, tasks, num_done=num_done, on_event=on_event)
 
     return run
 
@@ -283,8 +285,8 @@ def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
         found = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
         return False
-    own = [found[key] for key in ("layout", "layout_format", "options", "manifest_sha256")]
-    is_same = own == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
+    values = [found[key] for key in ("layout", "layout_format", "options", "manifest_sha256")]
+    is_same = values == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
     return is_same and all(
         target.size(file["name"]) == file["size"] for file in found["joint_files"]
     )
@@ -327,12 +329,12 @@ def same_pass(recipe: Recipe, tokenizing: Tokenizing, out: Folder) -> SamePass |
     for layout in layouts:
         layout.check(corpus)
         check_folder(export_folder(out, layout))
-    own = tuple((layout, export_folder(out, layout).url) for layout in layouts)
-    return SamePass(corpus=corpus, layouts=own)
+    targets = tuple((layout, export_folder(out, layout).url) for layout in layouts)
+    return SamePass(corpus=corpus, layouts=targets)
 
 
 def exportings(recipe: Recipe, out: Folder) -> list[Exporting]:
-    """Look at a finished output and at each of its exports."""
+    """Read a finished output and each of its exports."""
     return [Exporting.of(out, layout) for layout in layouts_of(recipe)]
 
 
@@ -342,7 +344,7 @@ CHECK_STAGE = "verify"
 def verify_export(
     folder: Folder, out: Folder, *, on_event: OnEvent = ignore
 ) -> tuple[dict[str, Any], list[str]]:
-    """Compare every document of an export with the native shards; give export.json and problems.
+    """Compare every document of an export with the native shards; return export.json and problems.
 
     Raises:
         IncompleteOutputError: the export or the output is not finished.
@@ -357,8 +359,8 @@ def verify_export(
     units = units_of(corpus, shards, joined=layout.joined)
     works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
     sizes = [unit.num_bytes for unit in units]
-    found = run_here(CHECK_STAGE, check_unit, works, sizes=sizes, kept=0, on_event=on_event)
-    problems = [problem for own in found for problem in own]
+    found = run_here(CHECK_STAGE, check_unit, works, sizes=sizes, num_done=0, on_event=on_event)
+    problems = [problem for unit_problems in found for problem in unit_problems]
     return values, problems + list(_joint_problems(folder, values))
 
 

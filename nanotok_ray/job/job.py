@@ -1,6 +1,6 @@
-"""The job: plan, first fan-out, learner, second fan-out, verification, manifest.
+"""The job: plan, counting, learning, tokenizing, verification, manifest.
 
-Storage holds all state: the same job started again goes on where it stopped, and does nothing when
+Storage holds all state: the same job started again resumes where it stopped, and does nothing when
 there is nothing to do. The manifest is removed before anything changes and written last.
 """
 
@@ -160,7 +160,7 @@ def _run(
 ) -> Summary:
     """Run a job, with its journal, from the start again where another run came between.
 
-    A run that had the lease leaves a report page, of its failure too; one that is told to end has
+    A run that had the lease leaves a report page, of its failure too; one that is terminated has
     no time for it.
     """
     current_executor().check()  # before planning, which may take long
@@ -190,26 +190,26 @@ def _write(write_page: WritePage, output: str, watch: StageTimes) -> None:
 
 
 class _Job(Run):
-    """One run to its end: tokenize, verify, publish, and say what was done."""
+    """One run to its end: tokenize, verify, publish, and summarise."""
 
     def tokenize(self, tokenizer: Tokenizer) -> Summary:
-        """Run the second fan-out where needed, verify, publish."""
+        """Run the tokenizing stage where needed, verify, publish."""
         tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
         published = self._published(tokenizing)
         if published is not None:
             return self.summary(tokenizer, published, exports=self._export_missing())
         for change in setting_changes(self.published, tokenizing.settings):
             self.start.tell(change)
-        own = same_pass(self.recipe, tokenizing, self.out)
+        export_pass = same_pass(self.recipe, tokenizing, self.out)
         with self.changing(on_ray=bool(tokenizing.todo)):
-            return self._publish(tokenizing, own)
+            return self._publish(tokenizing, export_pass)
 
-    def _publish(self, tokenizing: Tokenizing, own: SamePass | None) -> Summary:
+    def _publish(self, tokenizing: Tokenizing, export_pass: SamePass | None) -> Summary:
         tokenizer = tokenizing.tokenizer
         self.begin_changes()
-        if own is not None:
-            own.begin()
-        records = tokenize(tokenizing, self.out, same_pass=own, on_event=self.watch)
+        if export_pass is not None:
+            export_pass.begin()
+        records = tokenize(tokenizing, self.out, same_pass=export_pass, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
         verification = self._verify(output)
@@ -226,18 +226,18 @@ class _Job(Run):
     def _export_missing(self) -> list[ExportResult]:
         """Export what a published output lacks, and hold the lease for it."""
         todo = exportings(self.recipe, self.out)
-        if all(each.is_done for each in todo):
+        if all(exporting.is_done for exporting in todo):
             return self._export(todo)
-        with self.changing(on_ray=any(each.todo for each in todo)):
+        with self.changing(on_ray=any(exporting.todo for exporting in todo)):
             self.has_changed = True
             return self._export(todo)
 
     def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
         """Write the output in the other layouts of the recipe, on the Ray that is open."""
         results = []
-        for each in todo:
-            with self.session() if each.todo else nullcontext():
-                results.append(each.run(on_ray(self.watch)))
+        for exporting in todo:
+            with self.session() if exporting.todo else nullcontext():
+                results.append(exporting.run(on_ray(self.watch)))
         return results
 
     def summary(
@@ -248,7 +248,7 @@ class _Job(Run):
         *,
         exports: Sequence[ExportResult] = (),
     ) -> Summary:
-        """Say what the run did, so far."""
+        """Return the summary of the run so far."""
         return summarise(
             self.out.url,
             tokenizer=tokenizer,
@@ -257,7 +257,7 @@ class _Job(Run):
             stages=self.watch.stages,
             manifest=None if output is None else output.manifest,
             verification=check,
-            exports=[{"folder": each.folder, **each.values} for each in exports],
+            exports=[{"folder": result.folder, **result.values} for result in exports],
             unchanged=not self.has_changed,
         )
 
@@ -282,7 +282,7 @@ class _Job(Run):
                 f"no documents at all in {number} slices: the files are empty; see `paths` in the "
                 "recipe"
             )
-        slices = [each.slice for each in tokenizing.expected]
+        slices = [expected.slice for expected in tokenizing.expected]
         check_limits(
             documents=totals["documents"]["in"],
             quarantined=totals["quarantined"],
@@ -296,7 +296,7 @@ class _Job(Run):
     def _verify(self, output: Output) -> Verification:
         """Check what the records say together; each slice's files its worker has read back."""
         slices = output.manifest["slices"]
-        self.watch(StageStarted(stage="verify", todo=slices, kept=0, num_bytes=0))
+        self.watch(StageStarted(stage="verify", todo=slices, num_done=0, num_bytes=0))
         start = time.perf_counter()
         verification = verify_output(self.out, unpublished=output, read_files=False)
         self.watch(StageEnded(stage="verify", seconds=time.perf_counter() - start, num_bytes=0))

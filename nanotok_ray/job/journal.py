@@ -25,7 +25,7 @@ class Happened:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
-    """A stage of the run; one that was run twice (count with max_chars) is here twice."""
+    """A stage of the run; one that was run twice (count with max_chars) is listed twice."""
 
     name: str
     at: float
@@ -137,7 +137,7 @@ _TYPES: dict[Any, tuple[type, ...]] = {
     str | None: (str, type(None)),
 }
 _FIELDS: dict[type[Any], tuple[tuple[str, Any], ...]] = {
-    kind: tuple((each.name, each.type) for each in fields(kind))
+    kind: tuple((row_field.name, row_field.type) for row_field in fields(kind))
     for kind in (Happened, Stage, JournalledSlice, FailedAttempt)
 }
 """Names and types: of 200,000 slices they are wanted again and again."""
@@ -177,7 +177,7 @@ def _lines(out: Folder, name: str) -> list[dict[str, Any]] | None:
         found = [json.loads(line) for line in text.splitlines()]
     except (FileNotFoundError, ValueError, RecursionError):
         return None
-    return found if all(isinstance(each, dict) for each in found) else None
+    return found if all(isinstance(event, dict) for event in found) else None
 
 
 class _Reading:
@@ -201,11 +201,11 @@ class _Reading:
             self._missing += 1
             return
         for line in lines:
-            own = dict(line)
-            kind = own.pop("event", None)
+            event = dict(line)
+            kind = event.pop("event", None)
             try:
-                at = float(_checked("at", own.get("at"), float))
-                self._take(kind, own)
+                at = float(_checked("at", event.get("at"), float))
+                self._take(kind, event)
             except (KeyError, TypeError, ValueError, IndexError, OverflowError):
                 continue  # an event of another version
             self._last_at = max(self._last_at, at)
@@ -224,64 +224,64 @@ class _Reading:
             missing_segments=self._missing,
         )
 
-    def _take(self, kind: object, own: dict[str, Any]) -> None:
+    def _take(self, kind: object, event: dict[str, Any]) -> None:
         match kind:
             case "run":
-                self._head = own
+                self._head = event
             case "end":
-                self._end = own
+                self._end = event
             case "note":
-                self._notes.append(_row(Happened, own))
+                self._notes.append(_row(Happened, event))
             case "slice":
-                self._slices.append(_row(JournalledSlice, own))
+                self._slices.append(_row(JournalledSlice, event))
             case "attempt":
-                self._failed.append(_row(FailedAttempt, own))
+                self._failed.append(_row(FailedAttempt, event))
             case _:
-                self._take_stage(kind, own)
+                self._take_stage(kind, event)
 
-    def _take_stage(self, kind: object, own: dict[str, Any]) -> None:
+    def _take_stage(self, kind: object, event: dict[str, Any]) -> None:
         match kind:
             case "stage":
-                self._stages.append(_row(Stage, own))
+                self._stages.append(_row(Stage, event))
                 self._points.append([])
                 self._end = None  # the run went on
             case "progress":
-                done, todo = (_checked(name, own[name], int) for name in ("done", "todo"))
+                done, todo = (_checked(name, event[name], int) for name in ("done", "todo"))
                 self._stages[-1] = replace(self._stages[-1], done=done, todo=todo)
-                self._points[-1].append((own["at"], done, todo))
+                self._points[-1].append((event["at"], done, todo))
             case "stage end":
-                seconds = _checked("seconds", own["seconds"], float)
-                size = _checked("num_bytes", own["num_bytes"], int)
-                done = _checked("done", own.get("done", self._stages[-1].done), int)
+                seconds = _checked("seconds", event["seconds"], float)
+                size = _checked("num_bytes", event["num_bytes"], int)
+                done = _checked("done", event.get("done", self._stages[-1].done), int)
                 ended = replace(self._stages[-1], seconds=seconds, done_bytes=size, done=done)
                 self._stages[-1] = ended
 
     def _counted_stages(self) -> Iterator[Stage]:
         """Yield the stages with the slices that ended in each."""
         by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
-        for each in self._slices:
-            by_stage[each.stage].append(each)
+        for slice_ in self._slices:
+            by_stage[slice_.stage].append(slice_)
         for number, stage in enumerate(self._stages):
-            again = (each.at for each in self._stages[number + 1 :] if each.name == stage.name)
+            again = (later.at for later in self._stages[number + 1 :] if later.name == stage.name)
             until = next(again, math.inf)
-            own = [each for each in by_stage[stage.name] if stage.at <= each.at < until]
-            if not own:
+            ended = [slice_ for slice_ in by_stage[stage.name] if stage.at <= slice_.at < until]
+            if not ended:
                 yield replace(stage, progress=tuple(self._points[number]))
                 continue
-            done = sum(each.slices for each in own)
-            failed = sum(each.slices for each in own if each.error is not None)
-            done_bytes = sum(each.num_bytes for each in own)
+            done = sum(slice_.slices for slice_ in ended)
+            failed = sum(slice_.slices for slice_ in ended if slice_.error is not None)
+            done_bytes = sum(slice_.num_bytes for slice_ in ended)
             yield replace(stage, done=done, failed=failed, done_bytes=done_bytes)
 
 
-def _row(kind: type[_Row], own: dict[str, Any]) -> _Row:
+def _row(kind: type[_Row], event: dict[str, Any]) -> _Row:
     """Return a row whose values have the types of its fields; keys of later versions are left out.
 
     Raises:
         TypeError, ValueError: they have not, or some are missing.
     """
-    given = [(name, wanted) for name, wanted in _FIELDS[kind] if name in own]
-    return kind(**{name: _checked(name, own[name], wanted) for name, wanted in given})
+    given = [(name, wanted) for name, wanted in _FIELDS[kind] if name in event]
+    return kind(**{name: _checked(name, event[name], wanted) for name, wanted in given})
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it

@@ -3,8 +3,7 @@
 The first segment is written at once, and one with each row that is asked for soon; the next ones
 follow after 2, 4, 8 ... seconds, further ones now and then, the last when it is closed. Storage
 that refuses or hangs never fails the caller nor lets it wait: rows are kept for the next segment,
-up to a limit. When a journal begins, those of all but the last `KEPT_RUNS` runs are removed. Does
-not know what the rows say.
+up to a limit. When a journal begins, those of all but the last `MAX_RUNS` runs are removed.
 """
 
 import json
@@ -31,11 +30,11 @@ SEGMENTS = 240
 SEGMENT_BYTES = 10_000_000
 """So much is written at once, without waiting for the time."""
 
-MOST_HELD = 64_000_000
+MAX_PENDING_BYTES = 64_000_000
 """Bytes that are kept while storage refuses; what comes then is left out."""
 
 CLOSE_SECONDS = 10.0
-KEPT_RUNS = 20
+MAX_RUNS = 20
 """Journals that stay, the new one included."""
 
 _ROW = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
@@ -45,7 +44,7 @@ class Journal:
     """The journal of one run, to which rows are added."""
 
     def __init__(self, out: Folder, run: int, *, now: Callable[[], float] = time.monotonic) -> None:
-        """Describe it; `begin` starts the thread that writes.
+        """Create the journal; `begin` starts the thread that writes.
 
         Args:
             out: the output folder.
@@ -86,7 +85,7 @@ class Journal:
             self._left_out += 1
             return
         with self._changed:
-            if self._held + len(text) > MOST_HELD:
+            if self._held + len(text) > MAX_PENDING_BYTES:
                 self._left_out += 1
                 return
             self._rows.append(text)
@@ -113,9 +112,9 @@ class Journal:
         began = time.monotonic()
         if self._is_written.wait(seconds):  # what is left of the time is for old journals
             self._thread.join(max(0.0, seconds - (time.monotonic() - began)))
-        return self._told()
+        return self._problem_text()
 
-    def _told(self) -> str | None:
+    def _problem_text(self) -> str | None:
         where = self._out.join(JOURNAL_FOLDER)
         if not self._is_written.is_set():
             return f"the end of the journal in {where} was not written in time"
@@ -178,7 +177,7 @@ class Journal:
         return True
 
     def _remove_namesakes(self) -> None:
-        """Remove segments of this number: it was given before, if leases were removed by hand."""
+        """Remove segments of this number: it was used before, if leases were removed by hand."""
         with suppress(Exception):  # as in _attempt
             for segment in runs_in(self._out).get(self.run, []):
                 self._out.remove(segment_name(self.run, segment))
@@ -188,7 +187,7 @@ class Journal:
         with suppress(Exception):  # as in _attempt
             found = runs_in(self._out)
             older = [run for run in found if run < self.run]
-            for run in older[: max(0, len(older) - KEPT_RUNS + 1)]:
+            for run in older[: max(0, len(older) - MAX_RUNS + 1)]:
                 for segment in found[run]:
                     if self._is_closing and not self._is_written.is_set():
                         return False

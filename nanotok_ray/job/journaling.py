@@ -36,10 +36,10 @@ from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
 
-MOST_ATTEMPTS = 10_000
-"""Failed attempts that are told one by one; beyond that they are only counted."""
+MAX_ATTEMPTS = 10_000
+"""Failed attempts that are listed one by one; beyond that they are only counted."""
 
-SHOWN_CHARS = 2000
+MAX_CHARS = 2000
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class JournalRows:
                 self._sliced.add(event.stage)
                 return _slice(event, at)
             case Note():
-                return {"event": "note", "at": at, "text": told(event.text)}
+                return {"event": "note", "at": at, "text": journal_text(event.text)}
             case StageStarted():
                 self._percents.pop(event.stage, None)
                 self._done.pop(event.stage, None)
@@ -88,16 +88,16 @@ class JournalRows:
         return {"event": "progress", "at": at, "done": event.done, "todo": event.todo}
 
     def _attempt(self, event: AttemptFailed, at: float) -> dict[str, Any] | None:
-        is_shown = self.attempts.total() < MOST_ATTEMPTS
+        is_listed = self.attempts.total() < MAX_ATTEMPTS
         self.attempts[event.cause] += event.slices
-        if not is_shown:
+        if not is_listed:
             return None
-        return {"event": "attempt", "at": at, **asdict(event), "text": told(event.text)}
+        return {"event": "attempt", "at": at, **asdict(event), "text": journal_text(event.text)}
 
 
-def told(text: str) -> str:
+def journal_text(text: str) -> str:
     """Return a text as a journal has it: without secrets, and of no more than SHOWN_CHARS."""
-    return without_secrets(text)[:SHOWN_CHARS]
+    return without_secrets(text)[:MAX_CHARS]
 
 
 def _stage(event: StageStarted, at: float) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _stage(event: StageStarted, at: float) -> dict[str, Any]:
         "at": at,
         "name": event.stage,
         "todo": event.todo,
-        "kept": event.kept,
+        "kept": event.num_done,
         "num_bytes": event.num_bytes,
     }
 
@@ -126,7 +126,7 @@ def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
     }
     if event.slices != 1:
         row["slices"] = event.slices
-    return row if event.error is None else {**row, "error": told(event.error)}
+    return row if event.error is None else {**row, "error": journal_text(event.error)}
 
 
 def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:
@@ -156,16 +156,16 @@ def iso(at: float) -> str:
 
 
 def _ray() -> dict[str, Any]:
-    """Say what Ray is there: its version, this job, CPUs and nodes; none: this machine's CPUs."""
+    """Return Ray's version, job, CPUs and nodes; without Ray, the CPUs of this machine."""
     found = {"ray_job": "", "ray": "", "cpus": len(os.sched_getaffinity(0)), "nodes": 1}
     ray = sys.modules.get("ray")  # importing it is for the session to do
-    with suppress(Exception):  # Ray that does not tell is no reason to fail
+    with suppress(Exception):  # a missing answer of Ray is no reason to fail
         if ray is not None and ray.is_initialized():
             alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
             found |= {
                 "ray_job": ray.get_runtime_context().get_job_id(),
                 "ray": ray.__version__,
-                "cpus": int(sum(own.get("CPU", 0) for own in alive)),
+                "cpus": int(sum(resources.get("CPU", 0) for resources in alive)),
                 "nodes": len(alive),
             }
     return found
@@ -174,14 +174,14 @@ def _ray() -> dict[str, Any]:
 _TIMES = {"seconds", "bytes"}
 
 LEAVE_SECONDS = 1.0
-"""How long a run that is told to end waits for its journal: `ray job stop` kills after 3."""
+"""How long a run that is terminated waits for its journal: `ray job stop` kills after 3."""
 
 FAIL_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Journaling:
-    """Writes down what a run tells."""
+    """The writer of a run's events to its journal."""
 
     recipe: Recipe | None = None
     """None: nothing is written down."""
@@ -211,7 +211,7 @@ class Journaling:
         return self._journal is not None
 
     def leased(self, run: int) -> None:
-        """Begin the journal, as the run has its first lease; or say what it has since, as Ray."""
+        """Begin the journal at the first lease of the run; at a later one, write its head again."""
         if self.recipe is None:
             return
         if self._journal is None:
@@ -233,7 +233,7 @@ class Journaling:
             return
         self._seconds = None  # it went on after what was asked before
         status, why = _status(error)
-        end = {"status": status, "error": told(why)}
+        end = {"status": status, "error": journal_text(why)}
         files = {} if isinstance(error, LeaseLostError) else {SUMMARY_NAME: self._summary(end)}
         self._end(end, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files)
 
@@ -262,9 +262,9 @@ class Journaling:
         self, end: Mapping[str, Any], *, seconds: float = 10.0, files: Mapping[str, bytes] = {}
     ) -> None:
         assert self._journal is not None
-        own = self.facts()
-        told = {name: own[name] for name in ("seconds", "failed_attempts")}
-        self._add({"event": "end", "at": self._at(), **end, **told})
+        facts = self.facts()
+        times = {name: facts[name] for name in ("seconds", "failed_attempts")}
+        self._add({"event": "end", "at": self._at(), **end, **times})
         problem = self._journal.close(seconds=seconds, last_files=files)
         if problem is not None:
             self.tell(Note(text=problem))
@@ -277,8 +277,8 @@ class Journaling:
             name: {"seconds": round(seconds, 3), "bytes": size}
             for name, (seconds, size) in self.stages.items()
         }
-        own = {**self.facts(), "stages": stages, "earlier_stages": dict(self._earlier)}
-        return to_json({**end, "output": out.url, **own})
+        facts = {**self.facts(), "stages": stages, "earlier_stages": dict(self._earlier)}
+        return to_json({**end, "output": out.url, **facts})
 
     def _add(self, row: dict[str, Any], *, soon: bool = False) -> None:
         if self._journal is None:
@@ -305,8 +305,10 @@ def stages_of_last_run(out: Folder) -> dict[str, Any]:
     if not isinstance(values, dict):
         return {}
     found = [values.get(name, {}) for name in ("earlier_stages", "stages")]
-    rows = [row for own in found if isinstance(own, dict) for row in own.items()]
-    return {name: own for name, own in rows if isinstance(own, dict) and own.keys() >= _TIMES}
+    rows = [row for stages in found if isinstance(stages, dict) for row in stages.items()]
+    return {
+        name: stage for name, stage in rows if isinstance(stage, dict) and stage.keys() >= _TIMES
+    }
 
 
 def _status(error: BaseException) -> tuple[str, str]:
@@ -320,7 +322,7 @@ def _status(error: BaseException) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class StageTimes:
-    """Passes events on and remembers how long each stage took."""
+    """A listener that passes events on and records how long each stage took."""
 
     on_event: OnEvent
     stages: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -42,7 +42,7 @@ def sum_counts(training: Training, counted: CountedSlices, *, on_event: OnEvent)
         CountPart(url=folder.join(name), weight=weights.multipliers[source])
         for source, name in counted.files
     ]
-    on_event(StageStarted(stage="reduce", todo=len(parts), kept=0, num_bytes=0))
+    on_event(StageStarted(stage="reduce", todo=len(parts), num_done=0, num_bytes=0))
     start = time.perf_counter()
 
     def on_progress(done: int, total: int) -> None:
@@ -69,14 +69,14 @@ STAGE = "span table"
 def add_span_table(
     tokenizer: Tokenizer, learned: Learned, out: Folder, *, max_spans: int, on_event: OnEvent
 ) -> Tokenizer:
-    """Write the table of a tokenizer that was just saved, and give the tokenizer that uses it.
+    """Write the table of a tokenizer that was just saved, and return the tokenizer that uses it.
 
     With `max_spans` 0 nothing is written.
     """
     if not max_spans:
         return tokenizer
     todo = min(max_spans, len(learned.span_counts))
-    on_event(StageStarted(stage=STAGE, todo=todo, kept=0, num_bytes=0))
+    on_event(StageStarted(stage=STAGE, todo=todo, num_done=0, num_bytes=0))
     start = time.perf_counter()
     spans = most_frequent(
         learned.span_data, learned.span_offsets, learned.span_counts, max_spans=max_spans
@@ -97,15 +97,17 @@ def learn_tokenizer(
     """
     summed = sum_counts(training, counted, on_event=on_event)
     learned = _learn(training, summed, threads=threads, on_event=on_event)
-    own = training.recipe.tokenizer
+    recipe = training.recipe.tokenizer
     model = make_model(
         learned.merges.tolist(),
         pattern=training.settings.pattern,
-        special_tokens=own.learned_special_tokens,
+        special_tokens=recipe.learned_special_tokens,
     )
-    tokenizer = Tokenizer(model.extended(own.extend))
+    tokenizer = Tokenizer(model.extended(recipe.extend))
     tokenizer.save(out.join(TOKENIZER_FOLDER), overwrite=True)
-    tokenizer = add_span_table(tokenizer, learned, out, max_spans=own.span_table, on_event=on_event)
+    tokenizer = add_span_table(
+        tokenizer, learned, out, max_spans=recipe.span_table, on_event=on_event
+    )
     report = _report(training, summed, learned, model)
     out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))
     write_beside(training, tokenizer, report, out)
@@ -115,8 +117,8 @@ def learn_tokenizer(
 
 
 def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEvent) -> Learned:
-    own = training.recipe.tokenizer
-    on_event(StageStarted(stage="learn", todo=own.num_merges, kept=0, num_bytes=0))
+    recipe = training.recipe.tokenizer
+    on_event(StageStarted(stage="learn", todo=recipe.num_merges, num_done=0, num_bytes=0))
     start = time.perf_counter()
     made = 0
 
@@ -127,23 +129,23 @@ def _learn(training: Training, summed: Summed, *, threads: int, on_event: OnEven
 
     learned = learn_reduced(
         summed.reduced,
-        num_merges=own.num_merges,
-        min_pair_count=own.min_pair_count * summed.weights.unit,
-        max_token_bytes=own.max_token_bytes,
+        num_merges=recipe.num_merges,
+        min_pair_count=recipe.min_pair_count * summed.weights.unit,
+        max_token_bytes=recipe.max_token_bytes,
         threads=threads,
         on_progress=on_progress,
     )
     if made < len(learned.merges):  # learning ended before the number that was asked for
-        on_progress(len(learned.merges), own.num_merges, None)
+        on_progress(len(learned.merges), recipe.num_merges, None)
     size = summed.counted.sum("text_bytes")
     on_event(StageEnded(stage="learn", seconds=time.perf_counter() - start, num_bytes=size))
     return learned
 
 
 def _report(training: Training, summed: Summed, learned: Learned, model: Model) -> dict[str, Any]:
-    own, counted = training.recipe.tokenizer, summed.counted
+    recipe, counted = training.recipe.tokenizer, summed.counted
     totals = summed.reduced.totals
-    told = Counted(
+    summary = Counted(
         documents=_documents(training, counted),
         texts=counted.sum("texts"),
         text_bytes=counted.sum("text_bytes"),
@@ -155,7 +157,7 @@ def _report(training: Training, summed: Summed, learned: Learned, model: Model) 
         quarantined=counted.reasons,
         sources=_sources(training, summed),
         weight_unit=summed.weights.unit,
-        min_count=own.min_count,
+        min_count=recipe.min_count,
         dropped={
             "distinct_spans": totals.dropped_distinct,
             "spans": totals.dropped_spans,
@@ -165,18 +167,18 @@ def _report(training: Training, summed: Summed, learned: Learned, model: Model) 
     )
     return training_report(
         model,
-        vocab_size=own.vocab_size,
+        vocab_size=recipe.vocab_size,
         counts=learned.counts,
         applied=learned.applied,
         stop_reason=learned.stop_reason,
-        counted=told,
-        min_pair_count=own.min_pair_count,
-        max_token_bytes=own.max_token_bytes,
+        counted=summary,
+        min_pair_count=recipe.min_pair_count,
+        max_token_bytes=recipe.max_token_bytes,
     )
 
 
 def _sources(training: Training, summed: Summed) -> dict[str, Any]:
-    """Say for each source what was counted, without its weight, and the weight."""
+    """Return for each source what was counted, without its weight, and the weight."""
     sums = {name: summed.counted.by_source(name) for name in ("texts", "text_bytes", "spans")}
     return {
         source.name: {
@@ -193,11 +195,11 @@ def _documents(training: Training, counted: CountedSlices) -> int | None:
     if training.recipe.limits.max_chars is not None:
         return None
     documents = [record.values["documents"] for record in counted.records]
-    return sum(int(each["in"]) - int(each["quarantined"]) for each in documents)
+    return sum(int(count["in"]) - int(count["quarantined"]) for count in documents)
 
 
 def _notes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Say what of the result was perhaps not meant."""
+    """Yield notes on what of the result was perhaps not meant."""
     if report["stop_reason"] != REACHED:
         yield (
             f"learning stopped: {why_stopped(report)}; the tokenizer has "

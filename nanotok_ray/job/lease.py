@@ -27,7 +27,7 @@ from nanotok_ray.job.executor import executor_in_use
 from nanotok_ray.storage import Folder
 
 _FIRST_NAMESPACE = "pid:[4026531836]"
-"""Of processes that are in no container: Linux gives it this number always."""
+"""Of processes that are in no container: Linux always assigns this number."""
 
 _START_FIELD = 22 - 3
 """Place of the start time in /proc/PID/stat, after the name, which may hold anything."""
@@ -70,9 +70,9 @@ class Holder:
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_values` gave, by this version or another."""
         default = cls()
-        known = {each.name: getattr(default, each.name) for each in fields(cls)}
-        own = {name: values.get(name) for name in known}
-        return cls(**{n: v for n, v in own.items() if isinstance(v, type(known[n]))})
+        known = {field.name: getattr(default, field.name) for field in fields(cls)}
+        found = {name: values.get(name) for name in known}
+        return cls(**{n: v for n, v in found.items() if isinstance(v, type(known[n]))})
 
     def to_values(self) -> dict[str, Any]:
         """Return the fields as JSON-able values."""
@@ -87,20 +87,20 @@ class Holder:
         return self._is_beside(me) and not self._has_ended(me)
 
     def _is_beside(self, me: Self) -> bool:
-        """Whether both would have the same number for the process, and it is known."""
-        place = (self.host, self.boot, self.pid_namespace)
-        is_same = all(place) and place == (me.host, me.boot, me.pid_namespace)
+        """Return whether both would have the same number for the process, and it is known."""
+        identity = (self.host, self.boot, self.pid_namespace)
+        is_same = all(identity) and identity == (me.host, me.boot, me.pid_namespace)
         return is_same and bool(self.pid) and bool(self.started)
 
     def _has_ended(self, me: Self) -> bool:
-        """Whether there is no such process where both would have the same number for it."""
+        """Return whether both would have the same number for the process, and there is none."""
         if not self._is_beside(me):
             return False
         state, started = _process(self.pid)
         return state in {"", "Z", "X"} or started != self.started
 
     def _was_before_a_restart(self, me: Self) -> bool:
-        """Whether this very host was started anew since.
+        """Return whether this very host was started anew since.
 
         Containers of one name may run on several hosts, so nothing is said of them.
         """
@@ -110,7 +110,7 @@ class Holder:
         return is_same and is_outside and bool(self.boot) and bool(me.boot) and self.boot != me.boot
 
     def _job_is_dead(self, me: Self) -> bool:
-        """Whether Ray says that the driver has gone, on the cluster that both are of."""
+        """Return whether Ray says that the driver has gone, on the cluster that both are of."""
         if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
             return False
         executor = executor_in_use()
@@ -193,12 +193,12 @@ class Seen:
         """Return whether nobody holds it for sure: it was released, or its holder is dead."""
         return self.is_released or self.holder.is_dead(me)
 
-    def told(self) -> str:
-        """Say who holds it, since when."""
+    def describe(self) -> str:
+        """Return the text of who holds it, since when."""
         holder, command = self.holder, self.values.get("command", "a run")
-        place = f"host {holder.host or '?'}, process {holder.pid or '?'}"
+        where = f"host {holder.host or '?'}, process {holder.pid or '?'}"
         job = f", Ray job {holder.ray_job}" if holder.ray_job else ""
-        return f"{command} on {place}{job}, since {self.values.get('taken', '?')}"
+        return f"{command} on {where}{job}, since {self.values.get('taken', '?')}"
 
 
 def lease_in_force(out: Folder) -> Seen | None:
@@ -245,7 +245,7 @@ class Lease:
     def __init__(
         self, out: Folder, number: int, *, command: str, me: Holder, clock: Clock | None = None
     ) -> None:
-        """Describe it; `take` is what takes it."""
+        """Create the lease without taking it; `take` takes it."""
         self.number = number
         self._out, self._command, self._me, self._clock = out, command, me, clock or Clock()
         self._token = secrets.token_hex(16)
@@ -255,7 +255,7 @@ class Lease:
         self._is_lost = False
 
     def create(self) -> bool:
-        """Take the number; tell whether this is the lease in force now."""
+        """Take the number; return whether this is the lease in force now."""
         data = self._data("held")
         if not self._out.write_new(lease_name(self.number), data):
             return False
@@ -392,7 +392,7 @@ def leased(
     Args:
         out: the output folder.
         command: what runs, for people.
-        on_event: told before this waits for the lease of another run to expire.
+        on_event: called with a note before this waits for the lease of another run to expire.
         clock: measures the time until the lease of another run expires; None: `Clock()`.
         renew_seconds: how often the thread renews the lease.
 
@@ -413,7 +413,7 @@ def leased(
 
 
 def _keep(lease: Lease, stop: threading.Event, renew_seconds: float) -> None:
-    """Renew until told to stop, then release: one thread, so that no renewal comes after it."""
+    """Renew until stopped, then release: one thread, so that no renewal comes after it."""
     while not stop.wait(renew_seconds):
         with suppress(OSError, NanotokError):
             lease.renew()
@@ -434,13 +434,13 @@ def _time() -> str:
 
 def _waiting(out: Folder, seen: Seen) -> str:
     return (
-        f"{out.url} is in use by {seen.told()}; looking for up to {EXPIRY_SECONDS:.0f} s whether "
-        "that run lives"
+        f"{out.url} is in use by {seen.describe()}; looking for up to {EXPIRY_SECONDS:.0f} s "
+        "whether that run lives"
     )
 
 
 def _in_use(out: Folder, seen: Seen) -> str:
     return (
-        f"{out.url} is in use by {seen.told()}: wait until that run has ended, or stop it, and run "
-        "this command again; two runs cannot write one output at the same time"
+        f"{out.url} is in use by {seen.describe()}: wait until that run has ended, or stop it, and "
+        "run this command again; two runs cannot write one output at the same time"
     )

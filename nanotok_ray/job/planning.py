@@ -46,14 +46,14 @@ class Rate:
     bytes_per_second: float
     is_per_cpu: bool
     """Of one CPU, or of all that the run had."""
-    told: str
+    basis: str
     """Where it comes from, for people."""
 
     def seconds(self, slices: Sequence[Slice], *, cpus: int) -> float:
         """Estimate the time for slices: no less than for the largest, which one CPU does."""
         if not slices:
             return 0.0
-        sizes = [each.num_bytes for each in slices]
+        sizes = [slice_.num_bytes for slice_ in slices]
         if not self.is_per_cpu:
             return sum(sizes) / self.bytes_per_second
         return max(sum(sizes) / cpus, *sizes) / self.bytes_per_second
@@ -61,8 +61,8 @@ class Rate:
 
 def given_rates(megabytes_per_second: float) -> dict[str, Rate]:
     """Take one rate of one CPU for both stages."""
-    told = "as given by --rate"
-    rate = Rate(bytes_per_second=megabytes_per_second * 1e6, is_per_cpu=True, told=told)
+    basis = "as given by --rate"
+    rate = Rate(bytes_per_second=megabytes_per_second * 1e6, is_per_cpu=True, basis=basis)
     return dict.fromkeys(STAGES, rate)
 
 
@@ -72,15 +72,15 @@ def rates_of_run(summary: Mapping[str, Any]) -> dict[str, Rate]:
     >>> rates_of_run({"stages": {"count": {"seconds": 10.0, "bytes": 50}}})["count"].is_per_cpu
     False
     """
-    stages = {name: own for name, own in summary.get("stages", {}).items() if name in STAGES}
+    stages = {name: stage for name, stage in summary.get("stages", {}).items() if name in STAGES}
     return {
         name: Rate(
-            bytes_per_second=own["bytes"] / own["seconds"],
+            bytes_per_second=stage["bytes"] / stage["seconds"],
             is_per_cpu=False,
-            told="as in the last run, with the CPUs it had",
+            basis="as in the last run, with the CPUs it had",
         )
-        for name, own in stages.items()
-        if own["bytes"] and own["seconds"] >= LEAST_SECONDS
+        for name, stage in stages.items()
+        if stage["bytes"] and stage["seconds"] >= LEAST_SECONDS
     }
 
 
@@ -106,9 +106,9 @@ def measured_rates(
         merges = learn_run(counts.run(), num_merges=_SAMPLE_MERGES).merges
         tokenizer = Tokenizer(make_model(merges, pattern=pattern, special_tokens=()))
     times = {"count": counting, "tokenize": _timed(tokenizer.encode_documents, batches)}
-    told = f"measured on this machine with {size / 1e6:,.2f} MB of its texts"
+    basis = f"measured on this machine with {size / 1e6:,.2f} MB of its texts"
     return {
-        name: Rate(bytes_per_second=size / (reading + seconds), is_per_cpu=True, told=told)
+        name: Rate(bytes_per_second=size / (reading + seconds), is_per_cpu=True, basis=basis)
         for name, seconds in times.items()
     }
 
@@ -116,8 +116,8 @@ def measured_rates(
 def _sample(slices: Sequence[Slice]) -> Iterator[Documents]:
     end = time.perf_counter() + SAMPLE_SECONDS
     size = 0
-    for each in slices[:_SAMPLE_SLICES]:
-        for _, batch in SliceReading(each):
+    for slice_ in slices[:_SAMPLE_SLICES]:
+        for _, batch in SliceReading(slice_):
             yield batch.documents
             size += batch.documents.num_bytes
             if size >= SAMPLE_BYTES or time.perf_counter() >= end:
@@ -129,7 +129,7 @@ def _sample(slices: Sequence[Slice]) -> Iterator[Documents]:
 def _timed(work: Callable[[Documents], object], batches: Sequence[Documents]) -> float:
     start = time.perf_counter()
     for batch in batches:
-        with suppress(SplitError):  # a job would quarantine the text; the others are enough here
+        with suppress(SplitError):  # a job would quarantine the text; the others are enough
             work(batch)
     return time.perf_counter() - start
 
@@ -145,7 +145,7 @@ def plan_job(
     workers: int | None = None,
     rate: float | None = None,
 ) -> DryRun:
-    """Say what `prepare` would do with a recipe and how long it may take, and freeze its plan.
+    """Return what `prepare` would do with a recipe and how long it may take, and freeze its plan.
 
     Args:
         recipe: the recipe.
@@ -166,9 +166,9 @@ def plan_job(
     cpus = len(os.sched_getaffinity(0)) if workers is None else workers
     estimate = _estimate(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
-    for each in _reads(announced.todo.get("tokenize", ())):
-        tokenized[each.kind] += each.num_bytes
-    counted = sum(each.num_bytes for each in announced.todo.get("count", ()))
+    for slice_ in _reads(announced.todo.get("tokenize", ())):
+        tokenized[slice_.kind] += slice_.num_bytes
+    counted = sum(slice_.num_bytes for slice_ in announced.todo.get("count", ()))
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
     estimate["space"] = [space.to_dict() for space in spaces]
     frozen = {"status": freeze(announced.plan, out), "path": out.join(PLAN_NAME)}
@@ -194,9 +194,11 @@ def _rates(
 
 def _texts(announced: DryRun, recipe: Recipe) -> Sequence[Slice]:
     """Return slices of text to measure with: those that are counted, else any."""
-    texts = [each for each in announced.plan.slices() if each.kind == "text"]
+    texts = [slice_ for slice_ in announced.plan.slices() if slice_.kind == "text"]
     counted = {source.name for source in recipe.sources if source.count}
-    return [each for each in texts if each.split == "train" and each.source in counted] or texts
+    return [
+        slice_ for slice_ in texts if slice_.split == "train" and slice_.source in counted
+    ] or texts
 
 
 def _estimate(
@@ -206,25 +208,25 @@ def _estimate(
     stages: dict[str, dict[str, Any]] = {}
     for stage in STAGES:
         if slices := announced.todo.get(stage):
-            stages[stage] = _fan_out(slices, rates.get(stage), cpus=cpus)
-    unknown = any(each["seconds"] is None for each in stages.values())
+            stages[stage] = _estimate_stage(slices, rates.get(stage), cpus=cpus)
+    unknown = any(values["seconds"] is None for values in stages.values())
     if announced.values.get("learn", {}).get("todo"):
         stages["learn"] = _learning(last)
-    known = [each["seconds"] for each in stages.values() if each["seconds"] is not None]
+    known = [values["seconds"] for values in stages.values() if values["seconds"] is not None]
     return {"cpus": cpus, "seconds": None if unknown else round(sum(known), 1), "stages": stages}
 
 
 def _reads(slices: Sequence[Slice]) -> list[Slice]:
     """Return one slice for each pass over files: both splits of a share are read at once."""
-    return list({each.reads: each for each in slices}.values())
+    return list({slice_.reads: slice_ for slice_ in slices}.values())
 
 
-def _fan_out(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
+def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
     reads = _reads(slices)
-    tasks = num_calls([each.num_bytes for each in reads], cpus=cpus)
+    tasks = num_calls([slice_.num_bytes for slice_ in reads], cpus=cpus)
     if rate is None:
-        return _stage(None, told="unknown") | {"tasks": tasks}
-    return _stage(rate.seconds(reads, cpus=cpus), told=rate.told) | {
+        return _stage(None, basis="unknown") | {"tasks": tasks}
+    return _stage(rate.seconds(reads, cpus=cpus), basis=rate.basis) | {
         "tasks": tasks,
         "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
         "per_cpu": rate.is_per_cpu,
@@ -236,15 +238,17 @@ def _learning(last: Mapping[str, Any]) -> dict[str, Any]:
     stages = last.get("stages", {})
     seconds = [stages[name]["seconds"] for name in _LEARNING if name in stages]
     return (
-        _stage(sum(seconds), told="as in the last run") if seconds else _stage(None, told="unknown")
+        _stage(sum(seconds), basis="as in the last run")
+        if seconds
+        else _stage(None, basis="unknown")
     )
 
 
-def _stage(seconds: float | None, *, told: str) -> dict[str, Any]:
+def _stage(seconds: float | None, *, basis: str) -> dict[str, Any]:
     return {
         "seconds": None if seconds is None else round(seconds, 1),
         "tasks": None,
         "megabytes_per_second": None,
         "per_cpu": None,
-        "from": told,
+        "from": basis,
     }

@@ -1,7 +1,6 @@
 """Probe files: does a process see the same folders as the one that started the job?
 
 A probe is a file with a random token, and an answer is a file that another node writes beside it.
-Knows storage; does not know Ray, nor which processes there are.
 """
 
 import secrets
@@ -43,7 +42,7 @@ class Probe:
     """Seconds before each look at the file."""
 
     def answer_name(self, node: str) -> str:
-        """Name of the file that a node answers with."""
+        """Return the name of the file that a node answers with."""
         return f"{self.name}-{node}"
 
 
@@ -74,10 +73,10 @@ def probes_in(
     """
     probes: list[Probe] = []
     try:
-        for place in sorted(set(shared), key=lambda place: (place.url, place.probes)):
+        for folder in sorted(set(shared), key=lambda folder: (folder.url, folder.probes)):
             token = secrets.token_hex(16)
-            name = f"{place.probes}/{token[:12]}"
-            probe = Probe(folder=place.url, name=name, token=token, waits=waits)
+            name = f"{folder.probes}/{token[:12]}"
+            probe = Probe(folder=folder.url, name=name, token=token, waits=waits)
             probes.append(probe)
             Folder(probe.folder).write_whole(probe.name, token.encode())
         yield tuple(probes)
@@ -89,7 +88,7 @@ def probes_in(
 def problem_with(
     probe: Probe, name: str | None = None, *, sleep: Callable[[float], None] = time.sleep
 ) -> str | None:
-    """Say why the file of a probe (or its answer `name`) is not what it must be, None if it is.
+    """Return why the file of a probe (or its answer `name`) is not what it must be, None if it is.
 
     Args:
         probe: the probe.
@@ -127,7 +126,7 @@ def see(probe: Probe) -> None:
 
 
 def answer(probes: Sequence[Probe], node: str) -> list[str | None]:
-    """Answer each probe as a node, and say which problem it has with it, None if it has none.
+    """Answer each probe as a node, and return the problem with each, None if there is none.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.

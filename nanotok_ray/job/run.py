@@ -58,7 +58,7 @@ class OutputLock:
 
     @classmethod
     def of(cls, out: Folder, *, command: str) -> "OutputLock":
-        """Look who holds the lease, and take nothing."""
+        """Read who holds the lease, and take nothing."""
         return cls(out=out, command=command, seen=free_number(out))
 
     @contextmanager
@@ -115,7 +115,7 @@ def retried_when_outdated(out: str, run: Callable[[], T]) -> T:
     )
 
 
-KEPT_TOKENIZER = (
+STALE_TOKENIZER = (
     "the tokenizer stays as it was learned, before inputs were added, changed or removed; "
     "--relearn learns it from those of now, and then every shard is written again"
 )
@@ -123,19 +123,19 @@ KEPT_TOKENIZER = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a run was started, beside its recipe, and what it told; goes on where it looks again."""
+    """How a run was started, beside its recipe, and its notes; a run that starts over keeps it."""
 
     command: str
     workers: int | None
     resplit: bool
     watch: StageTimes
     relearn: bool = False
-    told: set[str] = field(default_factory=set)
+    noted: set[str] = field(default_factory=set)
 
     def tell(self, note: str) -> None:
-        """Tell a person what it found, once."""
-        if note not in self.told:
-            self.told.add(note)
+        """Report a note, once."""
+        if note not in self.noted:
+            self.noted.add(note)
             self.watch(Note(text=note))
 
 
@@ -174,7 +174,7 @@ class Run:
 
     @property
     def watch(self) -> StageTimes:
-        """Who is told of all that happens."""
+        """What is called with all events."""
         return self.start.watch
 
     def session(self) -> AbstractContextManager[None]:
@@ -201,7 +201,7 @@ class Run:
             self.frozen = data
 
     def train(self, training: Training) -> Tokenizer:
-        """Run the first fan-out and the learner."""
+        """Run the counting stage and the learner."""
         self.begin_changes()
         tokenizer = train(training, self.out, on_event=self.watch)
         self.has_changed = True
@@ -218,7 +218,7 @@ class Run:
             self.start.tell(text)
         self.is_of_other_inputs = training.is_of_other_inputs
         if self.is_of_other_inputs:
-            self.start.tell(KEPT_TOKENIZER)
+            self.start.tell(STALE_TOKENIZER)
         if lacks_extension(training, tokenizer, self.out):
             with self.changing(on_ray=False):
                 self.begin_changes()
@@ -251,6 +251,6 @@ class Run:
 
 
 def _changes(before: Plan | None, plan: Plan) -> list[str]:
-    """Say what is not as in the plan that was frozen, a line each."""
+    """Return a line on each difference from the plan that was frozen."""
     changed = plan_changes(before, plan)
     return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]

@@ -12,13 +12,13 @@ from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Tas
 LEAST_BYTES = 8 << 20
 """A call of less is hardly longer than what Ray does around it."""
 
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 """About 30 seconds of work for one CPU; what is lost when a node goes away."""
 
 SLICE_BYTES = 64 << 10
 """What a slice weighs at least: opening and writing files takes time however small they are."""
 
-MOST_SLICES = 256
+MAX_SLICES = 256
 """In one call: its argument names all their files, and lies in the driver's memory."""
 
 CALLS_PER_CPU = 4
@@ -79,10 +79,10 @@ class Waiting:
             IndexError: none is waiting.
         """
         calls = CALLS_PER_CPU * max(cpus, LEAST_CPUS)
-        share = max(LEAST_BYTES, min(MOST_BYTES, self._left // calls))
+        share = max(LEAST_BYTES, min(MAX_BYTES, self._left // calls))
         taken: list[int] = []
         size = 0
-        while self._numbers and len(taken) < MOST_SLICES:
+        while self._numbers and len(taken) < MAX_SLICES:
             size += self._weights[self._numbers[0]]
             if taken and size > share:
                 break
@@ -113,7 +113,7 @@ class TaskBatch:
     """Second attempts at the same slices so far."""
 
     def may_have_second(self, patience: RetryPolicy) -> bool:
-        """Whether it may be tried a second time beside this attempt."""
+        """Return whether it may be tried a second time beside this attempt."""
         return self.twin is None and self.num_seconds < patience.second_attempts
 
 
@@ -128,7 +128,7 @@ class _Account:
 
 
 class Scheduler:
-    """The attempts at the slices of one fan-out."""
+    """The attempts at the slices of one stage."""
 
     def __init__(self, tasks: Sequence[Task], *, patience: RetryPolicy) -> None:
         """Let all tasks wait, the largest first."""
@@ -163,7 +163,7 @@ class Scheduler:
         return call
 
     def take_second(self, call: TaskBatch) -> TaskBatch:
-        """Take a second call of the slices of one that is in flight and has no twin."""
+        """Take a second call of the slices of one that is in flight and has none yet."""
         second = self._call([number for number in call.slices if number in self._begun])
         levels = [self._begun[number].memory_level for number in second.slices]
         second.memory_level, second.is_second = max(levels), True
@@ -179,18 +179,18 @@ class Scheduler:
     def ended(
         self, call: TaskBatch, outcomes: Sequence[AttemptResult], now: float
     ) -> list[TaskResult]:
-        """Take what became of the slices of a call, and give those that ended with it."""
+        """Take what became of the slices of a call, and return those that ended with it."""
         ended: list[TaskResult] = []
         again: list[tuple[int, Failure | None]] = []
         for number, outcome in zip(call.slices, outcomes, strict=True):
             account = self._begun.get(number)
-            if account is None:  # its twin was first
+            if account is None:  # its other attempt was first
                 continue
             account.in_flight -= 1
             last = self._judge(number, account, outcome, call)
             if last is not None:
                 ended.append(last)
-            elif account.in_flight == 0:  # else its twin may yet succeed
+            elif account.in_flight == 0:  # else its other attempt may yet succeed
                 again.append((number, outcome.failure))
         self._try_again(again, now)
         if call.twin is not None and self.is_wanted(call):  # the other may have another beside it
@@ -205,7 +205,7 @@ class Scheduler:
         if failure is None:
             return self._end(number, account, outcome, None)
         if failure.cause is Cause.MEMORY:
-            if call.memory_level < account.memory_level:  # its twin had told that already
+            if call.memory_level < account.memory_level:  # its other attempt had reported that
                 return None
             account.memory_level = call.memory_level + 1
         if failure.cause in ALONE and len(call.slices) > 1:
@@ -215,7 +215,7 @@ class Scheduler:
             return None
         if account.in_flight and failure.cause is not Cause.ERROR:
             return None
-        return self._end(number, account, outcome, _told(failure, account))
+        return self._end(number, account, outcome, _final_message(failure, account))
 
     def _end(
         self, number: int, account: _Account, outcome: AttemptResult, error: str | None
@@ -263,8 +263,8 @@ class Scheduler:
             account.in_flight += 1
 
 
-def _told(failure: Failure, account: _Account) -> str:
-    """Say why a slice has failed for good, how often that happened, and what to do."""
+def _final_message(failure: Failure, account: _Account) -> str:
+    """Return why a slice has failed for good, how often that happened, and what to do."""
     times = account.failures[failure.cause]
     match failure.cause:
         case Cause.STORAGE:

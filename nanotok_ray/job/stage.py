@@ -28,17 +28,17 @@ from nanotok_ray.sources.quarantine import (
     FirstBad,
     QuarantineEntry,
     entry_of,
+    format_first_bad,
     is_quarantine_file,
     places_of,
     reason_of,
-    told_first,
 )
 from nanotok_ray.storage import Folder, open_input
 
 ENDS_STAGE = (DiskFullError, ExportError)
 """Errors of one slice that all others would meet too: the stage ends with the first."""
 
-SHOWN_FAILURES = 5
+MAX_LISTED_FAILURES = 5
 LOOK_SECONDS = 1.0
 
 
@@ -46,24 +46,24 @@ def run_stage(
     stage: str,
     tasks: Sequence[Task],
     *,
-    kept: int,
+    num_done: int,
     on_event: OnEvent,
     max_skipped: int = 0,
     on_result: Callable[[TaskResult], int] = lambda ended: ended.result or 0,
     deadline: float | None = None,
     executor: Executor | None = None,
 ) -> list[TaskResult]:
-    """Run tasks and give those that failed; a failed one does not stop the others.
+    """Run tasks and return those that failed; a failed one does not stop the others.
 
     An error of `ENDS_STAGE` does: what is in flight is cancelled, and the error is raised.
 
     Args:
         stage: count, merge, tokenize or verify.
         tasks: what is not done yet.
-        kept: how many slices were done already.
-        on_event: told of start, progress, notes and end.
+        num_done: how many slices were done already.
+        on_event: called with the events of start, progress, notes and end.
         max_skipped: so many may fail; more fail the job at the end.
-        on_result: given each task that ended well; gives the bytes it stands for.
+        on_result: called with each task that ended well; returns its bytes.
         deadline: seconds that an attempt may run for each started GiB; None: as `RetryPolicy` says.
         executor: what runs the tasks; None: `current_executor()`.
 
@@ -75,7 +75,7 @@ def run_stage(
     """
     size = sum(task.num_bytes for task in tasks)
     todo = sum(task.slices for task in tasks)
-    on_event(StageStarted(stage=stage, todo=todo, kept=kept, num_bytes=size))
+    on_event(StageStarted(stage=stage, todo=todo, num_done=num_done, num_bytes=size))
     start = time.perf_counter()
     tally = _Tally(stage, todo, on_event)
     failures: list[TaskResult] = []
@@ -91,13 +91,13 @@ def run_stage(
         seconds = time.perf_counter() - start
         on_event(StageEnded(stage=stage, seconds=seconds, num_bytes=tally.num_bytes))
     if tally.failed > max_skipped:
-        raise SliceError(_told(stage, failures, tally))
+        raise SliceError(_message(stage, failures, tally))
     return failures
 
 
 @dataclass(slots=True)
 class _Tally:
-    """How far a fan-out is, told with every slice, and where none ends, every second."""
+    """The progress of a stage, reported with every slice, and where none ends, every second."""
 
     stage: str
     todo: int
@@ -106,23 +106,23 @@ class _Tally:
     failed: int = 0
     running: int = 0
     num_bytes: int = 0
-    told_at: float = 0.0
+    reported_at: float = 0.0
 
     def add(self, ended: TaskResult, num_bytes: int) -> None:
         """Add the slices of a task that has ended."""
         self.done += ended.task.slices
         self.failed += ended.task.slices if ended.error is not None else 0
         self.num_bytes += num_bytes
-        self._tell()
+        self._report()
 
     def look(self, running: int) -> None:
-        """So many calls seem to run now."""
+        """Record how many calls seem to run now."""
         self.running = running
-        if time.monotonic() - self.told_at >= LOOK_SECONDS:
-            self._tell()
+        if time.monotonic() - self.reported_at >= LOOK_SECONDS:
+            self._report()
 
-    def _tell(self) -> None:
-        self.told_at = time.monotonic()
+    def _report(self) -> None:
+        self.reported_at = time.monotonic()
         self.on_event(
             Advanced(
                 stage=self.stage,
@@ -173,18 +173,18 @@ def _slice_ended(stage: str, ended: TaskResult, num_bytes: int) -> SliceEnded:
     )
 
 
-def _told(stage: str, failures: Sequence[TaskResult], tally: _Tally) -> str:
+def _message(stage: str, failures: Sequence[TaskResult], tally: _Tally) -> str:
     counted = f"{stage}: {tally.failed} of {tally.todo}"
     lines = [f"{counted} slices failed; the others are kept, run the job again"]
-    lines += [told_failure(failed) for failed in failures[:SHOWN_FAILURES]]
-    if more := sum(failed.task.slices for failed in failures[SHOWN_FAILURES:]):
+    lines += [format_failure(failed) for failed in failures[:MAX_LISTED_FAILURES]]
+    if more := sum(failed.task.slices for failed in failures[MAX_LISTED_FAILURES:]):
         lines.append(f"  and {more} more")
     return "\n".join(lines)
 
 
-def told_failure(failed: TaskResult) -> str:
-    """Say in a line which slice failed, of which input files, and why."""
-    inputs = failed.task.told_inputs
+def format_failure(failed: TaskResult) -> str:
+    """Return a line on which slice failed, of which input files, and why."""
+    inputs = failed.task.inputs_text
     of = f" (of {inputs})" if inputs else ""
     return f"  {failed.task.name}{of}: {failed.error}"
 
@@ -199,26 +199,30 @@ def first_quarantined(
         records: the records of the slices, in the order of the plan.
         tails: whether only tails are meant.
     """
-    for own, record in records:
+    for slice_, record in records:
         kinds = record.values["quarantined"].keys()
         if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
             for file in record.values["files"]:
                 if is_quarantine_file(file["name"]):
-                    found = first_listed(folder, file["name"], own, tails=tails)
+                    found = first_listed(folder, file["name"], slice_, tails=tails)
                     if found is not None:
                         return found
     return None
 
 
-def first_listed(folder: Folder, name: str, own: Slice, *, tails: bool = False) -> FirstBad | None:
+def first_listed(
+    folder: Folder, name: str, slice_: Slice, *, tails: bool = False
+) -> FirstBad | None:
     """Return the first such entry of one quarantine file of a slice."""
     for entry in _entries(folder.join(name)):
         if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
-            (place,) = places_of([entry], own.pieces)
-            dialect = next((each.dialect for each in own.pieces if each.path == entry.file), None)
+            (location,) = places_of([entry], slice_.pieces)
+            dialect = next(
+                (piece.dialect for piece in slice_.pieces if piece.path == entry.file), None
+            )
             read_as = f", read as {dialect}" if dialect and not tails else ""
             return FirstBad(
-                place=f"source {entry.source!r}, {place}{read_as}",
+                location=f"source {entry.source!r}, {location}{read_as}",
                 reason=reason_of(entry),
                 listed=folder.join(name),
             )
@@ -246,17 +250,17 @@ def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
     allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
     share = limits.max_quarantined_share
     if share < 1:
-        pieces = ((file, piece) for own in slices for file, piece in _pieces(own))
-        good = sum(_most_documents(file, piece) for file, piece in pieces)
+        pieces = ((file, piece) for slice_ in slices for file, piece in _pieces(slice_))
+        good = sum(_max_documents(file, piece) for file, piece in pieces)
         allowed.append(ceil(share * good / (1 - share)))
     return max(LEAST_BAD, min(allowed) + 1) if allowed else None
 
 
-def _pieces(own: Slice) -> Iterable[tuple[SourceFile, Piece]]:
-    return zip(own.files, own.pieces, strict=True)
+def _pieces(slice_: Slice) -> Iterable[tuple[SourceFile, Piece]]:
+    return zip(slice_.files, slice_.pieces, strict=True)
 
 
-def _most_documents(file: SourceFile, piece: Piece) -> int:
+def _max_documents(file: SourceFile, piece: Piece) -> int:
     """Return how many documents of a piece there may be at most, bad lines not counted."""
     if piece.format == "parquet":
         return sum(group.rows for group in file.layout[piece.start : piece.stop])
@@ -267,7 +271,7 @@ def _most_documents(file: SourceFile, piece: Piece) -> int:
 
 @dataclass(slots=True)
 class GivingUp:
-    """Takes the results of a stage, and gives it up where all of many documents were bad."""
+    """The handler of results that ends a stage where all of many documents were bad."""
 
     stage: str
     folder: Folder
@@ -292,13 +296,13 @@ class GivingUp:
         if self.after is not None and self._documents >= self.after:
             first = first_listed(self.folder, found.listed, ended.task.argument.slice)
             raise QuarantineLimitError(
-                f"{self._told()}; {told_first(first, where=self.folder.url)}"
+                f"{self._limit_message()}; {format_first_bad(first, where=self.folder.url)}"
             )
         return 0
 
-    def _told(self) -> str:
-        most = self.limits.max_quarantined
-        number = "" if most is None else f" or limits.max_quarantined = {most}"
+    def _limit_message(self) -> str:
+        limit = self.limits.max_quarantined
+        number = "" if limit is None else f" or limits.max_quarantined = {limit}"
         return (
             f"{self.stage} stopped early: all {self._documents:,} documents that were read of "
             f"{self._slices:,} {'slice' if self._slices == 1 else 'slices'} were quarantined, more "

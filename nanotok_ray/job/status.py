@@ -1,7 +1,7 @@
-"""How the last run of an output stands, from its lease and journal alone: running, dead, done.
+"""The run status of an output, from its lease and journal alone: running, dead, done.
 
-Changes nothing and starts no Ray. Clocks of two machines may differ: what is told by this machine's
-clock is said to be. Whatever is in the files, nothing is raised but what storage raises.
+Changes nothing and starts no Ray. Clocks of two machines may differ: a time by this machine's
+clock is marked as such. Whatever is in the files, nothing is raised but what storage raises.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ WELL = (RUNNING, FINISHED, TRAINED)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunStatus:
-    """How an output stands."""
+    """The run status of an output."""
 
     state: str
     why: str
@@ -38,7 +38,7 @@ class RunStatus:
 
 
 def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatus:
-    """Look how the last run of an output stands.
+    """Return the status of the last run of an output.
 
     Args:
         out: the output folder.
@@ -114,8 +114,8 @@ def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, s
         return RUNNING, "its process is there"
     if silent is not None and silent <= EXPIRY_SECONDS:
         return RUNNING, ""
-    told = "" if silent is None else f" of for {silent:,.0f} s by this machine's clock"
-    return DEAD, f"it was not heard{told}: a run that lives is every {EXPIRY_SECONDS / 4:.0f} s"
+    silence = "" if silent is None else f" of for {silent:,.0f} s by this machine's clock"
+    return DEAD, f"it was not heard{silence}: a run that lives is every {EXPIRY_SECONDS / 4:.0f} s"
 
 
 def _of_end(journal: RunJournal, end: Mapping[str, Any], *, is_published: bool) -> tuple[str, str]:

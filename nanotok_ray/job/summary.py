@@ -1,7 +1,4 @@
-"""What a run says of itself at its end: plain values for programs, a few lines for people.
-
-Takes the manifest and the times; knows nothing of how they came about.
-"""
+"""The summary of a run: plain values for programs, a few lines for people."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,28 +21,28 @@ class Summary:
 
     def text(self) -> str:
         """Return the lines that a person reads."""
-        own = self.values
+        values = self.values
         lines = []
-        if own["status"] == UNCHANGED:
+        if values["status"] == UNCHANGED:
             lines.append("Nothing to do: everything is there and matches the recipe.")
-        lines.append(f"output      {own['output']}")
+        lines.append(f"output      {values['output']}")
         lines.append(
-            f"tokenizer   {own['vocab_size']:,} ids, sha256 {own['tokenizer_sha256'][:16]}"
+            f"tokenizer   {values['vocab_size']:,} ids, sha256 {values['tokenizer_sha256'][:16]}"
         )
-        if "learned" in own:
-            lines += _learned_lines(own["learned"])
-        if own["span_table"]:
-            lines.append(f"span table  {own['span_table']:,} spans")
-        if "documents" in own:
-            lines += _corpus_lines(own)
-        lines += [_stage_line(name, stage) for name, stage in own["stages"].items()]
-        if "verified" in own:
-            verified = own["verified"]
+        if "learned" in values:
+            lines += _learned_lines(values["learned"])
+        if values["span_table"]:
+            lines.append(f"span table  {values['span_table']:,} spans")
+        if "documents" in values:
+            lines += _corpus_lines(values)
+        lines += [_stage_line(name, stage) for name, stage in values["stages"].items()]
+        if "verified" in values:
+            verified = values["verified"]
             lines.append(
                 f"verified    {verified['slices']:,} slices, {verified['shards']:,} shards, "
                 f"{verified['documents']:,} documents"
             )
-        lines += [_export_line(each) for each in own.get("exports", [])]
+        lines += [_export_line(export) for export in values.get("exports", [])]
         return "\n".join(lines)
 
 
@@ -100,14 +97,14 @@ def summarise(
             "documents": verification.documents,
         }
     if exports:
-        values["exports"] = [dict(each) for each in exports]
+        values["exports"] = [dict(export) for export in exports]
     return Summary(values)
 
 
 def _learned_lines(learned: Mapping[str, Any]) -> Iterator[str]:
     other = learned["differs_from_rustbpe"]
-    told = f"; not those of rustbpe, because of {', '.join(other)}" if other else ""
-    yield f"learned     {learned['merges']:,} merges: {learned['end']}{told}"
+    difference = f"; not those of rustbpe, because of {', '.join(other)}" if other else ""
+    yield f"learned     {learned['merges']:,} merges: {learned['end']}{difference}"
     if learned["of_other_inputs"]:
         yield "kept        learned before inputs were added, changed or removed (--relearn)"
     if learned["skipped_slices"]:
@@ -125,14 +122,14 @@ def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "shards": manifest["shards"],
         "sources": {
             name: {
-                "documents": own["documents"]["out"],
-                "text_bytes": own["text_bytes"],
-                "tokens": own["tokens"],
-                "bytes_per_token": _ratio(own["text_bytes"], own["tokens"]),
-                "quarantined": own["documents"]["quarantined"],
-                "trainable_tokens": own["trainable_tokens"] if own["roles"] else None,
+                "documents": source["documents"]["out"],
+                "text_bytes": source["text_bytes"],
+                "tokens": source["tokens"],
+                "bytes_per_token": _ratio(source["text_bytes"], source["tokens"]),
+                "quarantined": source["documents"]["quarantined"],
+                "trainable_tokens": source["trainable_tokens"] if source["roles"] else None,
             }
-            for name, own in totals.items()
+            for name, source in totals.items()
             if name != "all"
         },
         "rules": _rules(manifest["settings"].values()),
@@ -141,11 +138,16 @@ def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rules(settings: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the recipe does with documents that are too long or have nothing to train on."""
-    limited = next((own for own in settings if own["max_tokens"] is not None), None)
+    limited = next(
+        (values for values in settings if values["max_tokens"] is not None),
+        None,
+    )
     return {
         "max_tokens": limited and limited["max_tokens"],
         "too_long": limited["too_long"] if limited else "keep",
-        "untrainable": "drop" if "drop" in {own["untrainable"] for own in settings} else "keep",
+        "untrainable": "drop"
+        if "drop" in {values["untrainable"] for values in settings}
+        else "keep",
     }
 
 
@@ -161,25 +163,25 @@ def _ratio(above: float, below: float) -> float | None:
     return round(above / below, 3) if below else None
 
 
-def _corpus_lines(own: Mapping[str, Any]) -> list[str]:
-    documents = own["documents"]
+def _corpus_lines(values: Mapping[str, Any]) -> list[str]:
+    documents = values["documents"]
     counted = [f"{documents[name]:,} {name}" for name in ("in", "out", "quarantined")]
     lines = [
         f"documents   {', '.join(counted)}",
-        f"text        {own['text_bytes']:,} bytes",
-        f"tokens      {own['tokens']:,}, {own['bytes_per_token'] or 0:.3f} bytes per token",
+        f"text        {values['text_bytes']:,} bytes",
+        f"tokens      {values['tokens']:,}, {values['bytes_per_token'] or 0:.3f} bytes per token",
     ]
-    lines += [_source_line(name, source) for name, source in own["sources"].items()]
+    lines += [_source_line(name, source) for name, source in values["sources"].items()]
     lines += [
-        f"  quarantined {number:,}: {reason}" for reason, number in own["quarantined"].items()
+        f"  quarantined {number:,}: {reason}" for reason, number in values["quarantined"].items()
     ]
-    lines.append(_proof_line(own["proof"]))
-    if own["special_text"]:
+    lines.append(_proof_line(values["proof"]))
+    if values["special_text"]:
         lines.append(
-            f"special     {own['special_text']:,} special tokens spelled out in the data, "
+            f"special     {values['special_text']:,} special tokens spelled out in the data, "
             "kept as plain text"
         )
-    return [*lines, *_composed_lines(own)]
+    return [*lines, *_composed_lines(values)]
 
 
 def _source_line(name: str, source: Mapping[str, Any]) -> str:
@@ -194,25 +196,25 @@ def _source_line(name: str, source: Mapping[str, Any]) -> str:
     return line
 
 
-def _composed_lines(own: Mapping[str, Any]) -> Iterator[str]:
-    """Say what became of conversations and documents with images."""
-    roles, rules = own["roles"], own["rules"]
+def _composed_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines on what became of conversations and documents with images."""
+    roles, rules = values["roles"], values["rules"]
     if roles:
         yield (
-            f"trained on  {own['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
+            f"trained on  {values['trainable_tokens']:,} of {sum(roles.values()):,} tokens of "
             "conversations and documents with images"
         )
-    if own["images"]:
-        yield f"images      {own['images']:,}, {roles['image']:,} tokens"
-    if long := own["over_max_tokens"]:
-        cut = own["truncated"]
+    if values["images"]:
+        yield f"images      {values['images']:,}, {roles['image']:,} tokens"
+    if long := values["over_max_tokens"]:
+        cut = values["truncated"]
         why = "a cut would take an image or a part of one"
         done = {"keep": "kept whole", "drop": "dropped", "cut": f"{cut:,} cut"}[rules["too_long"]]
         lost = long - cut if rules["too_long"] == "cut" else 0
         others = f", {lost:,} dropped: {why}" if lost else ""
-        most = f"{rules['max_tokens']:,}"
-        yield f"too long    {long:,} documents of more than {most} tokens: {done}{others}"
-    if bare := own["without_trainable_token"]:
+        limit = f"{rules['max_tokens']:,}"
+        yield f"too long    {long:,} documents of more than {limit} tokens: {done}{others}"
+    if bare := values["without_trainable_token"]:
         hint = 'kept; limits.untrainable = "drop" leaves them out'
         done = "dropped" if rules["untrainable"] == "drop" else hint
         yield f"untrainable {bare:,} documents without a token to train on: {done}"
@@ -238,5 +240,5 @@ def _export_line(export: Mapping[str, Any]) -> str:
 
 def _stage_line(name: str, stage: Mapping[str, Any]) -> str:
     rate = stage["megabytes_per_second"]
-    told = f"{rate:,.1f} MB/s" if rate else ""
-    return f"{name:<11} {stage['seconds']:.1f} s  {told}".rstrip()
+    speed = f"{rate:,.1f} MB/s" if rate else ""
+    return f"{name:<11} {stage['seconds']:.1f} s  {speed}".rstrip()

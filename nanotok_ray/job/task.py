@@ -8,7 +8,7 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError
 
-SHOWN_INPUTS = 3
+MAX_LISTED_INPUTS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,15 +39,15 @@ class Task:
     """Folders it writes to or reads from, on storage that all nodes share."""
 
     @property
-    def told_inputs(self) -> str:
+    def inputs_text(self) -> str:
         """The first input files, as a person reads them; empty if there are none.
 
-        >>> Task(name="a", work=len, argument="", num_bytes=0, inputs=("a.gz", "b.gz")).told_inputs
+        >>> Task(name="a", work=len, argument="", num_bytes=0, inputs=("a.gz", "b.gz")).inputs_text
         'a.gz, b.gz'
         """
-        more = len(self.inputs) - SHOWN_INPUTS
-        shown = ", ".join(self.inputs[:SHOWN_INPUTS])
-        return f"{shown} and {more} more files" if more > 0 else shown
+        more = len(self.inputs) - MAX_LISTED_INPUTS
+        text = ", ".join(self.inputs[:MAX_LISTED_INPUTS])
+        return f"{text} and {more} more files" if more > 0 else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class TaskResult:
     raised: NanotokError | None = None
     """What the task itself raised, if that is why there is no result."""
     attempts: int = 1
-    """How often it was given to a worker."""
+    """How often it was sent to a worker."""
 
 
 class Cause(Enum):
@@ -99,7 +99,7 @@ class AttemptResult:
     seconds: float = 0.0
     failure: Failure | None = None
     began: float = 0.0
-    """Seconds since 1970, by the clock of its worker; 0 where no worker told."""
+    """Seconds since 1970, by the clock of its worker; 0 where no worker reported it."""
     worker: str = ""
     """Host and process: `node-7/1234`."""
 
@@ -109,7 +109,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryPolicy:
-    """The limits of one fan-out. Waits are in seconds."""
+    """The limits of one stage. Waits are in seconds."""
 
     storage_failures: int = 6
     """A slice has failed for good at this number of failures of storage that might have passed."""
@@ -134,7 +134,7 @@ class RetryPolicy:
     second_attempts: int = 3
     """How often a call is tried beside itself; more than once if such attempts fail."""
     superseded_grace: float = 30.0
-    """A call that was interrupted, as its twin was first, is killed after so long."""
+    """A call that was interrupted, as its other attempt was first, is killed after so long."""
 
     @property
     def limits(self) -> Mapping[Cause, int]:

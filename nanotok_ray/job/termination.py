@@ -1,7 +1,6 @@
 """SIGTERM as an exception, so that a run leaves in good order: exit code 143.
 
-Ctrl-C is KeyboardInterrupt already; of several, only the first is. Knows signals and nothing of
-what is interrupted.
+Ctrl-C is KeyboardInterrupt already; of several, only the first is.
 """
 
 import math
@@ -33,7 +32,7 @@ class Terminated(SystemExit):
 def terminable() -> Iterator[Callable[[], None]]:
     """Let SIGTERM raise `Terminated` in the main thread while the block runs, once.
 
-    Gives a function that sets the handler again, for use after `ray.init`, which sets its own. In
+    Yields a function that sets the handler again, for use after `ray.init`, which sets its own. In
     another thread than the main one signals stay as they are. The former handler comes back at the
     end.
 
@@ -48,7 +47,7 @@ def terminable() -> Iterator[Callable[[], None]]:
     except Terminated:
         raise
     except BaseException as error:
-        # Ray, where it waits, makes another SystemExit of it; its own handler gives this code.
+        # Ray, where it waits, makes another SystemExit of it; its own handler exits with this code.
         if listener.received or _is_rays(error):
             raise Terminated from error
         raise
@@ -79,7 +78,7 @@ def interruptible() -> Iterator[None]:
 
 
 class _Interrupter:
-    """Raises at the first SIGINT, and at one that comes long after the last that raised."""
+    """A handler that raises at the first SIGINT and at a later one, unless it comes at once."""
 
     def __init__(self) -> None:
         self._raised_at = -math.inf
@@ -96,7 +95,7 @@ class _Interrupter:
 
 
 class _Listener:
-    """Raises at the first SIGTERM; whoever is on the way out already goes on."""
+    """A handler that raises at the first SIGTERM; a run that is ending continues."""
 
     def __init__(self) -> None:
         self.received = False

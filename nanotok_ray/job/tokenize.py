@@ -10,7 +10,7 @@ from nanotok_ray.export import SamePass
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import GivingUp, give_up_after, run_stage, told_failure
+from nanotok_ray.job.stage import GivingUp, format_failure, give_up_after, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
@@ -37,7 +37,7 @@ from nanotok_ray.tokenizer import Tokenizer
 
 
 def check_special_tokens(recipe: Recipe) -> None:
-    """See that a tokenizer that is still to be learned will have what the sources need.
+    """Check that a tokenizer that is still to be learned will have what the sources need.
 
     Raises:
         RecipeError: it will lack a special token.
@@ -150,15 +150,17 @@ class Tokenizing:
     def todo(self) -> list[Expected]:
         """The slices that have no record, or whose files are not there."""
         return [
-            each for each, record in zip(self.expected, self.records, strict=True) if record is None
+            expected
+            for expected, record in zip(self.expected, self.records, strict=True)
+            if record is None
         ]
 
     @property
     def reads(self) -> list[list[Expected]]:
         """What is to be done, together what is made of the same pieces: both splits of a share."""
         found: dict[Any, list[Expected]] = {}
-        for each in self.todo:
-            found.setdefault(each.slice.reads, []).append(each)
+        for expected in self.todo:
+            found.setdefault(expected.slice.reads, []).append(expected)
         return list(found.values())
 
     @property
@@ -172,7 +174,7 @@ class Tokenizing:
 
 
 def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder) -> Tokenizing:
-    """Say what is to be tokenized and what is done already."""
+    """Return what is to be tokenized and what is done already."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
     records = tuple(
@@ -195,7 +197,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
 def tokenize(
     tokenizing: Tokenizing, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
 ) -> list[Record]:
-    """Tokenize what is not done and give the records of all slices in order. Needs a Ray session.
+    """Tokenize what is not done and return the records of all slices in order. Needs a Ray session.
 
     With `same_pass` workers export each slice that they have tokenized.
 
@@ -206,11 +208,11 @@ def tokenize(
         SliceError: more slices failed for good than the recipe lets be skipped.
         QuarantineLimitError: so many documents were read, all bad, that the limits cannot be kept.
     """
-    tasks = [_task(each, tokenizing, out, same_pass) for each in tokenizing.reads]
+    tasks = [_task(expected, tokenizing, out, same_pass) for expected in tokenizing.reads]
     skipped = run_stage(
         "tokenize",
         tasks,
-        kept=len(tokenizing.expected) - sum(task.slices for task in tasks),
+        num_done=len(tokenizing.expected) - sum(task.slices for task in tasks),
         on_event=on_event,
         on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
         max_skipped=tokenizing.max_skipped,
@@ -218,37 +220,37 @@ def tokenize(
     )
     for ended in skipped:
         _leave_out(ended, out)
-        on_event(Note(text=f"left out of the shards:{told_failure(ended)}"))
+        on_event(Note(text=f"left out of the shards:{format_failure(ended)}"))
     return _all_records(tokenizing, out)
 
 
 def _leave_out(ended: TaskResult, out: Folder) -> None:
     """Write the records that say so, but for a slice that was recorded before its task failed."""
     work: TokenizeWork = ended.task.argument
-    for each in work.expected:
-        if tokenized_record(out, each) is None:
-            record = _skip(each.slice, work.settings, out)
-            out.write_whole(each.record_name, to_json(record))
+    for expected in work.expected:
+        if tokenized_record(out, expected) is None:
+            record = _skip(expected.slice, work.settings, out)
+            out.write_whole(expected.record_name, to_json(record))
 
 
-def _skip(each: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
+def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> dict[str, Any]:
     """Return the record of a slice that is left out."""
     try:
-        return skip_slice(each, settings, out=out)
+        return skip_slice(slice_, settings, out=out)
     except TransientIOError:  # a failed attempt's quarantine file had the name, and is removed
-        return skip_slice(each, settings, out=out)
+        return skip_slice(slice_, settings, out=out)
 
 
 def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
     """Return the record of every slice, those of this run read back from storage alone."""
     made = dict(zip(tokenizing.todo, finished_slices(out, tokenizing.todo), strict=True))
     records = []
-    for each, record in zip(tokenizing.expected, tokenizing.records, strict=True):
-        found = record if record is not None else made[each]
+    for expected, record in zip(tokenizing.expected, tokenizing.records, strict=True):
+        found = record if record is not None else made[expected]
         if found is None:
             raise CorruptOutputError(
-                f"{out.join(each.record_name)} was written by a worker and cannot be read here; "
-                "is the output folder on storage that every node shares?"
+                f"{out.join(expected.record_name)} was written by a worker and cannot be read "
+                "here; is the output folder on storage that every node shares?"
             )
         records.append(found)
     return records
@@ -257,11 +259,11 @@ def _all_records(tokenizing: Tokenizing, out: Folder) -> list[Record]:
 def _task(
     expected: Sequence[Expected], tokenizing: Tokenizing, out: Folder, same_pass: SamePass | None
 ) -> Task:
-    own = expected[0].slice
+    slice_ = expected[0].slice
     work = TokenizeWork(
-        slice=own,
+        slice=slice_,
         other_split=expected[1].slice if expected[1:] else None,
-        settings=tokenizing.settings[own.source],
+        settings=tokenizing.settings[slice_.source],
         out=out.url,
         tokenizer=out.join(TOKENIZER_FOLDER),
         span_table=tokenizing.tokenizer.span_table_size > 0,
@@ -272,13 +274,13 @@ def _task(
         name=f"tokenize {' and '.join(map(_name, expected))}",
         work=tokenize_work,
         argument=work,
-        num_bytes=own.num_bytes,
+        num_bytes=slice_.num_bytes,
         slices=len(expected),
-        inputs=tuple(file.url for file in own.files),
+        inputs=tuple(file.url for file in slice_.files),
         shared=output_folder(out.url),
     )
 
 
 def _name(expected: Expected) -> str:
-    own = expected.slice
-    return f"{own.source}/{own.split}/{own.name_for(expected.key)}"
+    slice_ = expected.slice
+    return f"{slice_.source}/{slice_.split}/{slice_.name_for(expected.key)}"

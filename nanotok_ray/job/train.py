@@ -1,6 +1,6 @@
-"""First fan-out and learner: the train split's texts to a tokenizer folder.
+"""Counting and learning: the train split's texts to a tokenizer folder.
 
-A tokenizer whose record matches is not learned again. Does not know the second fan-out.
+A tokenizer whose record matches is not learned again.
 """
 
 from nanotok_ray.counts.patterns import default_threads
@@ -10,8 +10,8 @@ from nanotok_ray.job.counting import CountedSlices, count, merge_first
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.learner import learn_tokenizer
-from nanotok_ray.job.stage import first_quarantined, told_failure
-from nanotok_ray.job.training import Training, finished_learning, kept_training, with_extension
+from nanotok_ray.job.stage import first_quarantined, format_failure
+from nanotok_ray.job.training import Training, finished_learning, reusable_training, with_extension
 from nanotok_ray.sources.quarantine import check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
@@ -20,7 +20,7 @@ from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     """Return the tokenizer of the output folder if it is the one to be learned.
 
-    If the recipe adds other special tokens to it than were added, it is given with those.
+    If the recipe adds other special tokens to it than were added, it is returned with those.
     """
     record = finished_learning(training, out)
     if record is None:
@@ -42,10 +42,10 @@ def current_tokenizer(
     have come since. If there is none to use, the training is what is to be learned.
     """
     if not relearn:
-        kept = kept_training(training, out)
-        tokenizer = finished_tokenizer(kept, out)
+        reusable = reusable_training(training, out)
+        tokenizer = finished_tokenizer(reusable, out)
         if tokenizer is not None:
-            return kept, tokenizer
+            return reusable, tokenizer
     return training, finished_tokenizer(training, out)
 
 
@@ -60,7 +60,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
     counted = count(training, on_event=on_event)
     _check(training, counted)
     for ended in counted.skipped:
-        on_event(Note(text=f"left out of learning:{told_failure(ended)}"))
+        on_event(Note(text=f"left out of learning:{format_failure(ended)}"))
     counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
     if training.recipe.learner.memory is None:
         threads = default_threads()
@@ -70,7 +70,7 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
 
 def _check(training: Training, counted: CountedSlices) -> None:
     work = Folder(training.recipe.output.work)
-    slices = [each.slice for each in counted.works]
+    slices = [count_work.slice for count_work in counted.works]
     check_limits(
         documents=sum(record.values["documents"]["in"] for record in counted.records),
         quarantined=counted.reasons,
@@ -81,7 +81,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
         ),
     )
     if not counted.sum("texts"):
-        files = [piece.path for each in training.slices for piece in each.pieces]
+        files = [piece.path for slice_ in training.slices for piece in slice_.pieces]
         raise SourceError(
             f"no documents at all in {len(files)} files, the first of them {files[0]}"
         )

@@ -29,59 +29,65 @@ class Training:
     slices: tuple[Slice, ...]
     settings: CountSettings
     """Of sources whose texts hold no special tokens."""
-    kept_key: str | None = None
+    reused_key: str | None = None
     """The key of a tokenizer that was learned by these rules from other inputs, and is to stay;
     None: what is to be learned is learned from these."""
 
     @property
     def key(self) -> str:
         """Everything that is learned depends on; special tokens added to it are not among that."""
-        return self._own_key if self.kept_key is None else self.kept_key
+        return self._current_key if self.reused_key is None else self.reused_key
 
     @property
     def is_of_other_inputs(self) -> bool:
         """Whether what is kept was learned before inputs were added, changed or removed."""
-        return self.key != self._own_key
+        return self.key != self._current_key
 
     @property
     def rules_key(self) -> str:
         """Everything that is learned depends on but the inputs themselves."""
         read = {
-            (each.source, each.kind, each.column, each.share): self.settings_of(each).to_dict()
-            for each in self.slices
+            (slice_.source, slice_.kind, slice_.column, slice_.share): self.settings_of(
+                slice_
+            ).to_dict()
+            for slice_ in self.slices
         }
-        return key_of({**self._rules, "read": [[*how, own] for how, own in sorted(read.items())]})
+        return key_of(
+            {**self._rules, "read": [[*how, settings] for how, settings in sorted(read.items())]}
+        )
 
     @property
-    def _own_key(self) -> str:
-        counts = [self.settings_of(each).key(each) for each in self.slices]
+    def _current_key(self) -> str:
+        counts = [self.settings_of(slice_).key(slice_) for slice_ in self.slices]
         return key_of({**self._rules, "counts": counts})
 
     @property
     def _rules(self) -> dict[str, Any]:
-        own = self.recipe.tokenizer
+        recipe = self.recipe.tokenizer
         return {
             "format": LEARN_FORMAT,
             "max_chars": self.recipe.limits.max_chars,
-            "vocab_size": own.vocab_size,
-            "special_tokens": list(own.learned_special_tokens),
-            "min_pair_count": own.min_pair_count,
-            "max_token_bytes": own.max_token_bytes,
-            "min_count": own.min_count,
-            "weights": {each.name: each.weight for each in counted_sources(self.recipe)},
+            "vocab_size": recipe.vocab_size,
+            "special_tokens": list(recipe.learned_special_tokens),
+            "min_pair_count": recipe.min_pair_count,
+            "max_token_bytes": recipe.max_token_bytes,
+            "min_count": recipe.min_count,
+            "weights": {source.name: source.weight for source in counted_sources(self.recipe)},
         }
 
-    def settings_of(self, each: Slice) -> CountSettings:
+    def settings_of(self, slice_: Slice) -> CountSettings:
         """Return how a slice is counted: the texts that will be encoded, special tokens cut out."""
-        source = next(own for own in self.recipe.sources if own.name == each.source)
+        source = next(
+            candidate for candidate in self.recipe.sources if candidate.name == slice_.source
+        )
         return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
 
-    def work(self, each: Slice, *, budget: int | None = None) -> CountWork:
+    def work(self, slice_: Slice, *, budget: int | None = None) -> CountWork:
         """Return the counting of one slice, with a budget of code points if it has one."""
-        settings = self.settings_of(each)
+        settings = self.settings_of(slice_)
         if budget is not None:
             settings = replace(settings, budget=budget)
-        return CountWork(slice=each, settings=settings, work=self.recipe.output.work)
+        return CountWork(slice=slice_, settings=settings, work=self.recipe.output.work)
 
 
 def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
@@ -90,14 +96,14 @@ def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
 
 
 def training_of(recipe: Recipe, plan: Plan) -> Training:
-    """Say what is to be learned from a plan.
+    """Return what is to be learned from a plan.
 
     Raises:
         PlanError: nothing is to be counted.
         PatternError: the pattern cannot be compiled.
     """
     counted = {source.name for source in counted_sources(recipe)}
-    slices = tuple(each for each in plan.slices(split="train") if each.source in counted)
+    slices = tuple(slice_ for slice_ in plan.slices(split="train") if slice_.source in counted)
     if not slices:
         raise PlanError(
             "no train split to learn a tokenizer from: name a source of kind text (or with "
@@ -136,7 +142,7 @@ def finished_learning(training: Training, out: Folder) -> Record | None:
     return finished_record(out, LEARN_RECORD, key=training.key, below=f"{TOKENIZER_FOLDER}/")
 
 
-def kept_training(training: Training, out: Folder) -> Training:
+def reusable_training(training: Training, out: Folder) -> Training:
     """Return the training of the tokenizer that the output has, if its rules are the same.
 
     So a corpus may grow without a new tokenizer, under which every shard would be made again. One
@@ -150,7 +156,7 @@ def kept_training(training: Training, out: Folder) -> Training:
         return training
     if record.values["report"]["skipped_slices"]:
         return training
-    return replace(training, kept_key=record.values["key"])
+    return replace(training, reused_key=record.values["key"])
 
 
 def recorded_sizes(out: Folder) -> list[int]:
@@ -211,7 +217,7 @@ def reached_sizes(training: Training, tokenizer: Tokenizer) -> list[int]:
 
 
 def notes_on_sizes(training: Training, tokenizer: Tokenizer, out: Folder) -> Iterator[str]:
-    """Say which sizes were asked for and not reached."""
+    """Yield notes on the sizes that were asked for and not reached."""
     learned = _learned_size(training, tokenizer)
     for size in sorted(set(training.recipe.tokenizer.also)):
         if size > learned:
@@ -272,7 +278,7 @@ def lacks_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> bool
 
 
 def add_smaller(training: Training, tokenizer: Tokenizer, out: Folder) -> list[int]:
-    """Write the missing ones of a tokenizer that was learned before; give their sizes.
+    """Write the missing ones of a tokenizer that was learned before; return their sizes.
 
     Those of sizes no longer asked for stay, and stay in the record.
 
@@ -318,8 +324,8 @@ def _sizes_to_record(
     training: Training, tokenizer: Tokenizer, out: Folder, record: Record
 ) -> list[int]:
     expected = {file["name"]: file["size"] for file in record.values["files"]}
-    kept = [size for size in record.values["also"] if _is_there(size, expected, out)]
-    return sorted({*reached_sizes(training, tokenizer), *kept})
+    remaining = [size for size in record.values["also"] if _is_there(size, expected, out)]
+    return sorted({*reached_sizes(training, tokenizer), *remaining})
 
 
 def _is_there(size: int, expected: Mapping[str, int], out: Folder) -> bool:

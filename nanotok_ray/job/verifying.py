@@ -1,7 +1,7 @@
 """Verification as a stage: its progress as events, and its slices as tasks on Ray if so asked.
 
-Takes an output folder; what is checked is not known here. Writes nothing: a node that does not see
-the folder is found by the record that it cannot read, not by a probe.
+Writes nothing: a node that does not see the folder is found by the record that it cannot read, not
+by a probe.
 """
 
 import time
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.job.events import Advanced, OnEvent, StageEnded, StageStarted, ignore
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.stage import run_stage, told_failure
+from nanotok_ray.job.stage import format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.shards.verify import (
     Result,
@@ -48,7 +48,7 @@ def verify(
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare every one
             with the plain reading of its dialect.
-        on_event: told of start, progress, notes and end.
+        on_event: called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: there is no manifest.
@@ -67,37 +67,37 @@ class _Here:
 
     def __call__(self, works: Sequence[SliceWork]) -> Iterator[Result]:
         start, size = time.perf_counter(), sum(map(_num_bytes, works))
-        self.on_event(StageStarted(stage=STAGE, todo=len(works), kept=0, num_bytes=size))
+        self.on_event(StageStarted(stage=STAGE, todo=len(works), num_done=0, num_bytes=size))
         done_bytes = failed = 0
         results = check_here(works, threads=default_threads())
-        for done, (place, check) in enumerate(results, start=1):
-            done_bytes += _num_bytes(works[place])
+        for done, (index, check) in enumerate(results, start=1):
+            done_bytes += _num_bytes(works[index])
             failed += isinstance(check, Unchecked)
             self.on_event(
                 Advanced(
                     stage=STAGE, done=done, todo=len(works), num_bytes=done_bytes, failed=failed
                 )
             )
-            yield place, check
+            yield index, check
         seconds = time.perf_counter() - start
         self.on_event(StageEnded(stage=STAGE, seconds=seconds, num_bytes=done_bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class _OnRay:
-    """Tasks on Ray, through the engine of the fan-outs."""
+    """The checks as tasks on Ray, through `run_stage`."""
 
     workers: int
     on_event: OnEvent
 
     def __call__(self, works: Sequence[SliceWork]) -> list[Result]:
         tasks = [_task(work) for work in works]
-        places = {id(task.argument): place for place, task in enumerate(tasks)}
+        indexes = {id(task.argument): index for index, task in enumerate(tasks)}
         results: list[Result] = []
 
         def keep(ended: TaskResult) -> int:
             check: SliceCheck = ended.result
-            results.append((places[id(ended.task.argument)], check))
+            results.append((indexes[id(ended.task.argument)], check))
             return ended.task.num_bytes
 
         if not tasks:
@@ -106,14 +106,14 @@ class _OnRay:
             failed = run_stage(
                 STAGE,
                 tasks,
-                kept=0,
+                num_done=0,
                 on_event=self.on_event,
                 max_skipped=len(tasks),
                 on_result=keep,
             )
         for ended in failed:
-            why = Unchecked(told_failure(ended).strip())
-            results.append((places[id(ended.task.argument)], why))
+            why = Unchecked(format_failure(ended).strip())
+            results.append((indexes[id(ended.task.argument)], why))
         return results
 
 

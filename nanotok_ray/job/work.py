@@ -1,7 +1,7 @@
 """What a worker runs: one slice of one stage (or both splits of one), its files, then its record.
 
-The functions here are all that travels to a node. Each is a pure function of its argument and
-storage, and gives back a few numbers for progress; the record in storage is the result.
+Only these functions are sent to a node. Each is a pure function of its argument and storage, and
+returns a few numbers for progress; the record in storage is the result.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ class TokenizeWork:
     def expected(self) -> list[Expected]:
         """The one slice or both, with their keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
-        return [Expected(slice=each, key=self.settings.key(each)) for each in slices]
+        return [Expected(slice=slice_, key=self.settings.key(slice_)) for slice_ in slices]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,7 @@ class AllBad:
 
 
 def count_work(work: CountWork) -> int | AllBad:
-    """Count a slice, write its record and give the bytes of text.
+    """Count a slice, write its record and return the bytes of text.
 
     A slice that another attempt has done meanwhile is left alone; so it is with all stages.
     """
@@ -142,7 +142,7 @@ def _result(records: Sequence[dict[str, Any]], *, listed: str) -> int | AllBad:
 
 
 def merge_work(work: MergeWork) -> int:
-    """Merge count files, write the record and give the bytes of the files."""
+    """Merge count files, write the record and return the bytes of the files."""
     folder = Folder(work.work)
     if finished_record(folder, f"{work.name}.json", key=work.key) is not None:
         return work.num_bytes
@@ -153,11 +153,11 @@ def merge_work(work: MergeWork) -> int:
 
 
 def tokenize_work(work: TokenizeWork) -> int | AllBad:
-    """Tokenize a slice or both splits, write their records and give the bytes of text."""
+    """Tokenize a slice or both splits, write their records and return the bytes of text."""
     folder = Folder(work.out)
-    found = {each: tokenized_record(folder, each) for each in work.expected}
+    found = {expected: tokenized_record(folder, expected) for expected in work.expected}
     done = [record.values for record in found.values() if record is not None]
-    todo = [each for each, record in found.items() if record is None]
+    todo = [expected for expected, record in found.items() if record is None]
     listed = quarantine_name(work.slice, work.settings.key(work.slice))
     if todo:
         try:
@@ -178,7 +178,7 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
     tokenizer = expected_tokenizer(
         work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
     )
-    slices = [each.slice for each in todo]
+    slices = [expected.slice for expected in todo]
     records = tokenize_slices(
         slices,
         work.settings,
@@ -186,8 +186,8 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
         out=folder,
         give_up_after=work.give_up_after,
     )
-    for each, record in zip(slices, records, strict=True):
-        _check(folder, work, each, record, tokenizer)
+    for slice_, record in zip(slices, records, strict=True):
+        _check(folder, work, slice_, record, tokenizer)
     for expected, record in zip(todo, records, strict=True):
         folder.write_whole(expected.record_name, to_json(record))
     if work.same_pass is not None:
@@ -197,16 +197,16 @@ def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> l
 
 
 def _check(
-    folder: Folder, work: TokenizeWork, each: Slice, record: dict[str, Any], tokenizer: Tokenizer
+    folder: Folder, work: TokenizeWork, slice_: Slice, record: dict[str, Any], tokenizer: Tokenizer
 ) -> None:
     """Read the files of a slice back: its record is not written before they are what it says.
 
     Raises:
         SampleCheckError: the record contradicts itself or its slice: a document was lost, for one.
-        TransientIOError: storage gives other bytes than were written; another attempt may do.
+        TransientIOError: storage returns other bytes than were written; another attempt may do.
     """
     model = tokenizer.model
-    for problem in record_problems(record, item_bytes=model.id_bytes, slice_=each):
+    for problem in record_problems(record, item_bytes=model.id_bytes, slice_=slice_):
         raise SampleCheckError(f"{problem}; nothing of this slice is recorded. This is a bug")
     problems = check_files(
         folder,

@@ -1,8 +1,7 @@
 """From the paths of a recipe to documents in one order, and the plan that cuts them into slices.
 
 Input is a `Recipe` and what storage reports of its files. Output is a `Plan` (files, splits,
-slices) and, slice by slice, batches of documents with an account of what was quarantined. The
-package does not know how documents are counted or tokenized.
+slices) and, slice by slice, batches of documents with an account of what was quarantined.
 """
 
 from nanotok_ray.sources.batch import BadDocument, Batch

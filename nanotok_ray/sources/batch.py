@@ -1,7 +1,4 @@
-"""A batch: a few documents, where they were, and what was set aside among them.
-
-Takes documents one by one; gives batches of bounded size. Does not know formats.
-"""
+"""A batch: a few documents, where they were, and which of them were quarantined."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +10,7 @@ from nanotok_ray.documents.batch import Documents
 from nanotok_ray.sources.quarantine import TAIL
 
 MAX_BATCH_BYTES = 16 << 20
-"""A batch is given out once it holds this much, so that memory is bounded for long documents."""
+"""A batch is returned once it holds this much, so that memory is bounded for long documents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,13 +52,13 @@ class Batch:
 
     def take(self, at: NDArray[np.int64]) -> "Batch":
         """Return the chosen documents alone, in the order asked for; what was set aside stays."""
-        own = self.document_ids
+        ids = self.document_ids
         return replace(
             self,
             documents=self.documents.take(at),
             positions=self.positions[at],
             numbers=self.numbers[at],
-            document_ids=None if own is None else own.take(at),
+            document_ids=None if ids is None else ids.take(at),
         )
 
 
@@ -72,7 +69,7 @@ def hash64_of(raw: bytes | bytearray) -> int:
 
 
 class BatchBuilder:
-    """Collects what lines or files hold until a batch is full."""
+    """The documents of lines or files, collected until a batch is full."""
 
     def __init__(self, *, batch_documents: int, with_document_ids: bool = False) -> None:
         self._batch_documents = batch_documents
@@ -95,7 +92,7 @@ class BatchBuilder:
         self._next_number += 1
 
     def add_some(self, documents: Documents, positions: NDArray[np.int64], *, first: int) -> int:
-        """Append documents from number `first` on, as many as fit; give the number of the next."""
+        """Append documents from number `first` on, as many as fit; return the next number."""
         self._gather()
         offsets = documents.offsets
         end = offsets[first] + MAX_BATCH_BYTES - self._num_bytes
@@ -113,8 +110,8 @@ class BatchBuilder:
         self, raw: bytes | bytearray, *, position: int, reason: str, id_text: bytes = b""
     ) -> None:
         """Note bytes that are no document."""
-        own = id_text.decode() or None
-        self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw), id_text=own)
+        document_id = id_text.decode() or None
+        self._note(position, reason, hash64=hash64_of(raw), num_bytes=len(raw), id_text=document_id)
 
     def set_aside_unread(self, num_bytes: int, *, position: int, reason: str) -> None:
         """Note a document too large to be held."""

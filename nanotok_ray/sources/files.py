@@ -1,7 +1,4 @@
-"""Files of a source and pieces of them, as values.
-
-Knows what identifies a file and what a range of it means; opens nothing.
-"""
+"""Files of a source and pieces of them, as values. No file is opened."""
 
 from dataclasses import dataclass
 

@@ -35,7 +35,7 @@ class Skeleton:
     shortest: int
     """Long string n is `shortest + n` characters in `text`; no other string has so many."""
 
-    def place_of(self, value: str) -> tuple[int, int] | None:
+    def bounds_of(self, value: str) -> tuple[int, int] | None:
         """Return where a long string is in the line, None if the value is no long string."""
         return self.strings[len(value) - self.shortest] if len(value) >= self.shortest else None
 
@@ -48,16 +48,16 @@ def skeleton_of(line: bytes | bytearray, *, shortest: int | None = None) -> Skel
     """
     least = max(len(line) // _MAX_LONG_STRINGS, 1) if shortest is None else shortest
     strings: list[tuple[int, int]] = []
-    kept, copied, opening = bytearray(), 0, line.find(b'"')
+    reduced, copied, opening = bytearray(), 0, line.find(b'"')
     while opening >= 0:
         end = _closing_quote(line, opening + 1)
         if end - opening - 1 >= least:
-            kept += line[copied : opening + 1] + b"x" * (least + len(strings))
+            reduced += line[copied : opening + 1] + b"x" * (least + len(strings))
             strings.append((opening + 1, end))
             copied = end
         opening = line.find(b'"', end + 1) if end < len(line) else -1
-    kept += line[copied:]
-    return Skeleton(text=kept.decode(), strings=tuple(strings), shortest=least)
+    reduced += line[copied:]
+    return Skeleton(text=reduced.decode(), strings=tuple(strings), shortest=least)
 
 
 def decode_string(line: bytes | bytearray, start: int, end: int) -> bytearray:
@@ -149,19 +149,19 @@ def too_large(size: str, *, limit: int) -> str:
     return f"too large: {size}, limits.max_document_bytes = {limit}"
 
 
-def invalid_utf8(place: int) -> str:
+def invalid_utf8(position: int) -> str:
     """Return the reason of a document whose byte `place` is not UTF-8."""
-    return f"invalid UTF-8: at byte {place}"
+    return f"invalid UTF-8: at byte {position}"
 
 
 def check_text(line: Raw) -> Raw | Rejected:
-    r"""Return back bytes that are UTF-8.
+    r"""Return bytes that are UTF-8 unchanged.
 
     >>> check_text(b"ab\xff")
     Rejected(reason='invalid UTF-8: at byte 2')
     """
-    place = invalid_at(line)
-    return line if place is None else Rejected(invalid_utf8(place))
+    position = invalid_at(line)
+    return line if position is None else Rejected(invalid_utf8(position))
 
 
 def text_of(line: Raw, *, field: str) -> Raw | Rejected:
@@ -194,34 +194,34 @@ def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | R
 def text_and_id_of_long(
     line: Raw, *, field: str, id_field: str | None = None, shortest: int | None = None
 ) -> tuple[Raw | Rejected, bytes]:
-    """Return what `text_and_id` gives, slower, in memory for the line and its text alone.
+    """Return the same as `text_and_id`, slower, in memory for the line and its text alone.
 
     Strings of `shortest` bytes are long; None: chosen so that there are few of them.
     """
     if isinstance(checked := check_text(line), Rejected):
         return checked, b""
     skeleton = skeleton_of(line, shortest=shortest)
-    value = _parse_text(skeleton.text, with_id=id_field is not None, tell_place=False)
+    value = _parse_text(skeleton.text, with_id=id_field is not None, with_position=False)
     if isinstance(value, Rejected):
         return value, b""
     text, id_text = _field_of(value, field), _id_of(value, id_field)
     wanted = {
-        each: None if isinstance(each, Integer) else skeleton.place_of(each)
-        for each in (text, id_text)
-        if isinstance(each, str)
+        string: None if isinstance(string, Integer) else skeleton.bounds_of(string)
+        for string in (text, id_text)
+        if isinstance(string, str)
     }
     found: dict[tuple[int, int], bytearray] = {}
-    for place in skeleton.strings:  # all of them: one that is no JSON makes the line bad
+    for bounds in skeleton.strings:  # all of them: one that is no JSON makes the line bad
         try:
-            decoded = decode_string(line, *place)
+            decoded = decode_string(line, *bounds)
         except json.JSONDecodeError as error:
             return Rejected(f"invalid JSON: {error.msg}"), b""
-        if place in wanted.values():
-            found[place] = decoded
+        if bounds in wanted.values():
+            found[bounds] = decoded
 
-    def bytes_of(each: str) -> Raw:
-        place = wanted[each]
-        return to_utf8(each) if place is None else found[place]
+    def bytes_of(string: str) -> Raw:
+        bounds = wanted[string]
+        return to_utf8(string) if bounds is None else found[bounds]
 
     return text if isinstance(text, Rejected) else bytes_of(text), bytes(bytes_of(id_text))
 
@@ -268,21 +268,21 @@ def _parse(line: Raw, *, with_id: bool) -> Any:  # noqa: ANN401 - whatever JSON 
     return _parse_text(text, with_id=with_id)
 
 
-def _parse_text(text: str, *, with_id: bool, tell_place: bool = True) -> Any:  # noqa: ANN401
+def _parse_text(text: str, *, with_id: bool, with_position: bool = True) -> Any:  # noqa: ANN401
     decoder = _ID_DECODER if with_id else _DECODER
     try:
         value, end = decoder.raw_decode(text)  # what `decode` does, if there is no space around it
         if end == len(text):
             return value
     except json.JSONDecodeError:
-        pass  # `decode` tells what is wrong, if not that space
+        pass  # `decode` raises what is wrong, if not that space
     except RecursionError:
         return Rejected("invalid JSON: nested too deeply")
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        place = f" (char {error.pos})" if tell_place else ""
-        return Rejected(f"invalid JSON: {error.msg}{place}")
+        position = f" (char {error.pos})" if with_position else ""
+        return Rejected(f"invalid JSON: {error.msg}{position}")
     except RecursionError:
         return Rejected("invalid JSON: nested too deeply")
 

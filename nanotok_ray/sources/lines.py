@@ -65,7 +65,7 @@ class LineBlocks:
         is_broken: Callable[[], bool] = lambda: False,
     ) -> None:
         self._read = read
-        self._most = max_line_bytes + _AROUND_BYTES
+        self._max_bytes = max_line_bytes + _AROUND_BYTES
         self._is_broken = is_broken
         self.position = start
         """Where the next line begins; at the end of a broken stream, the line that was lost."""
@@ -94,7 +94,7 @@ class LineBlocks:
             self._dropped += len(data)
         else:
             self._open += data
-        if len(self._open) > self._most:
+        if len(self._open) > self._max_bytes:
             self._dropped, self._open = len(self._open), bytearray()
         self._last = (self._last + data[-2:])[-2:]
 
@@ -127,13 +127,13 @@ class PlainLines:
     """How many others there are."""
 
 
-def split_plain(block: bytes, *, most: int, is_json: bool = False) -> PlainLines | None:
+def split_plain(block: bytes, *, max_line_bytes: int, is_json: bool = False) -> PlainLines | None:
     r"""Return the lines of a block that ends with a line break.
 
     Blank is what is empty; of JSON also what holds nothing but white space. None: a line has more
-    than `most` bytes or is not UTF-8.
+    than `max_line_bytes` bytes or is not UTF-8.
 
-    >>> lines = split_plain(b"one\r\n\n2\n", most=3)
+    >>> lines = split_plain(b"one\r\n\n2\n", max_line_bytes=3)
     >>> list(lines.documents), lines.places.tolist(), lines.blank
     ([b'one', b'2'], [0, 6], 1)
     """
@@ -142,7 +142,7 @@ def split_plain(block: bytes, *, most: int, is_json: bool = False) -> PlainLines
     starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])
     has_return = (ends > starts) & (data[ends - 1] == _CARRIAGE_RETURN)
     lengths = ends - starts - has_return
-    if lengths.max() > most:
+    if lengths.max() > max_line_bytes:
         return None
     is_text = np.ones(len(data), dtype=bool)
     is_text[ends] = False
@@ -177,7 +177,7 @@ def _is_white(block: bytes, start: int) -> bool:
 _BOM = b"\xef\xbb\xbf"
 
 _Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
-"""Takes a line; gives its document and its id, which may be empty."""
+"""Called with a line; returns its document and its id, which may be empty."""
 Blocks = Iterator[tuple[int, Raw | LongLine]]
 """Position of the first line, and whole lines."""
 _Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
@@ -221,7 +221,7 @@ def lines_to_batches(
     id_column: str | None,
     max_document_bytes: int,
 ) -> Iterator[Batch]:
-    """Yield the documents of blocks of lines; `builder` may be given a tail meanwhile."""
+    """Yield the documents of blocks of lines; `blocks` may add a tail to `builder`."""
     is_whole = not is_json or (kind != "text" and id_column is None)
     parse = _whole_line if is_whole else _parser(kind=kind, column=column, id_column=id_column)
     is_blank = _is_blank_json if is_json else _is_empty
@@ -232,16 +232,16 @@ def lines_to_batches(
     ):
         if isinstance(line, PlainLines):
             builder.skip_blank(line.blank)
-            place, positions = 0, line.places + position
-            while place < len(line.documents):
-                place = builder.add_some(line.documents, positions, first=place)
+            index, positions = 0, line.places + position
+            while index < len(line.documents):
+                index = builder.add_some(line.documents, positions, first=index)
                 if builder.is_full:
                     yield builder.take()
             continue
         if is_blank(line):
             builder.skip_blank()
             continue
-        _add(builder, line, position=position, parse=parse, most=max_document_bytes)
+        _add(builder, line, position=position, parse=parse, max_document_bytes=max_document_bytes)
         if builder.is_full:
             line = b""  # noqa: PLW2901 - only the batch holds on to what is large
             yield builder.take()
@@ -250,19 +250,24 @@ def lines_to_batches(
 
 
 def _add(
-    builder: BatchBuilder, line: Raw | LongLine, *, position: int, parse: _Parser, most: int
+    builder: BatchBuilder,
+    line: Raw | LongLine,
+    *,
+    position: int,
+    parse: _Parser,
+    max_document_bytes: int,
 ) -> None:
     """Add the document of a line, or set the line aside."""
-    if isinstance(line, LongLine) or len(line) > most:
+    if isinstance(line, LongLine) or len(line) > max_document_bytes:
         size = line.num_bytes if isinstance(line, LongLine) else len(line)
-        reason = too_large(f"{size} bytes", limit=most)
+        reason = too_large(f"{size} bytes", limit=max_document_bytes)
         builder.set_aside_unread(size, position=position, reason=reason)
         return
-    document, own = parse(line)
+    document, id_text = parse(line)
     if isinstance(document, Rejected):
-        builder.set_aside(line, position=position, reason=document.reason, id_text=own)
+        builder.set_aside(line, position=position, reason=document.reason, id_text=id_text)
     else:
-        builder.add(document, position=position, id_text=own)
+        builder.add(document, position=position, id_text=id_text)
 
 
 def _whole_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
@@ -292,7 +297,7 @@ def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
             yield start, only.pop()
             continue
         if plain is not None and start > 0:
-            lines = split_plain(block, most=plain, is_json=is_json)
+            lines = split_plain(block, max_line_bytes=plain, is_json=is_json)
             if lines is not None:
                 yield start, lines
                 continue
@@ -319,12 +324,14 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
 def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> Blocks:
     """Yield position and bytes of the blocks of lines of a byte range."""
     with open_piece(piece) as file:
-        own = _OwnBytes(file, piece, account=account)
-        yield from LineBlocks(own.read, start=own.position, max_line_bytes=max_line_bytes)
+        piece_bytes = _PieceBytes(file, piece, account=account)
+        yield from LineBlocks(
+            piece_bytes.read, start=piece_bytes.position, max_line_bytes=max_line_bytes
+        )
         check_unchanged(piece, version_of(file, again=True))
 
 
-class _OwnBytes:
+class _PieceBytes:
     """The bytes of the lines that begin in a piece, as a stream."""
 
     def __init__(self, file: BinaryIO, piece: Piece, *, account: ReadAccount) -> None:
@@ -353,7 +360,7 @@ class _OwnBytes:
 
 
 def _first_line(file: BinaryIO, start: int) -> int:
-    """Go to the first line that begins at or after `start`, and give its position.
+    """Go to the first line that begins at or after `start`, and return its position.
 
     A line begins where the byte before is a line break, so the search begins one byte earlier. The
     line it skips may be long, hence in blocks.

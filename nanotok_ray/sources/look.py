@@ -34,14 +34,14 @@ class FirstDocument:
 
 
 def first_document(
-    stored: bytes, *, compression: str | None, most: int, is_whole: bool
+    stored: bytes, *, compression: str | None, max_bytes: int, is_whole: bool
 ) -> FirstDocument:
-    r"""Return the first line that is JSON, of the first `most` decoded bytes.
+    r"""Return the first line that is JSON, of the first `max_bytes` decoded bytes.
 
-    >>> first_document(b'\n{"a": 1}\n{"b', compression=None, most=99, is_whole=False).value
+    >>> first_document(b'\n{"a": 1}\n{"b', compression=None, max_bytes=99, is_whole=False).value
     {'a': 1.0}
     """
-    start, has_ended = decoded_start(stored, compression, most=most)
+    start, has_ended = decoded_start(stored, compression, max_bytes=max_bytes)
     is_whole = is_whole and has_ended
     shape = shape_of(start, is_whole=is_whole)
     lines = start.removeprefix(BOM).split(b"\n")
@@ -55,23 +55,23 @@ def first_document(
     return FirstDocument(is_blank=is_blank, shape=shape)
 
 
-def decoded_start(stored: bytes, compression: str | None, *, most: int) -> tuple[bytes, bool]:
-    """Return up to `most` decoded bytes of stored ones, and whether that is all they hold.
+def decoded_start(stored: bytes, compression: str | None, *, max_bytes: int) -> tuple[bytes, bool]:
+    """Return up to `max_bytes` decoded bytes of stored ones, and whether that is all they hold.
 
-    A compressed start is decoded in steps: one that fails gives nothing.
+    A compressed start is decoded in steps: a step that fails yields nothing.
     """
     if compression is None:
-        return stored[:most], len(stored) < most
+        return stored[:max_bytes], len(stored) < max_bytes
     decoded, has_ended = bytearray(), False
     with pa.CompressedInputStream(pa.BufferReader(stored), compression) as stream:
         try:
-            while len(decoded) < most and (part := stream.read(_STEP_BYTES)):
+            while len(decoded) < max_bytes and (part := stream.read(_STEP_BYTES)):
                 decoded += part
-            has_ended = len(decoded) < most
+            has_ended = len(decoded) < max_bytes
         except (OSError, pa.ArrowInvalid) as error:
             if not is_damage(error):
                 raise
-    return bytes(decoded[:most]), has_ended
+    return bytes(decoded[:max_bytes]), has_ended
 
 
 FALLBACK_DIALECT: Final = "messages"
@@ -82,8 +82,8 @@ _SHAPES: Final[Mapping[Shape, str]] = {
     "array": "one JSON array",
     "spread": "JSON spread over several lines (pretty-printed)",
 }
-_SHOWN_KEYS = 5
-_SHOWN_CHARS = 40
+_MAX_KEYS = 5
+_MAX_CHARS = 40
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,8 +112,8 @@ def look(file: SourceFile, *, source: SourceRecipe) -> Look:
         start = read_start(file.url, size) if file.size else b""
         first = start[:FIRST_BYTES]
         if first and file.compression and not is_compressed(first, file.compression):
-            told = f"{file.path} is not {file.compression} (it begins {first!r})"
-            return Look(file=_with_dialect(file, source=source), oddity=told)
+            oddity = f"{file.path} is not {file.compression} (it begins {first!r})"
+            return Look(file=_with_dialect(file, source=source), oddity=oddity)
         if is_sought and file.size:
             return _seen(file, start, source=source)
         return Look(file=_with_dialect(file, source=source))
@@ -145,7 +145,7 @@ def _with_dialect(file: SourceFile, *, source: SourceRecipe) -> SourceFile:
 
 
 def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
-    """See the dialect of a file of JSON lines from its first document.
+    """Detect the dialect of a file of JSON lines from its first document.
 
     Raises:
         SourceError: none is known for it.
@@ -165,8 +165,8 @@ def _seen(file: SourceFile, start: bytes, *, source: SourceRecipe) -> Look:
         has_text = source.kind == "chat" and isinstance(found.value, dict) and "text" in found.value
         hint = 'set kind = "text" if the documents are texts, or ' if has_text else ""
         raise SourceError(
-            f"{file.url}: its first document is {_told(found.value)}: no dialect of {source.kind} "
-            f"is known for it; {hint}set dialect, or write messages"
+            f"{file.url}: its first document is {_describe(found.value)}: no dialect of "
+            f"{source.kind} is known for it; {hint}set dialect, or write messages"
         )
     return Look(file=replace(file, dialect=dialect))
 
@@ -175,20 +175,20 @@ def _first_document(file: SourceFile, start: bytes) -> FirstDocument:
     return first_document(
         start,
         compression=file.compression,
-        most=_LOOK_BYTES[1],
+        max_bytes=_LOOK_BYTES[1],
         is_whole=len(start) >= file.size,
     )
 
 
-def _told(value: object) -> str:
-    """Say what a JSON value is.
+def _describe(value: object) -> str:
+    """Return a description of a JSON value.
 
-    >>> _told({"a": 1, "b": 2}), _told(3.0)
+    >>> _describe({"a": 1, "b": 2}), _describe(3.0)
     ("an object with the keys 'a', 'b'", 'a number')
     """
     if isinstance(value, dict):
-        keys = [repr(key[:_SHOWN_CHARS]) for key in value]
-        more = f" and {len(keys) - _SHOWN_KEYS:,} more" if len(keys) > _SHOWN_KEYS else ""
-        return f"an object with the keys {', '.join(keys[:_SHOWN_KEYS]) or '(none)'}{more}"
+        keys = [repr(key[:_MAX_CHARS]) for key in value]
+        more = f" and {len(keys) - _MAX_KEYS:,} more" if len(keys) > _MAX_KEYS else ""
+        return f"an object with the keys {', '.join(keys[:_MAX_KEYS]) or '(none)'}{more}"
     names = {str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

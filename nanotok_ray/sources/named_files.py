@@ -1,8 +1,6 @@
 """From paths alone, without a recipe, to slices of texts: all of them train.
 
-Takes files, folders, globs and URLs, and how they are to be read where their names do not tell;
-gives slices. Every file is opened, and all that cannot be used are named at once. Does not know
-what becomes of the documents.
+Every file is opened, and one error names all that cannot be used.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +62,7 @@ class ReadingRules:
             )
 
     def format_of(self, path: str) -> str | None:
-        """Return the format of a file; None: its name does not tell.
+        """Return the format of a file; None: its name has no known suffix.
 
         >>> ReadingRules().format_of("a/b.jsonl.zst"), ReadingRules().format_of("a.md")
         ('jsonl', None)
@@ -90,7 +88,7 @@ class ReadingRules:
 
 
 def suffix_format(path: str) -> str | None:
-    """Return the format that a name tells.
+    """Return the format of the suffix of a name.
 
     >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
     ('lines', None)
@@ -105,8 +103,8 @@ def find_named(
 ) -> NamedFiles:
     """Find files, open each, and cut them into slices; one that is named twice is read once.
 
-    Of a folder all files below it are taken whose names tell a format, which must be the same one,
-    or, where the rules say lines or documents, all files.
+    Of a folder all files below it are taken whose suffixes have a format, which must be the same
+    one, or, where the rules say lines or documents, all files.
 
     Args:
         paths: Files, folders, globs and URLs.
@@ -115,7 +113,7 @@ def find_named(
 
     Raises:
         SourceError: Paths match nothing or reach a folder of `written`, or files cannot be read,
-            have not the column, or do not tell their format: names all of them.
+            have not the column, or have no known format: names all of them.
         TransientIOError: A remote store failed in a way that may pass.
     """
     formats, problems = _formats(paths, rules, written)
@@ -126,10 +124,10 @@ def find_named(
             "parquet or JSON lines"
         )
     looked = _in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items()))
-    problems += [each for each in looked if isinstance(each, str)]
+    problems += [result for result in looked if isinstance(result, str)]
     if problems:
-        raise SourceError(_told(problems))
-    found = [each for each in looked if not isinstance(each, str)]
+        raise SourceError(_problems_text(problems))
+    found = [result for result in looked if not isinstance(result, str)]
     files = [file for name in FORMATS for file, _ in found if file.format == name]
     return NamedFiles(
         files=tuple(files),
@@ -164,20 +162,24 @@ def _of_path(path: str, rules: ReadingRules, written: Mapping[str, str]) -> dict
     if unknown:
         raise SourceError(
             f"{', '.join(unknown)}: the name does not tell the format; say it with --input-format "
-            f"({_told_formats(rules)})"
+            f"({_format_choices(rules)})"
         )
     return {file: name for file, name in formats.items() if name is not None}
 
 
 def _of_folder(path: str, files: Sequence[str], rules: ReadingRules) -> dict[str, str]:
-    told = {file: rules.format_of(file) for file in files}
+    candidates = {file: rules.format_of(file) for file in files}
     if rules.format in _WITH_COLUMNS:
-        told = {file: name for file, name in told.items() if suffix_format(file) == name}
+        candidates = {
+            file: name for file, name in candidates.items() if suffix_format(file) == name
+        }
     elif rules.format is None:
-        told = {file: name for file, name in told.items() if suffix_format(file) is not None}
+        candidates = {
+            file: name for file, name in candidates.items() if suffix_format(file) is not None
+        }
     if rules.kind != "text":
-        told = {file: name for file, name in told.items() if name in _WITH_COLUMNS}
-    formats = {file: name for file, name in told.items() if name is not None}
+        candidates = {file: name for file, name in candidates.items() if name in _WITH_COLUMNS}
+    formats = {file: name for file, name in candidates.items() if name is not None}
     if not formats:
         raise SourceError(
             f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): name the "
@@ -227,8 +229,8 @@ def _in_threads(
 
 def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]:
     for name in FORMATS:
-        own = [file for file in files if file.format == name]
-        for stem, number, members in group_files(own, slice_bytes=_SLICE_BYTES):
+        chosen = [file for file in files if file.format == name]
+        for stem, number, members in group_files(chosen, slice_bytes=_SLICE_BYTES):
             yield Slice(
                 source=NAME,
                 kind=rules.kind,
@@ -242,13 +244,13 @@ def _slices(files: Sequence[SourceFile], rules: ReadingRules) -> Iterator[Slice]
             )
 
 
-def _told_formats(rules: ReadingRules) -> str:
+def _format_choices(rules: ReadingRules) -> str:
     if rules.kind != "text":
         return f"{' or '.join(_WITH_COLUMNS)}: a document a row, a JSON object a line"
     return f"{', '.join(FORMATS)}: a document a row, a JSON object a line, a line, a file"
 
 
-def _told(problems: Sequence[str]) -> str:
+def _problems_text(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
     lines = [f"{len(problems):,} inputs cannot be used; mend them, or leave them out"]

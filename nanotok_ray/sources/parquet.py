@@ -52,20 +52,20 @@ def read_row_groups(
             raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
         for group in range(piece.start, piece.stop):
-            place = GroupRows(
+            row_group = GroupRows(
                 group=group,
                 selection=selection,
                 metadata=metadata,
                 max_document_bytes=max_document_bytes,
             )
-            rows, problem = place.load(file, account=account, most=batch_documents)
+            rows, problem = row_group.load(file, account=account, max_rows=batch_documents)
             arrays = (
-                _all_rows(place.arrays(parquet, batch_rows=rows), place.num_rows)
+                _all_rows(row_group.arrays(parquet, batch_rows=rows), row_group.num_rows)
                 if problem is None
                 else iter([Rejected(problem)])
             )
-            yield from place.batches(arrays, first_row=first_row)
-            first_row += place.num_rows
+            yield from row_group.batches(arrays, first_row=first_row)
+            first_row += row_group.num_rows
         check_unchanged(piece, file.version(again=True))
 
 
@@ -108,19 +108,23 @@ class GroupRows:
         """Rows of the row group."""
         return int(self.metadata.row_group(self.group).num_rows)
 
-    def load(self, file: ChunkFile, *, account: ReadAccount, most: int) -> tuple[int, str | None]:
+    def load(
+        self, file: ChunkFile, *, account: ReadAccount, max_rows: int
+    ) -> tuple[int, str | None]:
         """Read the stored bytes of the chunks, ids first; what fits is held until it is decoded.
 
-        Gives how many rows a batch may have, and why the chunks must not be decoded.
+        Return how many rows a batch may have, and why the chunks must not be decoded.
         """
-        own = self.metadata.row_group(self.group)
-        rows, problem = self._batch_rows(most=most), None
+        row_group = self.metadata.row_group(self.group)
+        rows, problem = self._batch_rows(max_rows=max_rows), None
         file.release()
         for number in (*self.selection.id_chunks, *self.selection.chunks):
-            chunk = own.column(number)
+            chunk = row_group.column(number)
             headers = file.load(*chunk_range(chunk), account=account)
             is_in_lists = self.metadata.schema.column(number).max_repetition_level > 0
-            rows = headers.batch_rows(most=rows, in_lists=self.num_rows if is_in_lists else None)
+            rows = headers.batch_rows(
+                max_rows=rows, in_lists=self.num_rows if is_in_lists else None
+            )
             problem = problem or self._problem(headers, chunk)
         return rows, problem
 
@@ -130,12 +134,14 @@ class GroupRows:
             return f"the pages of a column hold {headers.num_values} of {chunk.num_values} values"
         return found
 
-    def _batch_rows(self, *, most: int) -> int:
+    def _batch_rows(self, *, max_rows: int) -> int:
         """Return how many rows of average length a batch may hold."""
-        own = self.metadata.row_group(self.group)
-        total = sum(own.column(each).total_uncompressed_size for each in self.selection.chunks)
+        row_group = self.metadata.row_group(self.group)
+        total = sum(
+            row_group.column(number).total_uncompressed_size for number in self.selection.chunks
+        )
         average = total / max(1, self.num_rows)
-        return max(1, min(most, int(MAX_BATCH_BYTES / max(1.0, average))))
+        return max(1, min(max_rows, int(MAX_BATCH_BYTES / max(1.0, average))))
 
     def batches(self, arrays: Iterator[_Arrays | Rejected], *, first_row: int) -> Iterator[Batch]:
         """Yield the rows of a row group, and a tail for those that cannot be read."""
@@ -158,8 +164,8 @@ class GroupRows:
             use_threads=False,
         )
         for batch in batches:
-            own = None if id_column is None else id_texts(values_at(batch, id_column))
-            yield self.selection.documents(batch), own
+            batch_ids = None if id_column is None else id_texts(values_at(batch, id_column))
+            yield self.selection.documents(batch), batch_ids
 
     def _batch(self, array: pa.Array, ids: pa.Array | None, *, first_row: int) -> Batch:
         rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
@@ -189,13 +195,13 @@ class GroupRows:
         """Return the positions of good texts, and the bad ones; slow, for batches with bad ones."""
         good: list[int] = []
         bad: list[BadDocument] = []
-        for place, value in enumerate(array.cast(pa.large_binary())):
+        for index, value in enumerate(array.cast(pa.large_binary())):
             document = self._checked(value)
             if document is None:
-                good.append(place)
+                good.append(index)
                 continue
             reason, hash64, num_bytes = document
-            row = first_row + place
+            row = first_row + index
             bad.append(
                 BadDocument(
                     number=row,
@@ -203,7 +209,7 @@ class GroupRows:
                     reason=reason,
                     hash64=hash64,
                     num_bytes=num_bytes,
-                    id=None if ids is None else ids[place].as_py() or None,
+                    id=None if ids is None else ids[index].as_py() or None,
                 )
             )
         return np.array(good, dtype=np.int64), bad
@@ -216,12 +222,14 @@ class GroupRows:
         if raw.size > self.max_document_bytes:
             reason = too_large(f"{raw.size} bytes", limit=self.max_document_bytes)
             return reason, None, raw.size
-        place = invalid_at(raw)
-        return None if place is None else (invalid_utf8(place), hash64_of(raw), raw.size)
+        position = invalid_at(raw)
+        return None if position is None else (invalid_utf8(position), hash64_of(raw), raw.size)
 
     def _tail(self, damage: Rejected, *, row: int, end: int) -> Batch:
-        own = self.metadata.row_group(self.group)
-        num_bytes = sum(own.column(each).total_compressed_size for each in self.selection.chunks)
+        row_group = self.metadata.row_group(self.group)
+        num_bytes = sum(
+            row_group.column(number).total_compressed_size for number in self.selection.chunks
+        )
         reason = f"{TAIL}: rows {row} to {end} cannot be read ({damage.reason})"
         bad = BadDocument(number=row, position=row, reason=reason, hash64=None, num_bytes=num_bytes)
         nothing = np.empty(0, dtype=np.int64)
@@ -246,10 +254,10 @@ def first_rows(
     *,
     select: Callable[[pq.ParquetFile], Selection],
     group: int,
-    most: int,
+    max_rows: int,
     max_document_bytes: int,
 ) -> Batch | None:
-    """Return the first `most` rows of a row group.
+    """Return the first `max_rows` rows of a row group.
 
     None: there is none, or its first pages are damaged or too large to be looked at.
     """
@@ -264,12 +272,12 @@ def first_rows(
         if not _starts_well(rows, file):
             return None
         try:
-            found = next(rows.arrays(parquet, batch_rows=most), None)
+            found = next(rows.arrays(parquet, batch_rows=max_rows), None)
         except (OSError, pa.ArrowException) as error:
             if not is_damage(error):
                 raise
             return None
-        before = (parquet.metadata.row_group(each).num_rows for each in range(group))
+        before = (parquet.metadata.row_group(number).num_rows for number in range(group))
         return None if found is None else next(rows.batches(iter([found]), first_row=sum(before)))
 
 

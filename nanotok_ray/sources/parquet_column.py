@@ -29,7 +29,7 @@ def id_texts(array: pa.Array) -> pa.Array:
     if is_utf8(texts):
         return texts
     raw = texts.cast(pa.large_binary()).to_pylist()
-    return pa.array([each.decode(errors="replace") for each in raw], pa.large_string())
+    return pa.array([value.decode(errors="replace") for value in raw], pa.large_string())
 
 
 def is_utf8(array: pa.Array) -> bool:
@@ -93,7 +93,7 @@ def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[in
         layout=tuple(
             RowGroup(
                 rows=group.num_rows,
-                num_bytes=sum(group.column(each).total_uncompressed_size for each in chunks),
+                num_bytes=sum(group.column(number).total_uncompressed_size for number in chunks),
             )
             for group in groups
         ),
@@ -183,7 +183,7 @@ def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     """Return where the stored bytes of a column chunk begin and how many they are; 0, 0 of none."""
     # Some writers say 0 where there is no such page; byte 0 is the file's magic.
-    pages = [each for each in (chunk.dictionary_page_offset, chunk.data_page_offset) if each]
+    pages = [offset for offset in (chunk.dictionary_page_offset, chunk.data_page_offset) if offset]
     return (min(pages), chunk.total_compressed_size) if pages else (0, 0)
 
 

@@ -43,14 +43,14 @@ class Page:
     """
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
-        """Tell why the page must not be decoded, None if it may be."""
+        """Return why the page must not be decoded, None if it may be."""
         if min(self.values, self.num_bytes, self.stored_bytes) < 0:
             return "a page of less than nothing"
         ratio = _MAX_RATIOS.get(codec, _MAX_RATIO)
         if self.num_bytes > self.stored_bytes * ratio + _RATIO_SLACK_BYTES:
             return f"{self.stored_bytes} stored bytes cannot be a page of {self.num_bytes}"
-        most = 2 * max_document_bytes + _PAGE_SLACK_BYTES
-        if self.num_bytes > most:
+        limit = 2 * max_document_bytes + _PAGE_SLACK_BYTES
+        if self.num_bytes > limit:
             return f"a page of {self.num_bytes} bytes, for which limits.max_document_bytes is small"
         if self.is_dictionary and self.values * _MIN_VALUE_BYTES > self.num_bytes:
             return f"{self.values} values cannot be in a page of {self.num_bytes} bytes"
@@ -58,7 +58,7 @@ class Page:
 
 
 class PageHeaders:
-    """Collects the pages of a chunk from its bytes, however these are cut.
+    """The pages of a chunk, collected from its bytes, however these are cut.
 
     What cannot be parsed ends it: Arrow reads no further either.
     """
@@ -74,12 +74,12 @@ class PageHeaders:
         """Take the next stored bytes."""
         if self._header:
             data, self._header = self._header + bytes(data), b""
-        place, self._skip = self._skip, 0
-        while place < len(data) and not self._is_over:
+        position, self._skip = self._skip, 0
+        while position < len(data) and not self._is_over:
             try:
-                page, place = _parse_page(data, place)
+                page, position = _parse_page(data, position)
             except IndexError:  # the header goes on in the next bytes
-                self._header = bytes(data[place:])
+                self._header = bytes(data[position:])
                 self._is_over = len(self._header) > _MAX_HEADER_BYTES
                 return
             except (KeyError, ValueError):
@@ -87,8 +87,8 @@ class PageHeaders:
                 return
             self.pages.append(page)
             self._is_over = page.stored_bytes < 0
-            place += max(0, page.stored_bytes)
-        self._skip = place - len(data)
+            position += max(0, page.stored_bytes)
+        self._skip = position - len(data)
 
     @property
     def num_values(self) -> int:
@@ -96,11 +96,11 @@ class PageHeaders:
         return sum(page.values for page in self.pages if not page.is_dictionary)
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
-        """Tell why the chunk must not be decoded, None if it may be."""
+        """Return why the chunk must not be decoded, None if it may be."""
         found = (page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages)
         return next((problem for problem in found if problem is not None), None)
 
-    def batch_rows(self, *, most: int, in_lists: int | None = None) -> int:
+    def batch_rows(self, *, max_rows: int, in_lists: int | None = None) -> int:
         """Return how many rows may be decoded at a time, so that none of the batches is too large.
 
         Each value can be the largest of the dictionary, of which only the sum is known; others are
@@ -110,7 +110,7 @@ class PageHeaders:
         dictionary = max((page.num_bytes for page in self.pages if page.is_dictionary), default=0)
         if in_lists:
             dictionary = dictionary * max(1, self.num_values // in_lists)
-        rows = max(1, min(most, _BATCH_BYTES // max(1, dictionary)))
+        rows = max(1, min(max_rows, _BATCH_BYTES // max(1, dictionary)))
         data = [
             (page.values if in_lists is None else page.rows, page.num_bytes)
             for page in self.pages
@@ -135,14 +135,14 @@ def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
     return largest
 
 
-def _parse_page(data: bytes | memoryview, place: int) -> tuple[Page, int]:
+def _parse_page(data: bytes | memoryview, position: int) -> tuple[Page, int]:
     """Return the page whose header begins at a place, and where the header ends.
 
     Raises:
         IndexError: the header is longer than the data.
         KeyError, ValueError: it is no header.
     """
-    fields, end = _read_struct(data, place, path="", depth=0)
+    fields, end = _read_struct(data, position, path="", depth=0)
     values = fields.get(_VALUES.get(fields["1"], ""), 0)  # Arrow skips a page of another type
     page = Page(
         is_dictionary=fields["1"] == _DICTIONARY_PAGE,
@@ -155,60 +155,60 @@ def _parse_page(data: bytes | memoryview, place: int) -> tuple[Page, int]:
 
 
 def _read_struct(
-    data: bytes | memoryview, place: int, *, path: str, depth: int
+    data: bytes | memoryview, position: int, *, path: str, depth: int
 ) -> tuple[dict[str, int], int]:
     """Return the numbers of a struct of Thrift (compact) by their path, and where it ends."""
     fields: dict[str, int] = {}
     number = 0
     while True:
-        head = data[place]
-        place += 1
+        head = data[position]
+        position += 1
         kind = head & 15
         if kind == _STOP:
-            return fields, place
+            return fields, position
         if head >> 4:
             number += head >> 4
         else:
-            number, place = _read_number(data, place)
+            number, position = _read_number(data, position)
         name = f"{path}{number}"
         if kind in {_TRUE, _FALSE}:
             continue
         if kind == _STRUCT and depth < 8:  # noqa: PLR2004 - pages have three levels
-            inner, place = _read_struct(data, place, path=f"{name}.", depth=depth + 1)
+            inner, position = _read_struct(data, position, path=f"{name}.", depth=depth + 1)
             fields |= inner
         elif _BYTE < kind <= _I64:
-            fields[name], place = _read_number(data, place)
+            fields[name], position = _read_number(data, position)
         else:
-            place = _skip(data, place, kind)
+            position = _skip(data, position, kind)
 
 
-def _skip(data: bytes | memoryview, place: int, kind: int) -> int:
+def _skip(data: bytes | memoryview, position: int, kind: int) -> int:
     """Return where a value ends of which nothing is wanted."""
     if kind == _BINARY:
-        length, place = _read_varint(data, place)
+        length, position = _read_varint(data, position)
     elif kind in {_BYTE, _DOUBLE}:
         length = 1 if kind == _BYTE else 8
     else:
         raise ValueError(f"no page header holds the type {kind}")
-    if place + length > len(data):
+    if position + length > len(data):
         raise IndexError
-    return place + length
+    return position + length
 
 
-def _read_number(data: bytes | memoryview, place: int) -> tuple[int, int]:
-    value, place = _read_varint(data, place)
-    return (value >> 1) ^ -(value & 1), place
+def _read_number(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    value, position = _read_varint(data, position)
+    return (value >> 1) ^ -(value & 1), position
 
 
-def _read_varint(data: bytes | memoryview, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 127) << shift
         shift += 7
         if not byte & 128:
-            return value, place
+            return value, position
         if shift > 63:  # noqa: PLR2004 - no number has more bits
             raise ValueError("a number without end")
 
@@ -219,7 +219,7 @@ _END_BYTES = 8  # length of the footer and the magic
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
+class _CachedChunk:
     """The stored bytes of one chunk."""
 
     start: int
@@ -239,53 +239,56 @@ class ChunkFile(SeekableFile):
         self._file = open_input(url, block_bytes=block_bytes)
         super().__init__(size=self._file.seek(0, io.SEEK_END))
         self._spare: list[bytearray] = []
-        self._kept: list[_Kept] = []
+        self._cached: list[_CachedChunk] = []
 
     def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
         """Read and account for the bytes of a chunk, and keep them if they are not too many.
 
-        Others that were kept make room for it, the oldest first. Gives what the headers of its
-        pages say.
+        Cached chunks make room for it, the oldest first. Returns what the headers of its pages
+        say.
         """
         headers = PageHeaders()
-        is_kept = length <= _MAX_WINDOW_BYTES
-        while is_kept and sum(len(kept.data) for kept in self._kept) + length > _MAX_WINDOW_BYTES:
-            self._spare.append(self._kept.pop(0).buffer)
-        buffer = self._room(length if is_kept else _BLOCK_BYTES)
+        is_cached = length <= _MAX_WINDOW_BYTES
+        while (
+            is_cached
+            and sum(len(chunk.data) for chunk in self._cached) + length > _MAX_WINDOW_BYTES
+        ):
+            self._spare.append(self._cached.pop(0).buffer)
+        buffer = self._room(length if is_cached else _BLOCK_BYTES)
         room = memoryview(buffer)
         filled = 0
         self._file.seek(start)
         while filled < length:
-            place = filled if is_kept else 0
-            block = room[place : place + min(_BLOCK_BYTES, length - filled)]
+            offset = filled if is_cached else 0
+            block = room[offset : offset + min(_BLOCK_BYTES, length - filled)]
             size = self._file.readinto(block)  # type: ignore[attr-defined]
             if not size:
                 break
             account.update(block[:size])
             headers.update(block[:size])
             filled += size
-        kept = room[: filled if is_kept else 0]
-        self._kept.append(_Kept(start=start, data=kept, buffer=buffer))
+        chunk = room[: filled if is_cached else 0]
+        self._cached.append(_CachedChunk(start=start, data=chunk, buffer=buffer))
         return headers
 
     def release(self) -> None:
-        """Keep nothing any more; the memory is used again."""
-        self._spare += [kept.buffer for kept in self._kept]
-        self._kept = []
+        """Drop all cached chunks; the memory is used again."""
+        self._spare += [chunk.buffer for chunk in self._cached]
+        self._cached = []
         if sum(map(len, self._spare)) > 2 * _MAX_WINDOW_BYTES:
             self._spare = []
 
     def _room(self, size: int) -> bytearray:
         """Return memory for so many bytes, the same again: new memory costs as much as reading."""
-        fits = [place for place, buffer in enumerate(self._spare) if len(buffer) >= size]
+        fits = [index for index, buffer in enumerate(self._spare) if len(buffer) >= size]
         if fits:
-            return self._spare.pop(min(fits, key=lambda place: len(self._spare[place])))
+            return self._spare.pop(min(fits, key=lambda index: len(self._spare[index])))
         if self._spare:
             self._spare.pop()
         return bytearray(size)
 
     def version(self, *, again: bool = False) -> InputFile:
-        """Tell which content it has: when it was opened, or again, by now."""
+        """Return which content it has: when it was opened, or again, by now."""
         return version_of(self._file, again=again)
 
     def footer_sha256(self) -> str:
@@ -296,20 +299,20 @@ class ChunkFile(SeekableFile):
         return hashlib.sha256(self._file.read()).hexdigest()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, from what is kept where it has them all."""
+        """Return the next bytes, from a cached chunk if it has them all."""
         size = max(0, self._size - self._position) if size < 0 else size
-        data = self._from_kept(size)
+        data = self._from_cache(size)
         if data is None:
             self._file.seek(self._position)
             data = self._file.read(size)
         self._position += len(data)
         return data
 
-    def _from_kept(self, size: int) -> bytes | None:
-        for kept in self._kept:
-            start = self._position - kept.start
-            if start >= 0 and start + size <= len(kept.data):
-                return bytes(kept.data[start : start + size])
+    def _from_cache(self, size: int) -> bytes | None:
+        for chunk in self._cached:
+            start = self._position - chunk.start
+            if start >= 0 and start + size <= len(chunk.data):
+                return bytes(chunk.data[start : start + size])
         return None
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
@@ -320,6 +323,6 @@ class ChunkFile(SeekableFile):
         return len(data)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
         super().close()

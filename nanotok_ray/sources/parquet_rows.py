@@ -58,7 +58,7 @@ def json_of(array: pa.Array) -> pa.Array:
     ['{"a":[1,null],"b":"x\\"\\n"}', None]
 
     Raises:
-        TypeError: JSON has nothing for the type; `unfit` tells it before.
+        TypeError: JSON has nothing for the type; `unfit` finds it before.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         return json_of(array.storage)
@@ -95,7 +95,7 @@ def unfit(kind: pa.DataType) -> pa.DataType | None:
         return unfit(kind.value_type)
     if _t.is_struct(kind):
         found = (unfit(field.type) for field in kind)
-        return next((each for each in found if each is not None), None)
+        return next((inner for inner in found if inner is not None), None)
     fits = _is(kind, (*_STRINGS, *_PLAIN, *_AS_STRINGS, _t.is_floating))
     return None if fits else kind
 
@@ -175,8 +175,8 @@ def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     if starts is None or data is None or not len(array):
         return np.empty(0, dtype=np.uint8), np.zeros(len(array) + 1, dtype=np.int64)
     offsets = np.frombuffer(starts, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    own = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
-    return own, offsets - offsets[0]
+    text_bytes = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    return text_bytes, offsets - offsets[0]
 
 
 def _texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.Array:
@@ -195,7 +195,7 @@ _WRITERS: tuple[tuple[_Checks, Callable[[pa.Array], pa.Array]], ...] = (
 )
 
 
-_SHOWN_COLUMNS = 20
+_MAX_COLUMNS = 20
 _LIST_FIELDS = ("messages", "conversations", "image_token_counts")
 """Columns that are lists; all others of a dialect are strings."""
 
@@ -214,11 +214,11 @@ def read_rows_footer(
         names = parquet.schema_arrow.names
         found = dialect or detect_columns(names, kind=kind)
         if found is None:
-            shown = ", ".join(map(repr, names[:_SHOWN_COLUMNS])) or "none"
+            columns = ", ".join(map(repr, names[:_MAX_COLUMNS])) or "none"
             is_text = kind == "chat" and "text" in names
             hint = 'set kind = "text" if the rows are texts, or ' if is_text else ""
             raise SourceError(
-                f"{url}: no dialect of {kind} is known for its columns, {shown}; {hint}set "
+                f"{url}: no dialect of {kind} is known for its columns, {columns}; {hint}set "
                 "dialect, or rename columns"
             )
         selection = row_selection(parquet, url=url, kind=kind, dialect=found, id_column=id_column)
@@ -238,7 +238,7 @@ def row_selection(
         names = columns_of(dialect, kind=kind, available=schema.names)
     except SourceError as error:
         raise SourceError(f"{url}: {error}") from None
-    chunks = [each for name in names for each in _chunks(parquet, name, url=url)]
+    chunks = [number for name in names for number in _chunks(parquet, name, url=url)]
     for name in names:
         _check_type(schema.field(name).type, name=name, dialect=dialect, url=url)
     return Selection(
@@ -256,7 +256,7 @@ def row_selection(
 def _chunks(parquet: pq.ParquetFile, name: str, *, url: str) -> list[int]:
     """Return the numbers of all columns of the footer that one top-level column is made of."""
     names = parquet.schema_arrow.names
-    like = [each for each in names if each == name or each.startswith(f"{name}.")]
+    like = [column for column in names if column == name or column.startswith(f"{name}.")]
     if len(like) > 1:  # Arrow would read both: it is asked by the begin of a path
         raise SourceError(
             f"{url} has the columns {', '.join(map(repr, like))}, which cannot be told apart; "

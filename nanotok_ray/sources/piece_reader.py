@@ -60,10 +60,10 @@ def read_document(
     yield builder.take()
 
 
-def _read_up_to(read: Callable[[int], bytes], most: int) -> bytearray:
+def _read_up_to(read: Callable[[int], bytes], max_bytes: int) -> bytearray:
     """Read to the end, or so much."""
     content = bytearray()
-    while len(content) < most and (data := read(min(_BLOCK_BYTES, most - len(content)))):
+    while len(content) < max_bytes and (data := read(min(_BLOCK_BYTES, max_bytes - len(content)))):
         content += data
     return content
 

@@ -106,14 +106,14 @@ class Plan:
     def slices(self, *, split: str | None = None) -> Iterator[Slice]:
         """Yield the slices in order: sources as in the recipe, train before val."""
         for source in self.sources:
-            for each in source.slices:
-                if split is None or each.split == split:
-                    yield each
+            for slice_ in source.slices:
+                if split is None or slice_.split == split:
+                    yield slice_
 
     @property
     def num_bytes(self) -> int:
         """Estimated bytes of all slices."""
-        return sum(each.num_bytes for each in self.slices())
+        return sum(slice_.num_bytes for slice_ in self.slices())
 
 
 def estimated_bytes(file: SourceFile, piece: Piece) -> int:
@@ -128,8 +128,8 @@ def estimated_bytes(file: SourceFile, piece: Piece) -> int:
 def file_key(file: SourceFile) -> list[Any]:
     """Return what identifies the content of a file without reading it, and its kind."""
     version = file.etag if file.etag is not None else file.mtime_ns
-    own = [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
-    return own if file.dialect is None else [*own, file.dialect]
+    values = [file.path, file.format, file.compression, file.size, version, file.footer_sha256]
+    return values if file.dialect is None else [*values, file.dialect]
 
 
 def clean_stem(path: str) -> str:
@@ -143,7 +143,7 @@ def clean_stem(path: str) -> str:
     return cleaned[:STEM_LENGTH] or "file"
 
 
-SHOWN_FILES = 5
+MAX_LISTED_FILES = 5
 
 
 def overview(plan: Plan) -> list[dict[str, Any]]:
@@ -153,10 +153,12 @@ def overview(plan: Plan) -> list[dict[str, Any]]:
 
 def _source(source: PlannedSource) -> dict[str, Any]:
     splits = {"train": 0, "val": 0}
-    for each in source.slices:
-        splits[each.split] += 1
-    groups = [each for each in source.slices if len(each.files) > 1]
-    val = [file.path for file, own in zip(source.files, source.splits, strict=True) if own == "val"]
+    for slice_ in source.slices:
+        splits[slice_.split] += 1
+    groups = [slice_ for slice_ in source.slices if len(slice_.files) > 1]
+    val = [
+        file.path for file, split in zip(source.files, source.splits, strict=True) if split == "val"
+    ]
     return {
         "name": source.name,
         "kind": source.kind,
@@ -169,12 +171,12 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         "bytes": decoded_bytes(source.files),
         "documents": _documents(source),
         "slices": splits,
-        "largest_slice": max((each.num_bytes for each in source.slices), default=0),
+        "largest_slice": max((slice_.num_bytes for slice_ in source.slices), default=0),
         "groups": {
             "groups": len(groups),
-            "files": len({file.path for each in groups for file in each.files}),
+            "files": len({file.path for slice_ in groups for file in slice_.files}),
         },
-        "val": {"files": len(val), "first": val[:SHOWN_FILES]},
+        "val": {"files": len(val), "first": val[:MAX_LISTED_FILES]},
     }
 
 
@@ -258,14 +260,14 @@ def _check_source(source: Mapping[str, Any], *, name: str) -> None:
     dialects = one_of(None, *DIALECTS.get(source["kind"], ()))
     for file in files:
         _check_file(file, dialects=dialects, name=name)
-    for each in source["slices"]:
-        told = f"{name}, slice {each['stem']!r} {each['number']}"
-        if not each["pieces"] or "/" in each["stem"] or "\0" in each["stem"]:
-            raise CorruptOutputError(f"{told} has no piece, or a name that no slice has")
-        for piece in each["pieces"]:
+    for slice_ in source["slices"]:
+        where = f"{name}, slice {slice_['stem']!r} {slice_['number']}"
+        if not slice_["pieces"] or "/" in slice_["stem"] or "\0" in slice_["stem"]:
+            raise CorruptOutputError(f"{where} has no piece, or a name that no slice has")
+        for piece in slice_["pieces"]:
             if len(piece) != 3 or piece[0] >= len(files) or piece[1] > piece[2]:  # noqa: PLR2004
-                raise CorruptOutputError(f"{told}: {piece[:3]} is no range of one of its files")
-        _check_share(each["share"], name=told)
+                raise CorruptOutputError(f"{where}: {piece[:3]} is no range of one of its files")
+        _check_share(slice_["share"], name=where)
 
 
 def _check_file(file: Mapping[str, Any], *, dialects: Check, name: str) -> None:
@@ -313,7 +315,7 @@ def plan_from_json(data: bytes) -> Plan:
 
 
 def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
-    place = {file.path: number for number, file in enumerate(source.files)}
+    indexes = {file.path: number for number, file in enumerate(source.files)}
     return {
         "name": source.name,
         "kind": source.kind,
@@ -330,16 +332,16 @@ def _source_to_dict(source: PlannedSource) -> dict[str, Any]:
         ],
         "slices": [
             {
-                "split": each.split,
-                "share": each.share,
-                "number": each.number,
-                "stem": each.stem,
+                "split": slice_.split,
+                "share": slice_.share,
+                "number": slice_.number,
+                "stem": slice_.stem,
                 "pieces": [
-                    [place[file.path], piece.start, piece.stop]
-                    for file, piece in zip(each.files, each.pieces, strict=True)
+                    [indexes[file.path], piece.start, piece.stop]
+                    for file, piece in zip(slice_.files, slice_.pieces, strict=True)
                 ],
             }
-            for each in source.slices
+            for slice_ in source.slices
         ],
     }
 
@@ -356,20 +358,22 @@ def _source_from_dict(values: dict[str, Any]) -> PlannedSource:
         rule=values["rule"],
         files=files,
         splits=tuple(file["split"] for file in values["files"]),
-        slices=tuple(_slice_from_dict(each, values, files) for each in values["slices"]),
+        slices=tuple(
+            _slice_from_dict(slice_values, values, files) for slice_values in values["slices"]
+        ),
     )
 
 
 def _file_from_dict(values: dict[str, Any]) -> SourceFile:
     layout = tuple(RowGroup(rows=rows, num_bytes=size) for rows, size in values["layout"])
-    own = {field: values[field] for field in _FILE_FIELDS}
-    return SourceFile(**own, layout=layout, dialect=values.get("dialect"))
+    attributes = {field: values[field] for field in _FILE_FIELDS}
+    return SourceFile(**attributes, layout=layout, dialect=values.get("dialect"))
 
 
 def _slice_from_dict(
     values: dict[str, Any], source: dict[str, Any], files: tuple[SourceFile, ...]
 ) -> Slice:
-    members = [(files[place], start, stop) for place, start, stop in values["pieces"]]
+    members = [(files[index], start, stop) for index, start, stop in values["pieces"]]
     return Slice(
         source=source["name"],
         kind=source["kind"],

@@ -60,17 +60,17 @@ def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Gr
     weight = 0
     for file in files:
         pieces = cut_file(file, slice_bytes=slice_bytes)
-        own = _weight(file, pieces)
-        is_large = own * 4 > slice_bytes
-        if group and (is_large or weight + own > GROUP_LIMIT * slice_bytes):
+        file_weight = _weight(file, pieces)
+        is_large = file_weight * 4 > slice_bytes
+        if group and (is_large or weight + file_weight > GROUP_LIMIT * slice_bytes):
             yield _slice(0, group)
             group, weight = [], 0
         if is_large:
             yield from (_slice(number, [(file, piece)]) for number, piece in enumerate(pieces))
             continue
         group += [(file, piece) for piece in pieces]
-        weight += own
-        if _ends_group(file, own, slice_bytes):
+        weight += file_weight
+        if _ends_group(file, file_weight, slice_bytes):
             yield _slice(0, group)
             group, weight = [], 0
     if group:
@@ -93,7 +93,7 @@ def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
 SHARED = "share"
 """The split of a file whose documents are split by their hash."""
 
-_SHOWN_FILES = 5
+_MAX_LISTED_FILES = 5
 
 
 def assign_splits(
@@ -169,11 +169,15 @@ def _by_name(
     for split, verb in (("train", "now names"), ("val", "no longer names")):
         moved = [p for p in paths if known.get(p) == split and (p in val) != (split == "val")]
         if moved:
-            more = f" and {len(moved) - _SHOWN_FILES:,} more" if len(moved) > _SHOWN_FILES else ""
+            more = (
+                f" and {len(moved) - _MAX_LISTED_FILES:,} more"
+                if len(moved) > _MAX_LISTED_FILES
+                else ""
+            )
             raise PlanError(
                 f"source {source.name!r}: val_files {verb} what the first plan froze as "
-                f"{split}: {', '.join(moved[:_SHOWN_FILES])}{more}; restore it, or pass --resplit "
-                "to assign all splits anew"
+                f"{split}: {', '.join(moved[:_MAX_LISTED_FILES])}{more}; restore it, or pass "
+                "--resplit to assign all splits anew"
             )
     return tuple("val" if path in val else "train" for path in paths)
 
@@ -199,7 +203,7 @@ def _match_parts(path: list[str], pattern: list[str]) -> bool:
     return _match_parts(path[1:], pattern[1:])
 
 
-MOST_LOOKED_AT: Final = 10_000
+MAX_INODE_LOOKUPS: Final = 10_000
 """Local files whose inode is asked for, so that a plan of very many files stays quick."""
 
 
@@ -212,7 +216,7 @@ class _Read:
     split: str
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The file with its source and split."""
         split = "train and val" if self.split == SHARED else self.split
         return f"{self.file.path} of source {self.source.name!r} ({split})"
@@ -223,14 +227,15 @@ def duplicate_notes(sources: Sequence[PlannedSource]) -> Iterator[str]:
     groups = list(_groups(sources))
     leaks = [group for group in groups if _is_in_both(group)]
     if leaks:
-        first = _told(leaks[0])
+        first = _group_text(leaks[0])
         yield (
             f"{first}{_more(leaks)}: documents that the model is validated with are in its "
             "training data too"
         )
     others = [group for group in groups if not _is_in_both(group)]
     if others:
-        yield f"{_told(others[0])}{_more(others)}: its documents are in the output more than once"
+        first = _group_text(others[0])
+        yield f"{first}{_more(others)}: its documents are in the output more than once"
 
 
 def _groups(sources: Sequence[PlannedSource]) -> Iterator[list[_Read]]:
@@ -240,13 +245,13 @@ def _groups(sources: Sequence[PlannedSource]) -> Iterator[list[_Read]]:
         for file, split in zip(source.files, source.splits, strict=True):
             if file.size:
                 alike[_likeness(file)].append(_Read(source, file, split))
-    left = MOST_LOOKED_AT
+    left = MAX_INODE_LOOKUPS
     for members in alike.values():
         if len(members) == 1:
             continue
         same: dict[object, list[_Read]] = defaultdict(list)
-        for each in members[:left]:
-            same[_identity(each.file)].append(each)
+        for read in members[:left]:
+            same[_identity(read.file)].append(read)
         left = max(0, left - len(members))
         yield from (group for group in same.values() if len(group) > 1)
 
@@ -269,16 +274,16 @@ def _identity(file: SourceFile) -> object:
 
 def _is_in_both(group: Sequence[_Read]) -> bool:
     """Return whether a file is train and val; a share puts equal documents into the same split."""
-    rules = {each.source.rule if each.split == SHARED else each.split for each in group}
+    rules = {read.source.rule if read.split == SHARED else read.split for read in group}
     return len(rules) > 1
 
 
-def _told(group: Sequence[_Read]) -> str:
+def _group_text(group: Sequence[_Read]) -> str:
     first = group[0]
-    other = next((each for each in group if each.split != first.split), group[1])
+    other = next((read for read in group if read.split != first.split), group[1])
     is_local = local_path(first.file.url) is not None or first.file.etag is None
     what = "are the same file" if is_local else "have the same size and etag"
-    return f"{first.told} and {other.told} {what}"
+    return f"{first.label} and {other.label} {what}"
 
 
 def _more(groups: Sequence[Sequence[_Read]]) -> str:
@@ -310,12 +315,18 @@ def make_plan(
         PlanError: the recipe contradicts the frozen split, or two slices would share a name.
     """
     notes: list[str] = []
-    frozen = {} if previous is None or resplit else {each.name: each for each in previous.sources}
+    frozen = (
+        {}
+        if previous is None or resplit
+        else {planned.name: planned for planned in previous.sources}
+    )
     slice_bytes = recipe.limits.slice_bytes
     sources: list[PlannedSource] = []
     errors: list[SourceError] = []
     unreadable = 0
-    finished = {each.name: each for each in previous.sources} if previous and is_finished else {}
+    finished = (
+        {planned.name: planned for planned in previous.sources} if previous and is_finished else {}
+    )
     for source in recipe.sources:
         known = frozen.get(source.name)
         try:
@@ -327,7 +338,7 @@ def make_plan(
                 unreadable += resolved.num_unreadable
                 former = finished.get(source.name)
                 notes += _sample_notes(source, sources[-1], former, limits=recipe.limits)
-        except SourceError as error:  # the others may be wrong too, and one run tells it all
+        except SourceError as error:  # the others may be wrong too, and one run reports all
             errors.append(error)
     errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
     if errors:
@@ -399,7 +410,9 @@ def _cut_source(
 ) -> tuple[Slice, ...]:
     slices: list[Slice] = []
     for split in ("train", "val"):
-        chosen = [f for f, own in zip(files, splits, strict=True) if own in (split, SHARED)]
+        chosen = [
+            f for f, file_split in zip(files, splits, strict=True) if file_split in (split, SHARED)
+        ]
         for stem, number, members in group_files(chosen, slice_bytes=slice_bytes):
             slices.append(
                 Slice(
@@ -420,11 +433,11 @@ def _cut_source(
 
 def _check_names(plan: Plan) -> None:
     seen: dict[tuple[str, str, str], Slice] = {}
-    for each in plan.slices():
-        name = (each.source, each.split, each.name_for(each.key))
+    for slice_ in plan.slices():
+        name = (slice_.source, slice_.split, slice_.name_for(slice_.key))
         if name in seen:
             raise PlanError(
-                f"source {each.source!r}: {seen[name].files[0].path} and {each.files[0].path} "
+                f"source {slice_.source!r}: {seen[name].files[0].path} and {slice_.files[0].path} "
                 f"give the same shard name {name[2]}; is one file listed twice?"
             )
-        seen[name] = each
+        seen[name] = slice_

@@ -1,7 +1,6 @@
 """What became of a source since an earlier plan: files added, removed, changed, or read otherwise.
 
-Compares what identifies the content of files in two plans, and how they are read. Reads nothing,
-and does not know which results depend on them.
+Compares what identifies the content of files in two plans, and how they are read; reads no file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ class SourceChanges:
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     reasons: Mapping[str, str]
-    """Of a changed file, what tells that it changed, as `size 10 -> 12`."""
+    """Of a changed file, what shows that it changed, as `size 10 -> 12`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -117,8 +116,8 @@ class SliceChanges:
 
 def slice_changes(before: Plan, after: Plan) -> SliceChanges:
     """Compare the slices of two plans by their keys."""
-    old = {each.key for each in before.slices()}
-    new = {each.key for each in after.slices()}
+    old = {slice_.key for slice_ in before.slices()}
+    new = {slice_.key for slice_ in after.slices()}
     return SliceChanges(same=len(old & new), new=len(new - old), gone=len(old - new))
 
 

@@ -28,7 +28,7 @@ DROPPED = "dropped"
 """Reason of a document that the user's own rule left out; it does not count towards the limit."""
 
 BY_CHOICE = frozenset({DROPPED, SKIPPED})
-"""Reasons that the user's own rules give."""
+"""Reasons that come from the user's own rules."""
 
 COUNTED_SUFFIX = ".quarantine.jsonl"
 """How the name of a quarantine file ends that lies beside a count file."""
@@ -107,9 +107,9 @@ class QuarantineEntry:
 
     def to_json(self) -> str:
         """Return the entry as one line of JSON with sorted keys, without the line break."""
-        hash64, own = _or_null(self.hash64), _or_null(self.id)
+        hash64, id_json = _or_null(self.hash64), _or_null(self.id)
         return (
-            f'{{"bytes":{self.bytes},"file":{_quoted(self.file)},"hash64":{hash64},"id":{own},'
+            f'{{"bytes":{self.bytes},"file":{_quoted(self.file)},"hash64":{hash64},"id":{id_json},'
             f'"position":{self.position},"reason":{_quoted(self.reason)},"row":{self.row},'
             f'"source":{_quoted(self.source)}}}'
         )
@@ -207,7 +207,7 @@ def is_quarantine_file(name: str) -> bool:
 
 
 def write_quarantine(folder: Folder, entries: Quarantined, *, name: str) -> tuple[int, str]:
-    """Publish a quarantine file, and give its size and sha256."""
+    """Publish a quarantine file, and return its size and sha256."""
     with folder.create_once(name) as file:
         for block in entries.blocks():
             file.write(block)
@@ -218,7 +218,7 @@ def write_quarantine(folder: Folder, entries: Quarantined, *, name: str) -> tupl
 class FirstBad:
     """The first document that was quarantined against the user's will, or the first tail."""
 
-    place: str
+    location: str
     """Its source, file, and line or row, for people."""
     reason: str
     listed: str
@@ -251,43 +251,46 @@ def check_limits(
     reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
     tails = quarantined.get(TAIL, 0)
     if tails > limits.max_tails:
-        raise QuarantineLimitError(_told_tails(tails, limits.max_tails, first(True), where=where))
-    told = f"{counted:,} of {documents:,}"
+        raise QuarantineLimitError(
+            _tails_message(tails, limits.max_tails, first(True), where=where)
+        )
+    counts = f"{counted:,} of {documents:,}"
     if limits.max_quarantined is not None and counted > limits.max_quarantined:
         raise QuarantineLimitError(
-            f"{told} documents were quarantined, limits.max_quarantined = "
+            f"{counts} documents were quarantined, limits.max_quarantined = "
             f"{limits.max_quarantined}: {reasons}; "
-            f"{told_first(first(False), where=where)}"
+            f"{format_first_bad(first(False), where=where)}"
         )
     if counted > limits.max_quarantined_share * documents:
         raise QuarantineLimitError(
-            f"{told} documents were quarantined, more than limits.max_quarantined_share = "
-            f"{limits.max_quarantined_share}: {reasons}; {told_first(first(False), where=where)}"
+            f"{counts} documents were quarantined, more than limits.max_quarantined_share = "
+            f"{limits.max_quarantined_share}: {reasons}; "
+            f"{format_first_bad(first(False), where=where)}"
         )
 
 
-def _told_tails(tails: int, most: int, first: FirstBad | None, *, where: str) -> str:
+def _tails_message(tails: int, max_tails: int, first: FirstBad | None, *, where: str) -> str:
     of = "1 file is" if tails == 1 else f"{tails:,} files are"
     more = f" and {tails - 1:,} more" if tails > 1 else ""
-    place = "" if first is None else f" {first.place}{more}."
+    location = "" if first is None else f" {first.location}{more}."
     return (
-        f"{of} truncated or damaged (limits.max_tails allows {most:,}):{place} Replace "
+        f"{of} truncated or damaged (limits.max_tails allows {max_tails:,}):{location} Replace "
         f"{'it' if tails == 1 else 'them'}, or raise the limit; listed in "
         f"{where if first is None else first.listed}"
     )
 
 
-def told_first(first: FirstBad | None, *, where: str) -> str:
-    """Say which document was the first, where all are listed, and what to do."""
+def format_first_bad(first: FirstBad | None, *, where: str) -> str:
+    """Return the text that names the first document, where all are listed, and what to do."""
     if first is None:
         return f"see {where}, correct the input or raise the limit"
     return (
-        f"the first is {first.place}: {first.reason}; see {first.listed}, correct the input or "
+        f"the first is {first.location}: {first.reason}; see {first.listed}, correct the input or "
         "raise the limit"
     )
 
 
-MOST_COUNTED_BYTES: Final = 256 << 20
+MAX_COUNTED_BYTES: Final = 256 << 20
 """Decoded bytes of a file that are read to count lines; further on the byte is named."""
 
 _BLOCK_BYTES = 1 << 18
@@ -302,11 +305,13 @@ def places_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) -> li
     for entry in entries:
         positions[entry.file].add(entry.position)
     lines = {
-        file: _line_numbers(by_file[file], sorted(own))
-        for file, own in positions.items()
+        file: _line_numbers(by_file[file], sorted(found))
+        for file, found in positions.items()
         if file in by_file and by_file[file].format in _LINES
     }
-    return [_told(each, by_file.get(each.file), lines.get(each.file, {})) for each in entries]
+    return [
+        _location(entry, by_file.get(entry.file), lines.get(entry.file, {})) for entry in entries
+    ]
 
 
 def reason_of(entry: QuarantineEntry) -> str:
@@ -322,7 +327,7 @@ def reason_of(entry: QuarantineEntry) -> str:
     return _ROWS.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", entry.reason)
 
 
-def _told(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, int]) -> str:
+def _location(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, int]) -> str:
     if piece is None or piece.format == "document":
         return entry.file
     is_tail = entry.kind == TAIL
@@ -338,7 +343,7 @@ def _told(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, int])
 
 def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
     """Return the number of the line that begins at each position, as far as they are counted."""
-    wanted = [position for position in positions if position <= MOST_COUNTED_BYTES]
+    wanted = [position for position in positions if position <= MAX_COUNTED_BYTES]
     numbers: dict[int, int] = {}
     line, done = 1, 0
     try:
@@ -349,7 +354,7 @@ def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
                     done += len(data)
                 if done == position:
                     numbers[position] = line
-    except (NanotokError, OSError):  # the place is told without the line
+    except (NanotokError, OSError):  # the location is named without the line
         return numbers
     return numbers
 

@@ -1,8 +1,7 @@
 """From the paths of a source recipe to its files, in order.
 
-Takes a source of the recipe; gives its files with their formats and dialects, and the row groups of
-parquet files. Every file is looked into, so that one that cannot be read is found now and not hours
-later. Does not know splits or slices.
+Every file is opened, so that one that cannot be read is found before the job starts. Files have
+their formats and dialects, and parquet files their row groups.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from nanotok_ray.storage import FoundFiles, InputFile, find_files
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _FORMATS = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _THREADS = 16  # opening a remote file is waiting; the parsing itself is short
-SHOWN_FILES = 5
+MAX_LISTED_FILES = 5
 
 
 def resolve(
@@ -40,11 +39,11 @@ def resolve(
         TransientIOError: a remote store failed in a way that may pass.
     """
     found = {path: _find(path, source=source, written=written) for path in source.paths}
-    root = _common_folder([each.folder for each in found.values()], source=source)
+    root = _common_folder([found_files.folder for found_files in found.values()], source=source)
     chosen = {
         file.path: file
-        for path, each in found.items()
-        for file in _of_format(each, path=path, source=source)
+        for path, found_files in found.items()
+        for file in _of_format(found_files, path=path, source=source)
     }
     formats = {path: _format_of(path, source=source) for path in chosen}
     _check_one_format(formats, source=source)
@@ -56,9 +55,9 @@ def resolve(
     looks = _look_into(ordered, source=source)
     return ResolvedSource(
         root=root,
-        files=tuple(each.file for each in looks),
+        files=tuple(result.file for result in looks),
         notes=tuple(_notes(looks, source=source)),
-        num_unreadable=sum(each.oddity is not None for each in looks),
+        num_unreadable=sum(result.oddity is not None for result in looks),
     )
 
 
@@ -87,7 +86,7 @@ def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequenc
 
 
 def _suffix_format(path: str) -> str | None:
-    """Return the format that a file's name tells, whether compressed or not.
+    """Return the format of the suffix of a file's name, whether compressed or not.
 
     >>> _suffix_format("a/b.jsonl.gz"), _suffix_format("a/b.txt")
     ('jsonl', None)
@@ -145,7 +144,7 @@ def _common_folder(folders: Sequence[str], *, source: SourceRecipe) -> str:
         )
     parts = [folder.rstrip("/").split("/") for folder in folders]
     common = 0
-    while all(common < len(each) and each[common] == parts[0][common] for each in parts):
+    while all(common < len(names) and names[common] == parts[0][common] for names in parts):
         common += 1
     return "/".join(parts[0][:common]) or "/"
 
@@ -174,36 +173,36 @@ def _look_into(files: Sequence[SourceFile], *, source: SourceRecipe) -> list[Loo
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    problems = [each.problem for each in looks if each.problem is not None]
+    problems = [result.problem for result in looks if result.problem is not None]
     if problems:
-        raise SourceError(_told(problems, source=source, total=len(files)))
+        raise SourceError(_problems_text(problems, source=source, total=len(files)))
     return looks
 
 
-def _told(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
+def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
     if len(problems) == 1:
         return problems[0]
     head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
     lines = [f"{head}; mend them, or leave them out of paths"]
-    lines += [f"  {problem}" for problem in problems[:SHOWN_FILES]]
-    if len(problems) > SHOWN_FILES:
-        lines.append(f"  and {len(problems) - SHOWN_FILES:,} more")
+    lines += [f"  {problem}" for problem in problems[:MAX_LISTED_FILES]]
+    if len(problems) > MAX_LISTED_FILES:
+        lines.append(f"  and {len(problems) - MAX_LISTED_FILES:,} more")
     return "\n".join(lines)
 
 
 def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
-    if odd := [each.oddity for each in looks if each.oddity is not None]:
+    if odd := [result.oddity for result in looks if result.oddity is not None]:
         yield (
             f"source {source.name!r}: {_first_few(odd)}; such a file is quarantined whole, as a "
             "tail: compress it, or give it another name"
         )
-    if guessed := [each.file.path for each in looks if each.is_guessed]:
+    if guessed := [result.file.path for result in looks if result.is_guessed]:
         yield (
             f"source {source.name!r}: nothing at the start of {_first_few(guessed)} is JSON, so "
             f"its dialect is taken to be {FALLBACK_DIALECT!r}; set dialect if it is another"
         )
 
 
-def _first_few(told: Sequence[str]) -> str:
-    more = f" and {len(told) - SHOWN_FILES:,} more" if len(told) > SHOWN_FILES else ""
-    return f"{', '.join(told[:SHOWN_FILES])}{more}"
+def _first_few(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - MAX_LISTED_FILES:,} more" if len(texts) > MAX_LISTED_FILES else ""
+    return f"{', '.join(texts[:MAX_LISTED_FILES])}{more}"

@@ -26,8 +26,8 @@ from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
 from nanotok_ray.storage import read_start, unreadable
 
-MOST_FILES: Final = 5
-MOST_DOCUMENTS: Final = 20
+MAX_FILES: Final = 5
+MAX_DOCUMENTS: Final = 20
 """Of each file."""
 
 _START_BYTES = (1 << 16, 1 << 20)  # nearly always the first is enough
@@ -60,15 +60,15 @@ def sample(
     """
     chosen = _spread([file for file in files if file.size])
     read = partial(_sampled, source=source, max_document_bytes=max_document_bytes)
-    with ThreadPoolExecutor(max_workers=MOST_FILES) as pool:
+    with ThreadPoolExecutor(max_workers=MAX_FILES) as pool:
         return list(pool.map(read, chosen))
 
 
 def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
     if not files:
         return []
-    last, steps = len(files) - 1, MOST_FILES - 1
-    return [files[place] for place in sorted({last * step // steps for step in range(steps + 1)})]
+    last, steps = len(files) - 1, MAX_FILES - 1
+    return [files[index] for index in sorted({last * step // steps for step in range(steps + 1)})]
 
 
 def _sampled(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -> SampledFile:
@@ -87,7 +87,7 @@ def _sampled(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int)
 
 
 def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -> SampledFile:
-    group = next((number for number, each in enumerate(file.layout) if each.rows), None)
+    group = next((number for number, row_group in enumerate(file.layout) if row_group.rows), None)
     if group is None:
         return SampledFile(file=file)
     batch = first_rows(
@@ -99,21 +99,21 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
             id_column=source.id_column,
         ),
         group=group,
-        most=MOST_DOCUMENTS,
+        max_rows=MAX_DOCUMENTS,
         max_document_bytes=max_document_bytes,
     )
     return SampledFile(file=file) if batch is None else _looked_at(file, batch, source=source)
 
 
 def _whole_file(file: SourceFile, *, max_document_bytes: int) -> SampledFile:
-    """See whether a file that is one document begins as text."""
+    """Check whether a file that is one document begins as text."""
     start, is_whole = _start(file, _START_BYTES[0])
-    place = invalid_at(start)
+    offset = invalid_at(start)
     reason = None
     if file.compression is None and file.size > max_document_bytes:
         reason = too_large(f"{file.size} bytes", limit=max_document_bytes)
-    elif place is not None and (is_whole or place < len(start) - _CUT_BYTES):
-        reason = invalid_utf8(place)
+    elif offset is not None and (is_whole or offset < len(start) - _CUT_BYTES):
+        reason = invalid_utf8(offset)
     if reason is None:
         return SampledFile(file=file, documents=1)
     bad = BadDocument(number=0, position=0, reason=reason, hash64=None, num_bytes=file.size)
@@ -139,7 +139,7 @@ def _lines(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -
 def _start(file: SourceFile, size: int) -> tuple[bytes, bool]:
     """Return the decoded start of a file, and whether it is all of it."""
     stored = read_start(file.url, size)
-    start, has_ended = decoded_start(stored, file.compression, most=size)
+    start, has_ended = decoded_start(stored, file.compression, max_bytes=size)
     return start, has_ended and len(stored) >= file.size
 
 
@@ -160,9 +160,7 @@ def _first_lines(
     )
     batches = lines_to_batches(
         iter(blocks),
-        BatchBuilder(
-            batch_documents=MOST_DOCUMENTS, with_document_ids=source.id_column is not None
-        ),
+        BatchBuilder(batch_documents=MAX_DOCUMENTS, with_document_ids=source.id_column is not None),
         is_json=file.format == "jsonl",
         kind=source.kind,
         column=source.column,
@@ -195,12 +193,12 @@ def _looked_at(file: SourceFile, batch: Batch, *, source: SourceRecipe) -> Sampl
     return SampledFile(
         file=file,
         documents=len(batch.documents) + len(batch.bad),
-        bad=tuple(sorted(bad, key=lambda each: each.number)),
+        bad=tuple(sorted(bad, key=lambda document: document.number)),
     )
 
 
-_SHOWN_FIELDS: Final = 10
-_SHOWN_CHARS: Final = 40
+_MAX_FIELDS: Final = 10
+_MAX_CHARS: Final = 40
 _DECODER = json.JSONDecoder(parse_int=float)
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 _NOTHING: Final = object()
@@ -221,7 +219,7 @@ def check_sample(
 
     Args:
         source: as in the recipe.
-        files: its files, as `resolve` gives them.
+        files: its files, as `resolve` returns them.
         limits: if they allow that every document is bad, no source is refused for that.
         is_accepted: whether an output was made of this source before; then it is not refused.
 
@@ -230,47 +228,47 @@ def check_sample(
         TransientIOError: a remote store failed in a way that may pass.
     """
     sampled = sample(source, files, max_document_bytes=limits.max_document_bytes)
-    total = sum(each.documents for each in sampled)
-    bad = [(each, one) for each in sampled for one in each.bad]
+    total = sum(item.documents for item in sampled)
+    bad = [(item, document) for item in sampled for document in item.bad]
     if total == len(bad) or _are_arrays(sampled):
-        odd = next((each for each in sampled if each.bad or each.shape is not None), None)
+        odd = next((item for item in sampled if item.bad or item.shape is not None), None)
         if odd is None:
-            return () if any(each.size for each in files) else (f"source {source.name!r} is empty",)
-        told = _refusal(source, odd, sampled)
+            return () if any(file.size for file in files) else (f"source {source.name!r} is empty",)
+        note = _refusal(source, odd, sampled)
         if is_accepted or (limits.max_quarantined_share >= 1 and limits.max_quarantined is None):
-            return (told,)
-        raise SourceError(told)
+            return (note,)
+        raise SourceError(note)
     if not bad:
         return ()
     file, first = bad[0]
-    told = (
+    note = (
         f"source {source.name!r}: {len(bad):,} of the first {_of_files(sampled)} cannot be used; "
-        f"the first is {_place(file, first)}: {first.reason}"
+        f"the first is {_location(file, first)}: {first.reason}"
     )
-    return (told,)
+    return (note,)
 
 
 def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
     """Return whether every file is one JSON array, whose last line may be a document."""
-    filled = [each for each in sampled if each.documents or each.shape is not None]
-    return bool(filled) and all(each.shape == "array" for each in filled)
+    filled = [item for item in sampled if item.documents or item.shape is not None]
+    return bool(filled) and all(item.shape == "array" for item in filled)
 
 
 def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFile]) -> str:
-    """Say what the first bad document of a source lacks, and what to change."""
-    found, advice = _told_shape(odd) if odd.shape is not None else _told_document(source, odd)
+    """Return the text of what the first bad document of a source lacks, and what to change."""
+    found, advice = _shape_problem(odd) if odd.shape is not None else _document_problem(source, odd)
     count = f"Read {_of_files(sampled)}: none can be used"
     return f"source {source.name!r}: {found}. {advice}. {count}"
 
 
 def _of_files(sampled: Sequence[SampledFile]) -> str:
-    documents = sum(each.documents for each in sampled)
-    files = sum(bool(each.documents or each.shape is not None) for each in sampled)
+    documents = sum(item.documents for item in sampled)
+    files = sum(bool(item.documents or item.shape is not None) for item in sampled)
     word = "document" if documents == 1 else "documents"
     return f"{documents:,} {word} of {files} {'file' if files == 1 else 'files'}"
 
 
-def _told_shape(odd: SampledFile) -> tuple[str, str]:
+def _shape_problem(odd: SampledFile) -> tuple[str, str]:
     path = odd.file.path
     if odd.shape == "array":
         return (
@@ -284,13 +282,15 @@ def _told_shape(odd: SampledFile) -> tuple[str, str]:
     return found, "Write each document on one line, for example with `jq -c .`"
 
 
-def _told_document(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]:
+def _document_problem(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]:
     first = odd.bad[0]
     value = _value_at(odd, first)
     if source.kind == "text":
-        return _told_text(source, odd, first, value)
+        return _text_problem(source, odd, first, value)
     read_as = f", read as {odd.file.dialect}" if odd.file.dialect else ""
-    return f"{_place(odd, first)}{read_as}: {first.reason}", _advice_on_dialect(source, odd, value)
+    return f"{_location(odd, first)}{read_as}: {first.reason}", _advice_on_dialect(
+        source, odd, value
+    )
 
 
 def _advice_on_dialect(source: SourceRecipe, odd: SampledFile, value: object) -> str:
@@ -302,26 +302,29 @@ def _advice_on_dialect(source: SourceRecipe, odd: SampledFile, value: object) ->
     return "Correct the documents, or kind and dialect of the source"
 
 
-def _told_text(
+def _text_problem(
     source: SourceRecipe, odd: SampledFile, first: BadDocument, value: object
 ) -> tuple[str, str]:
-    place, column = _place(odd, first), source.column
+    location, column = _location(odd, first), source.column
     if isinstance(value, dict) and odd.file.format == "jsonl":
-        fields = ", ".join(_shown_fields(value)) or "no fields"
+        fields = ", ".join(_field_names(value)) or "no fields"
         if column not in value:
-            return f"{place} has no field {column!r}; it has {fields}", _advice_on_fields(value)
+            return f"{location} has no field {column!r}; it has {fields}", _advice_on_fields(value)
         if not isinstance(value[column], str):
-            what = f"{place}: field {column!r} is {kind_of(value[column])}, not a string"
+            what = f"{location}: field {column!r} is {kind_of(value[column])}, not a string"
             return f"{what}; the document has {fields}", _advice_on_fields(value)
     if isinstance(value, list) and detect(value, kind="chat") is not None:
-        return f"{place} is an array, not an object", 'Set kind = "chat" if it holds messages'
+        return f"{location} is an array, not an object", 'Set kind = "chat" if it holds messages'
     encoding = _encoding(odd.start)
     if encoding is not None:
-        return f"{place}: {first.reason}", encoding
+        return f"{location}: {first.reason}", encoding
     if first.reason.startswith("invalid JSON") and _is_plain(odd, first):
         advice = 'Set format = "lines" if each line is one text'
-        return f"{place}: {first.reason}", advice
-    return f"{place}: {first.reason}", "Correct the documents, or format and column of the source"
+        return f"{location}: {first.reason}", advice
+    return (
+        f"{location}: {first.reason}",
+        "Correct the documents, or format and column of the source",
+    )
 
 
 def _encoding(start: bytes) -> str | None:
@@ -334,32 +337,34 @@ def _encoding(start: bytes) -> str | None:
     return None
 
 
-def _shown_fields(value: dict[str, Any]) -> Iterator[str]:
-    for name in list(value)[:_SHOWN_FIELDS]:
-        yield repr(name[:_SHOWN_CHARS])
-    if len(value) > _SHOWN_FIELDS:
-        yield f"and {len(value) - _SHOWN_FIELDS:,} more"
+def _field_names(value: dict[str, Any]) -> Iterator[str]:
+    for name in list(value)[:_MAX_FIELDS]:
+        yield repr(name[:_MAX_CHARS])
+    if len(value) > _MAX_FIELDS:
+        yield f"and {len(value) - _MAX_FIELDS:,} more"
 
 
 def _advice_on_fields(value: dict[str, Any]) -> str:
     dialect = detect(value, kind="chat")
     if dialect in _WITH_TURNS:
         return 'Set kind = "chat" for conversations, or set column to the field of the text'
-    texts = [name for name, each in value.items() if isinstance(each, str)]
+    texts = [name for name, field_value in value.items() if isinstance(field_value, str)]
     likely = "text" if "text" in texts else texts[0] if len(texts) == 1 else None
-    to = "the field of the text" if likely is None else repr(likely[:_SHOWN_CHARS])
+    to = "the field of the text" if likely is None else repr(likely[:_MAX_CHARS])
     also = ', or kind = "chat" for conversations' if dialect is not None else ""
     return f"Set column to {to}{also}"
 
 
 def _has_text(value: object) -> bool:
-    return isinstance(value, dict) and any(isinstance(each, str) for each in value.values())
+    return isinstance(value, dict) and any(
+        isinstance(field_value, str) for field_value in value.values()
+    )
 
 
-def _place(odd: SampledFile, bad: BadDocument) -> str:
-    """Name a document as people count: rows and lines from 1 on.
+def _location(odd: SampledFile, bad: BadDocument) -> str:
+    """Return the location of a document as people count: rows and lines from 1 on.
 
-    A file that is one document is its whole place.
+    The location in a file that is one document is the file.
     """
     if odd.file.format == "parquet":
         return f"{odd.file.path}, row {bad.position + 1:,}"

@@ -1,8 +1,7 @@
 """Reading a slice: its own documents batch by batch, with an account of everything else.
 
-Takes a slice of the plan, gives batches of the documents that belong to it, and keeps what the
-record of any stage needs: what was read, how many documents came in, which were quarantined. Slices
-of the same pieces can be read together. Does not know what a stage does with a document.
+The account has what the record of any stage needs: what was read, how many documents came in, which
+were quarantined. Slices of the same pieces can be read together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +62,7 @@ class SliceReading:
     stored."""
     blank_lines: int = 0
     other_split: int = 0
-    """Documents that the share gives to the other split."""
+    """Documents that the share assigns to the other split."""
     _bytes_set_aside: int = 0  # of what was never given
     quarantined: Quarantined = field(default_factory=Quarantined)
     read: list[dict[str, Any]] = field(default_factory=list)
@@ -90,9 +89,9 @@ class SliceReading:
 
         `is_val` says which documents belong to val, None without a share.
         """
-        own = batch if is_val is None else self._of_split(batch, is_val)
-        self._account(piece, own)
-        return own
+        taken = batch if is_val is None else self._of_split(batch, is_val)
+        self._account(piece, taken)
+        return taken
 
     def note_read(self, piece: Piece, reader: PieceReader) -> None:
         """Write down what was read of a piece, once it was read to its end."""
@@ -107,7 +106,7 @@ class SliceReading:
         )
 
     def quarantine(self, piece: int, batch: Batch, index: int, *, reason: str) -> None:
-        """Set aside document `index` of a batch, which a stage could not use."""
+        """Quarantine document `index` of a batch, which a stage could not use."""
         document, ids = batch.documents.take([index]), batch.document_ids
         self._enter(
             piece,
@@ -128,7 +127,7 @@ class SliceReading:
         return self.documents_in == len(self.quarantined) - chosen
 
     def skip(self) -> None:
-        """Set aside every piece as a whole, unread: the slice could not be done."""
+        """Quarantine every piece as a whole, unread: the slice could not be done."""
         for number, piece in enumerate(self.slice.pieces):
             unit = "row groups" if piece.format == "parquet" else "bytes"
             reason = f"{SKIPPED}: {unit} {piece.start} to {piece.stop}"
@@ -184,9 +183,11 @@ def _check_bad(readings: Sequence[SliceReading]) -> None:
     """
     after = readings[0].give_up_after
     documents = sum(reading.documents_in for reading in readings)
-    if after is None or documents < after or not all(each.is_all_bad for each in readings):
+    if after is None or documents < after or not all(reading.is_all_bad for reading in readings):
         return
-    raise AllBadError(documents, next(each.quarantined for each in readings if each.quarantined))
+    raise AllBadError(
+        documents, next(reading.quarantined for reading in readings if reading.quarantined)
+    )
 
 
 def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Batch]]:
@@ -207,15 +208,15 @@ def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Ba
             _check_bad(readings)
             is_val = None if first.slice.share is None else _is_val(batch, first.slice.share)
             for which, reading in enumerate(readings):
-                own = reading.take(number, batch, is_val)
-                if len(own.documents):
-                    yield which, number, own
+                taken = reading.take(number, batch, is_val)
+                if len(taken.documents):
+                    yield which, number, taken
         for reading in readings:
             reading.note_read(piece, reader)
 
 
 def _is_val(batch: Batch, share: str) -> npt.NDArray[np.bool_]:
-    """Tell which documents of a batch are val: those whose hash64 is below share * 2**64.
+    """Return which documents of a batch are val: those whose hash64 is below share * 2**64.
 
     The share is taken as the exact decimal.
     """

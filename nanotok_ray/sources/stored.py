@@ -69,7 +69,7 @@ class StoredFile:
         check_unchanged(piece, version_of(self._file, again=True))
 
     def close(self) -> None:
-        """Do nothing: Arrow calls this when it lets go of the file, which is read on after that."""
+        """Do nothing: Arrow calls this when it releases the file, which is read on after that."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class DecodedStream(io.RawIOBase):
         self.failure: str | None = None
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
@@ -117,7 +117,7 @@ class DecodedStream(io.RawIOBase):
     def _salvage(self, size: int) -> bytes:
         """Decode again up to here, then byte by byte up to the damage.
 
-        A failing read gives nothing of what it had decoded, and single bytes lose nothing. Costs
+        A failing read returns nothing of what it had decoded, and single bytes lose nothing. Costs
         one more pass over a file that is broken anyway.
         """
         with open_input(self._url) as file:
@@ -140,9 +140,10 @@ def _decompress(file: BinaryIO | StoredFile, compression: str) -> pa.NativeFile:
 
 
 def is_damage(error: Exception) -> bool:
-    """Tell bad content from a failure of storage, for which Arrow raises the same classes.
+    """Return whether an error means bad content, and not a failure of storage.
 
-    Failures of the operating system carry an errno; what Arrow finds in the bytes does not.
+    Arrow raises the same classes for both. Failures of the operating system carry an errno; what
+    Arrow finds in the bytes does not.
     """
     if isinstance(error, TransientIOError | MemoryError):
         return False

@@ -246,7 +246,7 @@ class Log:
 def play(stream, **options):
     with Progress(stream, **options) as progress:
         progress(Note(text="one file"))
-        progress(StageStarted(stage="count", todo=4, kept=2, num_bytes=8_000_000))
+        progress(StageStarted(stage="count", todo=4, num_done=2, num_bytes=8_000_000))
         for done in range(1, 5):
             progress(Advanced(stage="count", done=done, todo=4, num_bytes=done * 2_000_000))
         progress(StageEnded(stage="count", seconds=2.0, num_bytes=8_000_000))
@@ -275,7 +275,7 @@ def test_progress_in_a_log_is_a_line_every_ten_seconds():
 
 def play_learning(stream, *, calls, total, **options):
     with Progress(stream, **options) as progress:
-        progress(StageStarted(stage="learn", todo=total, kept=0, num_bytes=0))
+        progress(StageStarted(stage="learn", todo=total, num_done=0, num_bytes=0))
         for done in calls:
             last = ((256, 257), b" the", 1_234_567 - done) if done else None
             progress(Advanced(stage="learn", done=done, todo=total, num_bytes=0, last=last))

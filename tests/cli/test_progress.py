@@ -33,7 +33,7 @@ def progress_at(now, stream):
 
 
 def started(todo=96, num_bytes=96 * MB):
-    return StageStarted(stage="count", todo=todo, kept=0, num_bytes=num_bytes)
+    return StageStarted(stage="count", todo=todo, num_done=0, num_bytes=num_bytes)
 
 
 def ended(estimate=MB):
@@ -135,7 +135,7 @@ def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
 
     tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
     events = []
-    fan_outs.run_stage("count", tasks, kept=0, on_event=events.append, executor=Slow())
+    fan_outs.run_stage("count", tasks, num_done=0, on_event=events.append, executor=Slow())
     told = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
     assert told == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]

@@ -49,7 +49,7 @@ def test_names_are_ours_and_tags_are_few():
 
 def test_many_slices_are_few_calls(calls, now):
     own = Metrics()
-    own(StageStarted(stage="count", todo=1000, kept=0, num_bytes=0))
+    own(StageStarted(stage="count", todo=1000, num_done=0, num_bytes=0))
     before = len(calls)
     for done in range(1, 1001):
         now.append(now[-1] + 0.01)
@@ -64,7 +64,7 @@ def test_many_slices_are_few_calls(calls, now):
 def test_bytes_of_a_second_stage_are_counted_anew(calls, now):
     own = Metrics()
     for stage in ("count", "tokenize"):
-        own(StageStarted(stage=stage, todo=1, kept=0, num_bytes=0))
+        own(StageStarted(stage=stage, todo=1, num_done=0, num_bytes=0))
         own(Advanced(stage=stage, done=1, todo=1, num_bytes=5))
         own(StageEnded(stage=stage, seconds=1.0, num_bytes=5))
     assert sum_of(calls, "nanotok_bytes") == 10
@@ -93,10 +93,10 @@ def test_what_fails_here_fails_no_job(monkeypatch, now):
 
     monkeypatch.setattr(metrics, "_is_there", lambda: True)
     monkeypatch.setattr(metrics, "_instrument", fail)
-    Metrics()(StageStarted(stage="count", todo=1, kept=0, num_bytes=0))
+    Metrics()(StageStarted(stage="count", todo=1, num_done=0, num_bytes=0))
 
 
 def test_nothing_is_told_where_ray_is_not(calls, monkeypatch):
     monkeypatch.setattr(metrics, "_is_there", lambda: False)
-    Metrics()(StageStarted(stage="count", todo=1, kept=0, num_bytes=0))
+    Metrics()(StageStarted(stage="count", todo=1, num_done=0, num_bytes=0))
     assert calls == []

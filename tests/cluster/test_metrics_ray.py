@@ -29,7 +29,7 @@ from nanotok_ray.recipe import load_recipe
 ray.init(address=sys.argv[1], log_to_driver=False)
 prepare(load_recipe(sys.argv[2]))
 last = Metrics()
-last(StageStarted(stage="last", todo=7, kept=0, num_bytes=0))
+last(StageStarted(stage="last", todo=7, num_done=0, num_bytes=0))
 last(AttemptFailed(stage="last", name="a", slices=3, cause="it went away", text=""))
 last(StageEnded(stage="last", seconds=4.0, num_bytes=0))
 print("done", flush=True)

@@ -47,7 +47,7 @@ def run(engine, count, *, on_event=None, **settings):
     failures = run_stage(
         "count",
         [task(number) for number in range(count)],
-        kept=0,
+        num_done=0,
         on_event=on_event or told.append,
         executor=engine,
         **settings,
@@ -106,4 +106,4 @@ def test_nothing_to_do_starts_no_engine(engine):
 
 def test_many_inputs_are_told_short():
     own = task(0, inputs=tuple(f"{letter}.gz" for letter in "abcdef"))
-    assert own.told_inputs == "a.gz, b.gz, c.gz and 3 more files"
+    assert own.inputs_text == "a.gz, b.gz, c.gz and 3 more files"

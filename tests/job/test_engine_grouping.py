@@ -9,8 +9,8 @@ from nanotok_ray.job.scheduler import (
     CALLS_PER_CPU,
     LEAST_BYTES,
     LEAST_CPUS,
-    MOST_BYTES,
-    MOST_SLICES,
+    MAX_BYTES,
+    MAX_SLICES,
     SLICE_BYTES,
     Waiting,
     groups,
@@ -38,9 +38,9 @@ def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share
     left = sum(map(weight, tasks))
     for call in calls:
         size = sum(map(weight, call))
-        share = max(LEAST_BYTES, min(MOST_BYTES, left / (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
+        share = max(LEAST_BYTES, min(MAX_BYTES, left / (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
         assert len(call) == 1 or size <= share
-        assert len(call) <= MOST_SLICES
+        assert len(call) <= MAX_SLICES
         left -= size
 
 
@@ -49,22 +49,22 @@ def test_no_call_could_have_taken_the_next_task_too(own, cpus):
     calls = list(groups(tasks_of(own), cpus=cpus))
     left = sum(weight(task) for call in calls for task in call)
     for call, following in pairwise(calls):
-        share = max(LEAST_BYTES, min(MOST_BYTES, left // (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
+        share = max(LEAST_BYTES, min(MAX_BYTES, left // (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
         more = sum(map(weight, call)) + weight(following[0])
-        assert more > share or len(call) == MOST_SLICES
+        assert more > share or len(call) == MAX_SLICES
         left -= sum(map(weight, call))
 
 
 def test_ten_thousand_empty_slices_spread_over_the_cpus():
     calls = [len(call) for call in groups(tasks_of([0] * 10_000), cpus=8)]
     assert 50 <= len(calls) <= 100
-    assert max(calls) <= MOST_SLICES
+    assert max(calls) <= MAX_SLICES
     assert min(calls[:-1]) >= LEAST_BYTES // SLICE_BYTES
 
 
 def test_a_terabyte_is_cut_into_calls_of_half_a_minute_and_the_last_ones_are_short():
     calls = [sum(map(weight, call)) for call in groups(tasks_of([256 << 20] * 4096), cpus=64)]
-    assert max(calls) == MOST_BYTES
+    assert max(calls) == MAX_BYTES
     assert calls == sorted(calls, reverse=True)
     assert calls[-256:] == [256 << 20] * 256
     assert len(calls) < 1200

@@ -43,7 +43,7 @@ def test_nothing_is_lost_or_done_twice_whatever_dies(tmp_path, in_process):
         nodes.remove_node()
         gate.touch()
         second.finish()
-    assert f"kept={kept}" in log.read_text()
+    assert f"num_done={kept}" in log.read_text()
     prepare(load_recipe(str(write_recipe(tmp_path, "quiet"))))
     assert differing(tmp_path / "out", tmp_path / "quiet") == []
     assert differing(tmp_path / "out-work", tmp_path / "quiet-work") == []

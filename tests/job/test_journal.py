@@ -222,7 +222,7 @@ def test_storage_that_hangs_is_not_waited_for(tmp_path):
 
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(journal_writer, "MOST_HELD", 1000)
+    monkeypatch.setattr(journal_writer, "MAX_PENDING_BYTES", 1000)
     out = Refusing(str(tmp_path), 10**9)
     journal = Journal(out, 1)
     tracemalloc.start()
@@ -304,7 +304,7 @@ def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
             assert "was not written in time" in journal.close(seconds=0)
         ends.append(read_journal(out, 30).end)
         Folder(out.url).remove(name)
-        if len(runs_in(out)) == journal_writer.KEPT_RUNS:
+        if len(runs_in(out)) == journal_writer.MAX_RUNS:
             is_tidy.set()
 
     monkeypatch.setattr(out, "remove", remove)

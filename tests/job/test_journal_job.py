@@ -263,7 +263,7 @@ def test_what_was_told_before_the_lease_is_written_too(kept, out):
 
 
 def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
-    monkeypatch.setattr(journaling, "MOST_ATTEMPTS", 5)
+    monkeypatch.setattr(journaling, "MAX_ATTEMPTS", 5)
     kept.leased(1)
     attempt = AttemptFailed(stage="count", name="a", slices=2, cause="slow", text="x" * 5000)
     for number in range(9):
@@ -278,10 +278,10 @@ def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
 
 def test_stages_without_slices_tell_a_row_a_percent(kept, out):
     kept.leased(1)
-    kept(StageStarted(stage="learn", todo=5000, kept=0, num_bytes=0))
+    kept(StageStarted(stage="learn", todo=5000, num_done=0, num_bytes=0))
     for done in range(5001):
         kept(Advanced(stage="learn", done=done, todo=5000, num_bytes=0))
-    kept(StageStarted(stage="count", todo=2, kept=0, num_bytes=0))
+    kept(StageStarted(stage="count", todo=2, num_done=0, num_bytes=0))
     for done in (1, 2):
         own = {"seconds": 1.0, "num_bytes": 3, "worker": "a/1", "attempts": 1}
         kept(SliceEnded(stage="count", name=f"{done}", began=1.0, **own))

@@ -247,11 +247,11 @@ def test_between_slices_storage_is_asked_only_after_renewals_failed_for_long(out
     with pytest.raises(LeaseLostError):
         lease.guard(slice_done)
     lease = taken(Folder(out.join("other")), process(1), times.clock)
-    lease.guard(StageStarted(stage="verify", todo=1, kept=0, num_bytes=0))
+    lease.guard(StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0))
     Folder(out.join("other")).write_whole(lease_name(9), b"{}")
     lease.guard(Note(text="nothing is asked for a note"))
     with pytest.raises(LeaseLostError):
-        lease.guard(StageStarted(stage="verify", todo=1, kept=0, num_bytes=0))
+        lease.guard(StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0))
 
 
 def test_the_thread_renews_and_releases_also_after_errors(out, monkeypatch):

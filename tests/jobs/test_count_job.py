@@ -102,7 +102,7 @@ def test_a_corpus_with_5_percent_more_in_its_middle_counts_these_and_one_group_m
     assert 0.04 < more / size < 0.06
     _, second = learn(folder, slice_bytes)
     assert more <= second.num_bytes <= more + largest
-    assert first.todo - 1 <= second.kept < first.todo
+    assert first.todo - 1 <= second.num_done < first.todo
     check_merges(folder, [text for name in sorted(files | added) for text in (files | added)[name]])
 
 
@@ -113,9 +113,9 @@ def test_a_changed_file_is_counted_again_and_no_other(folder):
     _, first = learn(folder, 5000)
     size = write(folder / "in/b.jsonl", texts(60, seed=9))
     _, second = learn(folder, 5000)
-    assert first.kept == 0
+    assert first.num_done == 0
     assert second.num_bytes == size
-    assert second.kept > second.todo
+    assert second.num_done > second.todo
     check_merges(folder, [*texts(60, seed=0), *texts(60, seed=9), *texts(60, seed=2)])
 
 

@@ -35,7 +35,7 @@ def run(job, command=prepare):
     events = []
     summary = command(job, on_event=events.append)
     started = [event for event in events if isinstance(event, StageStarted)]
-    return summary, {event.stage: (event.todo, event.kept) for event in started}
+    return summary, {event.stage: (event.todo, event.num_done) for event in started}
 
 
 def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):

@@ -39,7 +39,9 @@ def run(job, command=prepare):
     events = []
     summary = command(job, on_event=events.append).values
     stages = {
-        event.stage: (event.todo, event.kept) for event in events if isinstance(event, StageStarted)
+        event.stage: (event.todo, event.num_done)
+        for event in events
+        if isinstance(event, StageStarted)
     }
     return summary, stages, [event.text for event in events if isinstance(event, Note)]
 

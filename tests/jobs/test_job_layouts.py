@@ -32,7 +32,7 @@ def run(job):
     events = []
     summary = prepare(job, on_event=events.append)
     started = [event for event in events if isinstance(event, StageStarted)]
-    return summary, {event.stage: (event.todo, event.kept) for event in started}
+    return summary, {event.stage: (event.todo, event.num_done) for event in started}
 
 
 @pytest.mark.parametrize("most", [10**6, 200])

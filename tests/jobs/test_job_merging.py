@@ -32,7 +32,7 @@ def merging(monkeypatch):
 def run(job):
     events = []
     train_tokenizer(job, on_event=events.append)
-    return {e.stage: (e.todo, e.kept) for e in events if isinstance(e, StageStarted)}
+    return {e.stage: (e.todo, e.num_done) for e in events if isinstance(e, StageStarted)}
 
 
 OVERRIDES = (

@@ -197,7 +197,7 @@ def test_of_a_half_that_is_there_the_other_alone_is_written(corpus, tmp_path, op
     events = []
     prepare(job, on_event=events.append)
     started = next(e for e in events if isinstance(e, StageStarted) and e.stage == "tokenize")
-    assert (started.todo, started.kept) == (1, len(slices_of(job)) - 1)
+    assert (started.todo, started.num_done) == (1, len(slices_of(job)) - 1)
     assert opened["a.jsonl.gz"] - for_plan == 1
     assert contents(tmp_path / "out") == whole
     assert {path: path.stat().st_mtime_ns for path in left} == left

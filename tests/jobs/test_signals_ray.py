@@ -124,7 +124,7 @@ def test_runs_that_are_stopped_end_soon_and_the_next_goes_on(tmp_path, in_proces
     events = []
     prepare(recipe(tmp_path / "in", tmp_path / "out"), on_event=events.append)
     [counting] = [e for e in events if isinstance(e, StageStarted) and e.stage == "count"]
-    assert counting.kept == counted(tmp_path) - counting.todo >= 4
+    assert counting.num_done == counted(tmp_path) - counting.todo >= 4
     prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
     assert contents(tmp_path / "out") == contents(tmp_path / "quiet")
     assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")

@@ -45,7 +45,7 @@ def test_progress_is_told_as_of_other_stages(out, on_ray):
         assert result.passed
         started, *advanced, ended = events
         assert started == StageStarted(
-            stage="verify", todo=result.slices, kept=0, num_bytes=started.num_bytes
+            stage="verify", todo=result.slices, num_done=0, num_bytes=started.num_bytes
         )
         assert isinstance(ended, StageEnded)
         assert ended.num_bytes == started.num_bytes > 0

@@ -84,7 +84,7 @@ def test_a_batch_has_as_many_rows_as_fit(pages, rows):
         Page(is_dictionary=False, values=values, num_bytes=size, stored_bytes=size)
         for values, size in pages
     ]
-    assert headers.batch_rows(most=1024) == rows
+    assert headers.batch_rows(max_rows=1024) == rows
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
@@ -110,4 +110,4 @@ def test_what_is_no_header_ends_it(data):
     headers = PageHeaders()
     headers.update(data)
     assert headers.pages == []
-    assert headers.batch_rows(most=7) == 7
+    assert headers.batch_rows(max_rows=7) == 7

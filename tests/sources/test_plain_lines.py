@@ -32,7 +32,7 @@ def test_lines_split_at_once_are_those_split_one_by_one(content, most, is_json):
     stored = block.split(b"\n")[:-1]
     places = [sum(len(line) + 1 for line in stored[:number]) for number in range(len(stored))]
     expected = [line.removesuffix(b"\r") for line in stored]
-    lines = split_plain(block, most=most, is_json=is_json)
+    lines = split_plain(block, max_line_bytes=most, is_json=is_json)
     is_odd = any(len(line) > most or invalid_at(line) is not None for line in expected)
     assert (lines is None) == is_odd
     if lines is not None:

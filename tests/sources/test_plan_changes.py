@@ -46,7 +46,7 @@ def run(job, *, relearn=False):
     events = []
     prepare(job, relearn=relearn, on_event=events.append)
     started = [event for event in events if isinstance(event, StageStarted)]
-    return {event.stage: (event.todo, event.kept) for event in started}
+    return {event.stage: (event.todo, event.num_done) for event in started}
 
 
 def touch(path):

@@ -7,7 +7,7 @@ import pytest
 
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import make_plan
-from nanotok_ray.sources.plan_build import MOST_LOOKED_AT, duplicate_notes
+from nanotok_ray.sources.plan_build import MAX_INODE_LOOKUPS, duplicate_notes
 from nanotok_ray.storage import Folder
 
 SOURCE = '[[source]]\nname = "{name}"\nkind = "text"\npaths = {paths}\nsplit = "{split}"\n'
@@ -114,7 +114,7 @@ def test_very_many_files_of_one_size_and_time_are_looked_at_up_to_a_bound(
 ):
     text = SOURCE.format(name="web", paths=f'["{corpus}/a.jsonl"]', split="train")
     (source,) = make_plan(parse_recipe(text + REST.format(out=tmp_path / "out"))).sources
-    count = 4 * MOST_LOOKED_AT
+    count = 4 * MAX_INODE_LOOKUPS
     files = tuple(replace(source.files[0], url=f"/none/{n}", path=f"{n}") for n in range(count))
     looked = []
 
@@ -124,4 +124,4 @@ def test_very_many_files_of_one_size_and_time_are_looked_at_up_to_a_bound(
 
     monkeypatch.setattr("pathlib.Path.stat", stat)
     assert list(duplicate_notes([replace(source, files=files, splits=("train",) * count)])) == []
-    assert len(looked) == MOST_LOOKED_AT
+    assert len(looked) == MAX_INODE_LOOKUPS

@@ -139,7 +139,7 @@ def test_chunks_are_fetched_once_if_they_fit_and_are_the_same_if_they_do_not(tmp
     read = parquet_pages.ChunkFile.read
 
     def counted(self, size=-1):
-        fetched.append(self._from_kept(size) is None)
+        fetched.append(self._from_cache(size) is None)
         return read(self, size)
 
     monkeypatch.setattr(parquet_pages.ChunkFile, "read", counted)

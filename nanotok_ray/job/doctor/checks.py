@@ -21,8 +21,8 @@ def opened_recipe(path: str) -> tuple[CheckResult, Recipe | None]:
     except NanotokError as error:
         advice = "mend it; docs/recipes.md tells every key"
         return CheckResult(name=name, status="fail", found=str(error), advice=advice), None
-    told = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
-    return CheckResult(name=name, status="ok", found=told), recipe
+    found = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
+    return CheckResult(name=name, status="ok", found=found), recipe
 
 
 def check_inputs(recipe: Recipe) -> Iterator[CheckResult]:
@@ -73,7 +73,7 @@ def _check_tokenizer(path: str) -> CheckResult:
 
 
 def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
-    """Check this machine and some places, giving each finding as it is made.
+    """Check this machine and some places, and yield each result as it is made.
 
     Args:
         places: folders or URLs of them, and files of recipes.
@@ -84,11 +84,11 @@ def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator
     yield from check_machine()
     recipes: list[Recipe] = []
     folders: list[str] = []
-    for place in places:
-        if not is_recipe(place):
-            folders.append(place)
+    for location in places:
+        if not is_recipe(location):
+            folders.append(location)
             continue
-        finding, recipe = opened_recipe(place)
+        finding, recipe = opened_recipe(location)
         yield finding
         if recipe is not None:
             recipes.append(recipe)
@@ -96,14 +96,14 @@ def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator
     yield from _check_places(folders, recipes)
 
 
-def is_recipe(place: str) -> bool:
+def is_recipe(location: str) -> bool:
     """Return whether an argument means a recipe: by its ending, or as it is a file.
 
     >>> is_recipe("jobs.toml"), is_recipe("s3://bucket/out")
     (True, False)
     """
-    path = local_path(place)
-    return path is not None and (place.endswith(".toml") or Path(path).is_file())
+    path = local_path(location)
+    return path is not None and (location.endswith(".toml") or Path(path).is_file())
 
 
 def apart(folders: Sequence[str]) -> list[str]:
@@ -113,7 +113,9 @@ def apart(folders: Sequence[str]) -> list[str]:
     ['/data/out', '/data/other']
     """
     chosen = list(dict.fromkeys(folder.rstrip("/") or "/" for folder in folders))
-    return [each for each in chosen if not any(each.startswith(f"{other}/") for other in chosen)]
+    return [
+        folder for folder in chosen if not any(folder.startswith(f"{other}/") for other in chosen)
+    ]
 
 
 def _check_places(folders: Sequence[str], recipes: Sequence[Recipe]) -> Iterator[CheckResult]:

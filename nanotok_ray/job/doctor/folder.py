@@ -13,7 +13,7 @@ from nanotok_ray.job.doctor.result import CheckResult
 from nanotok_ray.storage import Folder, find_files
 from nanotok_ray.storage.connect import extra_for
 
-MOST_SECONDS_APART = 60.0
+MAX_SECONDS_APART = 60.0
 
 
 def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: float) -> CheckResult:
@@ -26,7 +26,7 @@ def clock_finding(where: str, mtime_ns: int | None, *, before: float, after: flo
     written = mtime_ns / 1e9
     apart = before - written if written < before else max(0.0, written - after)
     side = "ahead of" if written < before else "behind"
-    if apart > MOST_SECONDS_APART:
+    if apart > MAX_SECONDS_APART:
         return CheckResult(
             name=name,
             status="warn",
@@ -130,18 +130,20 @@ class _Probe:
             yield CheckResult(name=_STORAGE, status="fail", found=found, advice=_advice(error))
 
     def access(self) -> CheckResult:
-        """Tell how long each step took."""
-        told = ", ".join(f"{name} in {1000 * own:.0f} ms" for name, own in self.seconds.items())
+        """Return how long each step took."""
+        timings = ", ".join(
+            f"{name} in {1000 * seconds:.0f} ms" for name, seconds in self.seconds.items()
+        )
         slow = max(self.seconds.values()) > self._slow_seconds
         return CheckResult(
             name=_STORAGE,
             status="warn" if slow else "ok",
-            found=f"{self.folder.url}: {told}",
+            found=f"{self.folder.url}: {timings}",
             advice="every file of a job pays this: run it nearer to the store" if slow else "",
         )
 
     def remove(self) -> Exception | None:
-        """Remove the file; give what went wrong."""
+        """Remove the file; return what went wrong."""
         try:
             self._timed("removed", lambda: self.folder.remove(self.name))
         except Exception as error:  # see above
@@ -224,10 +226,10 @@ def _missing_folders(folder: Folder) -> list[Path]:
     if path is None:
         return []
     missing = []
-    for place in Path(path).parents:
-        if place.exists():
+    for parent in Path(path).parents:
+        if parent.exists():
             break
-        missing.append(place)
+        missing.append(parent)
     return missing
 
 

@@ -29,7 +29,7 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 
 
 def memory_used(root: Path = Path("/")) -> int | None:
-    """Return the bytes in use there that cannot be given back: without cached files."""
+    """Return the bytes in use there that cannot be freed: without cached files."""
     for name in ("memory.current", "memory.usage_in_bytes"):
         for folder in _folders(root, "memory"):
             if (used := _number(folder / name)) is not None:
@@ -58,9 +58,9 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        own = mount / controller if controllers else mount
+        hierarchy = mount / controller if controllers else mount
         inside = Path(path.lstrip("/"))
-        yield from (own / each for each in (inside, *inside.parents))
+        yield from (hierarchy / folder for folder in (inside, *inside.parents))
 
 
 def _numbers(root: Path, controller: str, name: str) -> Iterator[int]:
@@ -163,15 +163,15 @@ def check_open_files() -> CheckResult:
     """Check how many files a process may hold open: Ray's head holds several for each worker."""
     name = "open files"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    raised = f"may be raised to {_told(hard)}" if hard != soft else "may not be raised"
-    found = f"at most {_told(soft)} (ulimit -n), {raised}"
+    raised = f"may be raised to {_limit_text(hard)}" if hard != soft else "may not be raised"
+    found = f"at most {_limit_text(soft)} (ulimit -n), {raised}"
     if soft != resource.RLIM_INFINITY and soft < LEAST_OPEN_FILES:
         advice = f"ulimit -n {LEAST_OPEN_FILES} before Ray starts, on clusters of many workers"
         return CheckResult(name=name, status="warn", found=found, advice=advice)
     return CheckResult(name=name, status="ok", found=found)
 
 
-def _told(limit: int) -> str:
+def _limit_text(limit: int) -> str:
     return "any number" if limit == resource.RLIM_INFINITY else f"{limit:,}"
 
 
@@ -273,8 +273,8 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
     Returns:
         One value for each disk. Remote folders have none.
     """
-    own = recipe.tokenizer
-    is_wide = own.path is None and own.vocab_size + len(own.extend) > _SHORT_IDS
+    tokenizer = recipe.tokenizer
+    is_wide = tokenizer.path is None and tokenizer.vocab_size + len(tokenizer.extend) > _SHORT_IDS
     tokens = {kind: size / BYTES_PER_TOKEN for kind, size in tokenized.items()}
     shards = sum(tokens.values()) * (4 if is_wide else 2)
     masks = sum(number for kind, number in tokens.items() if kind != "text")
@@ -287,13 +287,13 @@ def space_for(recipe: Recipe, *, counted: int, tokenized: Mapping[str, int]) -> 
         path = local_path(folder)
         if path is None:
             continue
-        place = _existing(path)
-        disk = place.stat().st_dev
+        existing = _existing(path)
+        disk = existing.stat().st_dev
         known = disks.get(disk)
         disks[disk] = Space(
             folder=known.folder if known else path,
             needed=round(size) + (known.needed if known else 0),
-            free=shutil.disk_usage(place).free,
+            free=shutil.disk_usage(existing).free,
         )
     return list(disks.values())
 
@@ -304,7 +304,9 @@ def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[CheckResul
     for source in recipe.sources:
         tokenized[source.kind] += sizes.get(source.name, 0)
     is_learned = recipe.tokenizer.path is None
-    counted = sum(sizes.get(each.name, 0) for each in recipe.sources if each.count and is_learned)
+    counted = sum(
+        sizes.get(source.name, 0) for source in recipe.sources if source.count and is_learned
+    )
     for space in space_for(recipe, counted=counted, tokenized=tokenized):
         status: Status = "ok" if space.fits else "warn"
         yield CheckResult(name="space", status=status, found=space.text())
@@ -313,4 +315,4 @@ def check_space(recipe: Recipe, sizes: Mapping[str, int]) -> Iterator[CheckResul
 def _existing(folder: str) -> Path:
     """Return the deepest folder of a path that exists."""
     path = Path(folder)
-    return next((each for each in (path, *path.parents) if each.exists()), Path("/"))
+    return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/"))

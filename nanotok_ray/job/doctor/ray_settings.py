@@ -1,4 +1,4 @@
-"""Checks of what the environment tells Ray: address, auth mode, token."""
+"""Checks of the environment variables for Ray: address, auth mode, token."""
 
 import os
 import socket
@@ -150,16 +150,16 @@ def check_auth_mode(*, is_remote: bool) -> CheckResult:
 
 def check_token(*, is_remote: bool) -> CheckResult:
     """Check the token, from the first place of three that has one, without showing it."""
-    name, told = "Ray token", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
+    name, searched = "Ray token", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
     if _TOKEN in os.environ:
         return _token_of_variable(name)
     path = Path(os.environ.get(_PATH) or "~/.ray/auth_token").expanduser()
     origin = f"{path} (of {_PATH})" if os.environ.get(_PATH) else str(path)
     if not path.exists() and not os.environ.get(_PATH):
-        found = f"none in {told}"
+        found = f"none in {searched}"
         if not is_remote:
-            told = f"{found}; nanotok makes one for the Ray that it starts here"
-            return CheckResult(name=name, status="ok", found=told)
+            note = f"{found}; nanotok makes one for the Ray that it starts here"
+            return CheckResult(name=name, status="ok", found=note)
         advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
         return CheckResult(name=name, status="fail", found=found, advice=advice)
     return _token_of_file(name, path, origin=origin)

@@ -1,4 +1,4 @@
-"""What one check found. Knows no check."""
+"""The result of one check."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,8 +23,8 @@ class CheckResult:
 
     def line(self) -> str:
         """Return the line for people."""
-        told = f"{self.found}; {self.advice}" if self.advice else self.found
-        return f"{self.status:<4}  {self.name:<16}  {told}"
+        text = f"{self.found}; {self.advice}" if self.advice else self.found
+        return f"{self.status:<4}  {self.name:<16}  {text}"
 
 
 def worst(findings: "list[CheckResult]") -> Status:
@@ -33,5 +33,5 @@ def worst(findings: "list[CheckResult]") -> Status:
     >>> worst([]), worst([CheckResult(name="a", status="warn", found="")])
     ('ok', 'warn')
     """
-    found = {each.status for each in findings}
+    found = {finding.status for finding in findings}
     return "fail" if "fail" in found else "warn" if "warn" in found else "ok"

@@ -40,13 +40,13 @@ def check_software() -> Iterator[CheckResult]:
 
 
 def versions() -> str:
-    """Say in a line what is installed; Ray is not imported."""
+    """Return a line on what is installed; Ray is not imported."""
     try:
         build = core_build()
     except ImportError:
         build = "missing"
-    own, ray = nanotok_ray.__version__, ray_version() or "missing"
-    return f"nanotok_ray {own}, core {build}, Ray {ray}, Python {platform.python_version()}"
+    version, ray = nanotok_ray.__version__, ray_version() or "missing"
+    return f"nanotok_ray {version}, core {build}, Ray {ray}, Python {platform.python_version()}"
 
 
 def check_python() -> CheckResult:
