@@ -1,4 +1,4 @@
-"""A span table for a tokenizer that has none, from counts of a corpus, and what it holds of that."""
+"""A span table for a tokenizer that has none, from counts of a corpus, and its share of those."""
 
 import os
 from dataclasses import dataclass
