@@ -136,7 +136,7 @@ OF_THE_MACHINE = frozenset(_STEPS) - {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 
 def os_error_message(error: OSError) -> str:
-    """Return what the operating system refused, of which file, and what to do.
+    """Return the message for an error of the operating system: the file, the reason, the next step.
 
     >>> os_error_message(PermissionError(13, "Permission denied", "/data/out"))
     '/data/out: Permission denied; choose another place, or give this user the right to it'
@@ -155,7 +155,7 @@ OLDER = "an older nanotok_ray wrote it: install that one, or make it anew with t
 
 
 def other_format(name: str, found: object, expected: str) -> str:
-    """Say that a file has another format than the one that is read, and what to do.
+    """Return the message for a file in another format, with the next step.
 
     >>> other_format("plan.json", "nanotok-plan 2", "nanotok-plan 1").partition("; ")[0]
     "plan.json has format 'nanotok-plan 2', this version reads 'nanotok-plan 1'"
@@ -168,7 +168,7 @@ def other_format(name: str, found: object, expected: str) -> str:
 
 
 def next_step(found: object, expected: str) -> str:
-    """Say what to do, by whether the format is a newer one, an older one, or none of ours.
+    """Return the next step for a format that is newer, older or unknown.
 
     >>> next_step("nanotok-plan 2", "nanotok-plan 1") == NEWER, next_step(None, "a 1") == DAMAGED
     (True, True)

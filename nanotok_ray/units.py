@@ -78,7 +78,7 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """Blot out what looks like a secret.
+    """Replace what looks like a secret by `***`.
 
     That is logins in URLs, parameters of URLs that are named like secrets, and every value of an
     environment variable that `is_secret`.

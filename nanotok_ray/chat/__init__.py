@@ -1,8 +1,8 @@
 """Conversations and documents with images, rendered to ids and loss masks.
 
 Input is documents of a dialect, an encoder and the ids of special tokens. Output is ids with a
-label for each, or the texts that are encoded on their own. The compiled core renders well-formed
-documents; `reference` renders the others and words what is wrong with them.
+label for each, or the texts that are encoded separately. The compiled core renders well-formed
+documents; `reference` renders the others, or raises the error that names the problem.
 """
 
 from nanotok_ray.chat.vision import (

@@ -1,8 +1,7 @@
 """Batches of conversations and vision documents: to ids with their labels, or to their texts.
 
-The core takes what is well formed. What it declines goes through the plain reading of `dialects`,
-which renders it, or words what is wrong with it. Takes the encoder and the special tokens of a
-tokenizer; knows neither files nor slices.
+The core renders what is well formed. Other documents fall back to the reference implementation,
+which renders them, or raises the error that names the problem.
 """
 
 from collections.abc import Mapping, Sequence
@@ -131,7 +130,7 @@ class BatchRenderer:
     def _with_declined(
         self, rendered: RenderedBatch, declined: npt.NDArray[np.int64], documents: Documents
     ) -> RenderedBatch:
-        """Put what the plain reading says of some documents in their places."""
+        """Add the documents that the core leaves to the reference implementation."""
         parts, start = [], 0
         for number in declined.tolist():
             parts += [rendered.part(start, number), self._plain(documents[number])]

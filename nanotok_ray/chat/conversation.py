@@ -2,9 +2,8 @@
 
 A conversation is {"messages": [{"role", "content"}, ...]}: at most one system message, then user
 and assistant in turn. `layout` turns it into segments (a special token, or a text that is encoded
-on its own), each with its mask and role; everything else here follows from that one list. Malformed
-conversations raise the very errors that nanochat raises. Takes the encoder as a function and knows
-no tokenizer; never changes its input.
+separately), each with its mask and role. Malformed conversations raise the errors that nanochat
+raises. The input is not modified.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

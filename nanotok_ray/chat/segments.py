@@ -1,7 +1,7 @@
-"""Segments: what a conversation or a vision document is made of, and the plain way to its ids.
+"""Segments of conversations and vision documents, and the reference implementation of their ids.
 
-A document is a list of segments: a special token, some copies of one, or a text that is encoded on
-its own. Takes the encoder as a function and knows no tokenizer, nor where segments come from.
+A document is a list of segments: a special token, some copies of one, or a text that is encoded
+separately.
 """
 
 from collections.abc import Callable, Iterable, Sequence

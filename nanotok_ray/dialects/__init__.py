@@ -1,7 +1,7 @@
 """How chat and vision data is written: names, detection, and the fields of a document.
 
 Input is the bytes of a document or the columns of a file. Output is the name of a dialect, or the
-messages that a document holds. The package knows no tokenizer and renders nothing.
+messages that a document holds.
 """
 
 from nanotok_ray.dialects.detect import CHAT_DIALECTS, DIALECTS, VISION_DIALECTS, Dialect

@@ -127,5 +127,5 @@ class Dialect:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Take what `to_dict` gave."""
+        """Build the dialect that `to_dict` returned."""
         return cls(**{**values, "grounding": tuple(values["grounding"])})

@@ -51,7 +51,7 @@ def value_of_text(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 
 def kind_of(value: object) -> str:
-    """Say what a JSON value is without repeating it: it may be long, or nested deeply.
+    """Return what a JSON value is without its text, which may be long or nested deeply.
 
     >>> kind_of([1]), kind_of({"id": 7}), kind_of(None)
     ('an array', "an object with the keys 'id'", 'null')
@@ -144,10 +144,10 @@ _TAIL_CHARS = 40
 
 
 def reason_of(error: BaseException) -> str:
-    r"""Word an error of a malformed document for a reader who does not see the document.
+    r"""Return the message of an error of a malformed document, without long parts of the document.
 
-    What it repeats of the document is cut where it is long; the end, which says what should have
-    been there, is kept. Line breaks, and what terminals obey or UTF-8 lacks, are escaped.
+    Long text is cut in the middle; the end, which names what was expected, remains. Line breaks,
+    control characters and what UTF-8 lacks are escaped.
 
     >>> reason_of(KeyError("text"))
     "KeyError: 'text'"

@@ -1,6 +1,6 @@
 """Dialect `gsm8k`: a question, and an answer in which `<<48/2=24>>` is a use of the calculator.
 
-Takes a JSON value, or an answer; gives the messages or parts that nanochat makes of them.
+A JSON value or an answer becomes the messages or parts that nanochat makes of it.
 """
 
 import re
@@ -54,7 +54,7 @@ def extract_answer(text: str) -> str | None:
 
 
 def _pieces_of(answer: str) -> Iterator[str]:
-    """Yield what `re.split("(<<[^>]+>>)", answer)` gives, in time linear in the answer.
+    """Yield what `re.split("(<<[^>]+>>)", answer)` returns, in time linear in the answer.
 
     >>> list(_pieces_of("<<<1>><<2>>>"))
     ['', '<<<1>>', '', '<<2>>', '>']

@@ -1,8 +1,7 @@
 """Tool calls in OpenAI's form, as the parts that `chat.layout` takes.
 
-Takes messages; gives them back with each call of `python` turned into a part and its answer into
-the part after it, within one turn of the assistant. Messages without calls are left as they are;
-calls that would need a guess are refused.
+Each call of `python` becomes a part, and its answer the part after it, within one turn of the
+assistant. Messages without calls are unchanged; ambiguous calls are refused.
 """
 
 from typing import Any

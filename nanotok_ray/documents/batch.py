@@ -1,7 +1,6 @@
 """A batch of documents as two arrays: all bytes back to back, and where each document starts.
 
-Takes strings, bytes or an Arrow array and gives what the core reads. Does not know where the
-documents come from, nor whether their bytes are valid UTF-8.
+Batches are made of strings, bytes or an Arrow array. Their bytes need not be valid UTF-8.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +42,7 @@ class Documents:
 
     @classmethod
     def from_strings(cls, texts: Sequence[str]) -> Self:
-        """Hold strings as UTF-8, lone surrogates replaced as `to_utf8` does.
+        """Return strings as a batch of UTF-8, lone surrogates replaced as by `to_utf8`.
 
         Raises:
             TypeError: One of them is not a str.
@@ -52,7 +51,7 @@ class Documents:
 
     @classmethod
     def from_bytes(cls, documents: Sequence[bytes | bytearray]) -> Self:
-        """Hold byte strings as they are; a single one is not copied."""
+        """Return byte strings as a batch; a single one is not copied."""
         joined = documents[0] if len(documents) == 1 else b"".join(documents)
         data = np.frombuffer(joined, dtype=np.uint8)
         lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
@@ -60,7 +59,7 @@ class Documents:
 
     @classmethod
     def joined(cls, batches: "Sequence[Documents]") -> Self:
-        """Hold the documents of all batches, copied one after the other.
+        """Return the documents of all batches, copied one after the other.
 
         >>> batch = Documents.from_strings(["a", "b"])
         >>> list(Documents.joined([batch, batch]))
@@ -72,7 +71,7 @@ class Documents:
 
     @classmethod
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray") -> Self:
-        """Hold a pyarrow string or binary array without copying its bytes.
+        """Return a pyarrow string or binary array as a batch without copying its bytes.
 
         Only an array of several chunks is copied, into one.
 
@@ -148,7 +147,7 @@ class Documents:
 def as_documents(
     texts: Sequence[str | None] | Sequence[bytes | None] | Documents, *, nulls: Nulls = "error"
 ) -> Documents:
-    """Hold a list of texts, all str or all bytes; give Documents back as they are.
+    """Return a list of texts, all str or all bytes, as a batch; return a batch as it is.
 
     >>> list(as_documents([None, b"a"], nulls="empty"))
     [b'', b'a']

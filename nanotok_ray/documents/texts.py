@@ -46,7 +46,7 @@ class ArrowTexts:
 
     @classmethod
     def from_arrow(cls, array: "pa.Array | pa.ChunkedArray", *, nulls: Nulls = "error") -> Self:
-        """Borrow the bytes of an array.
+        """Return the texts of an array without a copy of its bytes.
 
         Copied are views, a dictionary of which not all is used, and text that hides below nulls.
 
@@ -63,7 +63,7 @@ class ArrowTexts:
         return cls(chunks=tuple(documents), picks=None)
 
     def encode(self, encode: Callable[[Documents], Rows]) -> Rows:
-        """Encode part after part and give the ids of every row; large chunks are parts as they are.
+        """Encode part by part and return the ids of every row; a large chunk is one part.
 
         Raises:
             SplitError: `encode` raised it; the message says how many texts were before that part.
@@ -97,7 +97,7 @@ class ArrowTexts:
 
     @classmethod
     def _from_dictionaries(cls, chunks: "Sequence[pa.Array]") -> Self:
-        """Hold each value that a row uses once, and one empty document for all nulls."""
+        """Return each value that a row uses once, and one empty document for all nulls."""
         values, picks, number = [], [np.zeros(0, dtype=np.int64)], 0
         for dictionary, indices in _by_dictionary(chunks):
             rows = indices.cast("int64").fill_null(len(dictionary)).to_numpy()
@@ -149,7 +149,7 @@ def _is_dictionary(kind: "pa.DataType") -> bool:
 
 
 def _refuse_nulls(chunks: "Sequence[pa.Array]") -> None:
-    """A row of a dictionary is null also where the value it names is."""
+    """Refuse nulls; a row of a dictionary is null also where the value it names is."""
     start = 0
     for chunk in chunks:
         if chunk.null_count or (_is_dictionary(chunk.type) and chunk.dictionary.null_count):
@@ -179,7 +179,7 @@ def _chosen(dictionary: "pa.Array", used: NDArray[np.bool_]) -> "pa.Array":
 
 
 def _documents(array: "pa.Array") -> Documents:
-    """Borrow one chunk; its nulls are empty."""
+    """Return one chunk as a batch without a copy; its nulls are empty."""
     array = _plain(array)
     return Documents.from_arrow(_without_nulls(array) if array.null_count else array)
 
@@ -190,7 +190,7 @@ def _plain(array: "pa.Array") -> "pa.Array":
 
 
 def _without_nulls(array: "pa.Array") -> "pa.Array":
-    """Borrow an array's bytes without its validity, unless there are bytes below its nulls."""
+    """Return an array without its validity bitmap, unless there are bytes below its nulls."""
     import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
 
     _, starts, data = array.buffers()
@@ -240,7 +240,7 @@ def batches_of(texts: "Texts", *, nulls: Nulls = "error") -> Iterator[Documents]
 def text_batches(
     texts: Iterable[str], *, encode: Callable[[Any], bytes] = to_utf8
 ) -> Iterator[Documents]:
-    """Gather texts so that a call of the core has work for all its threads."""
+    """Yield batches of texts, large enough that a call of the core has work for all its threads."""
     batch: list[bytes] = []
     num_bytes = 0
     for text in texts:

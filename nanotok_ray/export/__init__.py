@@ -1,7 +1,7 @@
 """A finished output in the layouts of other trainers: one module a layout, the rest is shared.
 
 Input is native shards. Output is the files that each layout's readers expect, checked and
-recorded. The package knows neither Ray nor the command line.
+recorded.
 """
 
 from nanotok_ray.export.corpus import Corpus, ShardFacts, read_corpus

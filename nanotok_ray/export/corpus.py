@@ -1,7 +1,4 @@
-"""What a finished output says of itself, as far as other layouts ask: its shards and their sources.
-
-Takes an output folder; gives checked values. Opens no shard, and does not know layouts.
-"""
+"""The shards and sources of a finished output, as checked values for other layouts."""
 
 import hashlib
 from collections.abc import Iterator, Mapping

@@ -58,7 +58,7 @@ class Datatrove(Layout):
         return (document for document in super().expected(unit, corpus) if len(document[0]))
 
     def read(self, exported: Exported, corpus: Corpus, folder: Folder) -> Iterator[Document]:
-        """Cut the ids at the ends that the index gives."""
+        """Yield the documents, cut at the ends in the index."""
         (name,) = exported.names(".ds")
         ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
         ends = np.frombuffer(folder.read_bytes(f"{name}.index"), dtype="<u8").astype(np.int64)
@@ -73,7 +73,7 @@ class Datatrove(Layout):
 
 
 def _format_tokens(tokens: int) -> str:
-    """Return a number of tokens as datatrove's people read it.
+    """Return a number of tokens as datatrove formats it.
 
     >>> _format_tokens(1430), _format_tokens(12)
     ('1.43 kT', '12 T')

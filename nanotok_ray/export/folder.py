@@ -33,7 +33,7 @@ from nanotok_ray.storage import Folder
 EXPORT_NAME = "export.json"
 EXPORT_FORMAT = "nanotok-export 1"
 EXPORTS = "export"
-"""The folder of exports in an output folder, unless told otherwise."""
+"""The folder of exports in an output folder, by default."""
 
 _SHAPE: Shape = {
     "layout": text,
@@ -89,7 +89,7 @@ def mark_unfinished(folder: Folder) -> None:
 
 
 def begin(folder: Folder, corpus: Corpus, exported: Sequence[Exported]) -> None:
-    """Mark an export as unfinished, and remove the records of units that are not kept.
+    """Mark an export as unfinished, and remove the records of all units but the exported ones.
 
     Others may write files of their names.
     """
@@ -106,8 +106,8 @@ def remove_orphans(
 ) -> int:
     """Remove files of former exports, which readers that take all files of a folder would find.
 
-    Looked at are records, and folders of sources that the output has or that have records, which
-    therefore go last; gives how many files went.
+    Searched are the records, and the folders of sources that the output or a record names. Records
+    are removed last. Return the number of removed files.
     """
     named = {file["name"] for item in exported for file in item.files}
     named |= {record_name(item.unit) for item in exported}
@@ -214,9 +214,9 @@ class SamePass:
             mark_unfinished(Folder(folder))
 
     def export(self, record: Mapping[str, Any]) -> None:
-        """Export the shards of a slice, whose record is written; no error of that is the slice's.
+        """Export the shards of a slice whose record is written; errors are ignored.
 
-        The export of the finished output comes upon it again, and tells it.
+        The export of the finished output raises them again.
         """
         for unit in self._units(record):
             for layout, folder in self.layouts:

@@ -28,7 +28,7 @@ class Target:
     """Writes files below one folder."""
 
     def __init__(self, folder: Folder) -> None:
-        """Begin with no file."""
+        """Take the folder that files are written to."""
         self.folder = folder
         self._files: dict[str, dict[str, Any]] = {}
 
@@ -112,7 +112,7 @@ class Layout(ABC):
     keeps_documents: ClassVar[bool] = True
     """Whether its readers see where documents begin and end."""
     numbered: ClassVar[bool] = False
-    """Whether names of files depend on the number of a unit, which the whole output alone gives."""
+    """Whether names of files depend on the number of a unit, known of the whole output only."""
     masks: ClassVar[str | None]
     """Where loss masks go, for people; None: the layout has no place for them."""
 

@@ -1,7 +1,4 @@
-"""The layouts by name, and how a person writes one with its options.
-
-Takes `NAME` or `NAME:KEY=VALUE,...`; gives a layout, or an error that says what there is.
-"""
+"""The layouts by name, and parsing of `NAME` and `NAME:KEY=VALUE,...`."""
 
 from dataclasses import fields
 from typing import Any, Final

@@ -149,7 +149,7 @@ class Litdata(Layout):
     def _write_blocks(
         self, ids: Iterable[Ids], lengths: Sequence[int], target: Target, *, names: tuple[str, str]
     ) -> tuple[list[dict[str, Any]], Ids]:
-        """Write chunks of these lengths but the last; give what the index says, and the rest."""
+        """Write chunks of these lengths but the last; return their index entries and the rest."""
         chunks: list[dict[str, Any]] = []
         runs = _cut(ids, lengths)
         for number, run in zip(range(len(lengths) - 1), runs, strict=False):

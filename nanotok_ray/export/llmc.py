@@ -11,7 +11,7 @@ of names, which is that of glob, is the order of the output. A shard that is too
 becomes SOURCE_SPLIT_NNNNNN_PPPP.bin, split between documents. A shard without documents has no
 files: llm.c refuses empty ones.
 
-What to give the readers, of an export in DIR:
+Arguments of the readers, for an export in DIR:
 
 llm.c            -i "DIR/web/train/web_train_*.bin" -j "DIR/web/val/web_val_*.bin"; wants more than
                  B * T * processes tokens in every file, and knows ids of 2 bytes alone
@@ -21,7 +21,7 @@ nemo-automodel   file_pattern "DIR/web/train/web_train_*.bin", bos_token; ids of
 
 Of a source without a val split there are train files alone: in llm.c's own data the first file is
 the val one, but its readers go by the two globs. Readers find documents by BOS, so that each has to
-begin with it and to hold it nowhere else. llm.c casts places in a file to int: hence the limit.
+begin with it and to hold it nowhere else. llm.c casts positions in a file to int: hence the limit.
 """
 
 from collections.abc import Iterator
@@ -140,7 +140,7 @@ class Llmc(Layout):
             yield batch
 
     def _refuse_batch(self, unit: Unit, batch: Batch, bos: int) -> NoReturn:
-        """Name the first document that is wrong, of a batch that has one."""
+        """Raise an error that names the first wrong document of a batch."""
         for number, (ids, _) in enumerate(batch.documents(), batch.first):
             found = np.flatnonzero(ids == bos)
             if found.tolist() == [0]:

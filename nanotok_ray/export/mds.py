@@ -19,7 +19,7 @@ from nanotok_ray.export.unit import Unit
 from nanotok_ray.storage import Folder
 
 HASH: Final = "sha1"
-"""The one that `validate_hash="sha1"` asks for: it tells damage, not tampering."""
+"""The one that `validate_hash="sha1"` asks for: it detects damage, not tampering."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class Part:
         self.body += sample
 
     def write(self, name: str, target: Target) -> dict[str, Any]:
-        """Publish it, and give what the index says of it."""
+        """Publish the part and return its index entry."""
         start = 4 + 4 * (len(self.sizes) + 1) + len(self.config)
         positions = np.cumsum([start, *self.sizes]).astype("<u4").tobytes()
         head = struct.pack("<I", len(self.sizes)) + positions + self.config

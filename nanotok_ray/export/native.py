@@ -1,7 +1,7 @@
 """The documents of a native shard, in batches of whole documents, from a disk or a remote store.
 
-Takes a shard as shards.idx has it; gives ids, masks, image positions and document ids. Each file
-is read once, from front to back. Does not know layouts.
+Batches hold ids, masks, image positions and document ids. Each file is read once, from front to
+back.
 """
 
 import hashlib

@@ -9,9 +9,9 @@ Readers of local files ignore the csv.gz and cut after every end token, so that 
 end with it and hold it nowhere else. One of three things is done, the same for all documents of a
 source, each of which is checked:
 
-kept   its documents end with it as they are
-moved  its documents begin with it: it goes from the front of each to the end
-added  its documents do not hold it: it is added to the end of each, with a 0 in the mask
+unchanged  its documents end with it as they are
+moved      its documents begin with it: it goes from the front of each to the end
+added      its documents do not hold it: it is added to the end of each, with a 0 in the mask
 
 A shard without documents has no files: those readers cannot open empty ones. `*.npy` names all ids
 of a source and split, and `*.label_mask` all masks, in one order.
@@ -191,7 +191,7 @@ class Olmo(Layout):
 
 
 def _why(positions: list[int], length: int, rule: _Rule) -> str:
-    """Say what is wrong with a document that holds the end token at these places; "" if nothing.
+    """Return the problem of a document with the end token at these positions; "" if none.
 
     >>> _why([2], 3, _Rule.UNCHANGED), _why([0, 4], 5, _Rule.MOVED)
     ('', 'holds {} again at place 4')

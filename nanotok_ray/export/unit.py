@@ -1,7 +1,4 @@
-"""What is exported at once: neighbouring shards of one source and split.
-
-Takes the shards of an output; gives units in order. Does not know what is made of them.
-"""
+"""Units of an export: neighbouring shards of one source and split."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -129,7 +129,7 @@ class ExportWork:
 
 
 def export_unit(work: ExportWork) -> int:
-    """Export a unit and give the bytes of its native shards.
+    """Export a unit and return the bytes of its native shards.
 
     Raises:
         ExportError: the layout cannot hold a document; nothing is recorded.

@@ -3,7 +3,7 @@
 Little-endian: 8 bytes of magic, u32 version, u32 zero, u64 documents, then documents + 1 times i64
 how many images there are up to each document, then for each image three i32: where its tokens start
 and end, as positions in the ids of its own document (half-open), and its number in the document.
-Needs numpy only; does not know how many ids a document has, unless it is told.
+Needs numpy only. The number of ids of each document is an argument of `check_within`.
 """
 
 import struct
@@ -67,7 +67,7 @@ def images_of(images: Images, chosen: slice) -> Images:
 
 
 def _positions(documents: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    """Number the images of each document from 0.
+    """Return the number of each image within its document, from 0.
 
     >>> _positions(np.array([3, 3, 7])).tolist()
     [0, 1, 0]

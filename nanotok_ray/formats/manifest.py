@@ -1,7 +1,6 @@
-"""Keys, records, shards.idx and the manifest: what an output says about itself.
+"""Keys, records, shards.idx and the manifest: the metadata of an output.
 
-Takes plain values and bytes, gives plain values and bytes. Does not know storage, Ray, Arrow or
-tokens, so that a reader needs nothing but numpy and the standard library.
+Input and output are plain values and bytes. The module needs numpy and the standard library only.
 
 A *key* is the sha256 of everything a result depends on. A *record* is the JSON of what one slice of
 one stage read and wrote. `shards.idx` lists the shards in order, in rows of fixed width. The

@@ -47,12 +47,12 @@ def hexadecimal(value: object) -> bool:
 
 
 def optional(check: Check) -> Check:
-    """Allow null too."""
+    """Return a check that allows null too."""
     return lambda value: value is None or check(value)
 
 
 def one_of(*values: object) -> Check:
-    """Allow these values alone."""
+    """Return a check that allows only these values."""
     return lambda value: any(
         type(value) is type(allowed) and value == allowed for allowed in values
     )
@@ -64,7 +64,7 @@ def numbers_by_name(value: object) -> bool:
 
 
 def format_value(value: object) -> str:
-    """Return a value as an error may show it: a long number or a deep list is not spelled out.
+    """Return a value for an error message; of a long number or a list only the type.
 
     >>> format_value("nanotok"), format_value(-1), format_value(10**5000), format_value([[]])
     ("'nanotok'", '-1', 'int', 'list')
@@ -80,7 +80,7 @@ def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None
     >>> check_shape({"rows": [1, 2], "more": None}, {"rows": [number]}, name="a.json")
 
     Raises:
-        CorruptOutputError: naming the file, the place in it and what stands there.
+        CorruptOutputError: naming the file, the position in it and the value there.
     """
     match shape:
         case dict():

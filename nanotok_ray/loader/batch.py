@@ -106,7 +106,7 @@ class Batch:
 
 
 def images_in(shards: Shards, batch: Batch) -> Numbers:
-    """Find the image tokens of a batch, so that what an encoder gives can be put in their place.
+    """Find the image tokens of a batch, so that the output of an image encoder can replace them.
 
     Args:
         shards: those that the batch is of.

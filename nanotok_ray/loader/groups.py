@@ -1,7 +1,7 @@
 """A packing group: some documents, and the rows that are made of them.
 
-Takes documents; gives segments and what it cost. Knows lengths, and images where a conversation is
-cropped; reads no ids. Does not know where documents come from, nor batches.
+Documents become segments and a report of what packing cost. Lengths are read, and images where a
+conversation is cropped, but no ids.
 
 best-fit: rows of length + 1 tokens. Each takes the largest candidate that fits what is left of it;
 if none fits, as much of the longest one as does, and the rest of that one stays a candidate. So no
@@ -14,8 +14,8 @@ exactly once; rows overlap by the one token that is the last target. Only the la
 may end in padding, and rows stay in order. All tokens are trained on.
 
 conversations: as best-fit, but documents are never cut in two: where none fits, the row ends in
-padding. A document longer than a row is dropped, or its first length + 1 tokens are kept, fewer if
-an image would be cut. Targets are trained on where the mask of their token is 1.
+padding. A document longer than a row is dropped, or cropped to its first length + 1 tokens, fewer
+if an image would be cut. Targets are trained on where the mask of their token is 1.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def pack(shards: Shards, documents: Numbers, settings: RowSettings, *, name: str
         shards: where they are.
         documents: their global indices.
         settings: what decides the rows.
-        name: tells the order of the rows from that of other groups.
+        name: distinguishes the order of the rows from that of other groups.
     """
     group = _PACKINGS[settings.packing](shards, documents, settings)
     if settings.packing == "windows":
@@ -110,7 +110,7 @@ _PACKINGS: dict[str, Callable[[Shards, Numbers, RowSettings], Group]] = {
 
 
 def _cropped(shards: Shards, document: int, capacity: int) -> int:
-    """Return how many tokens of a longer document are kept: no image is cut."""
+    """Return how many tokens of a longer document are packed: no image is cut."""
     images = shards.images(document)
     if images is None:
         return capacity

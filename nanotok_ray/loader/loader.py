@@ -241,7 +241,7 @@ class Loader:
         return Batch(inputs=inputs, targets=targets, segments=segments, state=state, epoch=epoch)
 
     def skip_batches(self, count: int) -> int:
-        """Go on as `next_batch` would, so many times, but read no ids; give how many there were."""
+        """Skip up to so many batches without reading ids; return how many there were."""
         for skipped in range(count):
             found, self._position = self._next()
             if not found:
@@ -253,7 +253,7 @@ class Loader:
         return self._frame.pack(self._position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state of the same shards and settings; nothing is replayed.
+        """Resume from a state of the same shards and settings; nothing is replayed.
 
         Batch size, rank, world size, epochs and dtype may be others than those of the state.
 

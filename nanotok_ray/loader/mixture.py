@@ -18,7 +18,7 @@ class Stream:
     """Neighbouring documents, all of which an epoch takes once."""
 
     name: str
-    """Tells its order from those of other streams."""
+    """Distinguishes its order from those of other streams."""
     documents: range
     """Their global indices."""
     settings: RowSettings
@@ -118,14 +118,14 @@ class Mixture:
         return taken[0] // len(self.streams[0].documents) if self.steps is None else None
 
     def is_whole_epoch(self, before: Taken, after: Taken) -> bool:
-        """Whether some epoch of each stream lies between the two, wherever they are."""
+        """Return whether some epoch of each stream lies between the two positions."""
         return all(
             stop - start >= 2 * len(stream.documents)
             for start, stop, stream in zip(before, after, self.streams, strict=True)
         )
 
     def is_start_of_group(self, taken: Taken) -> bool:
-        """Whether a group begins there."""
+        """Return whether a group begins at this position."""
         if self.steps is None:
             return taken[0] % len(self.streams[0].documents) % self.group_documents == 0
         dues = _dues(taken, self.steps)

@@ -2,7 +2,7 @@
 
 nanochat's `tokenizing_distributed_data_loader_with_state_bos_bestfit` reads text, encodes it and
 packs it into rows; here the ids are there already, and rows are planned from lengths alone. That
-makes resuming exact: the plan is made again up to where it stopped. Does not know torch.
+makes resuming exact: the plan is made again up to where it stopped.
 """
 
 import warnings
@@ -39,7 +39,7 @@ class ApproximateResumeWarning(UserWarning):
 
 
 class NanochatLoader:
-    """Return the batches that nanochat's loader gives, without end.
+    """The batches of nanochat's loader, without end.
 
     Rows have `length` + 1 tokens and no padding. For each place in a row the largest buffered
     document that fits is taken; when none fits, the shortest is cropped and its rest thrown away.
@@ -58,7 +58,7 @@ class NanochatLoader:
         state: Mapping[str, Any] | None = None,
         dtype: npt.DTypeLike = np.int64,
     ) -> None:
-        """Begin at the first document, or where `state` says.
+        """Start at the first document, or resume from `state`.
 
         Args:
             shards: documents of one split, all of text from parquet, with `<|bos|>` before each.
@@ -129,12 +129,12 @@ class NanochatLoader:
         )
 
     def skip_batches(self, count: int) -> int:
-        """Go on behind so many batches, of whose documents only lengths are read; give `count`."""
+        """Skip so many batches, of whose documents only lengths are read; return `count`."""
         self._skip(count * self._batch_size)
         return count
 
     def state_dict(self) -> dict[str, Any]:
-        """Say where the loader is.
+        """Return the position of the loader.
 
         The keys of nanochat's own state are in it, which its own loader takes. With the others
         every rank goes on exactly from the state of any rank, also with another `batch_size`.
@@ -149,7 +149,7 @@ class NanochatLoader:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state says.
+        """Resume from a state.
 
         A state of `state_dict` is gone on from exactly: the plan of rows is made again from its
         start on, for which lengths are read and no ids. One of a loader with other settings or
@@ -310,7 +310,7 @@ class _Numbering:
 
 
 def _names_format(state: object) -> bool:
-    """Tell what `state_dict` gives from nanochat's own state, and from what is none."""
+    """Return whether a state comes from `state_dict`, not from nanochat's own loader."""
     return isinstance(state, Mapping) and "format" in state
 
 

@@ -1,7 +1,6 @@
-"""Opening a finished output: the manifest is trusted alone, and shards.idx as it names it.
+"""Opening a finished output by its manifest and the shards.idx that the manifest names.
 
-Takes a folder; gives its shards. An output without a manifest is refused. Nothing else is read
-before a document is asked for.
+An output without a manifest is refused. No other file is read before a document is requested.
 """
 
 import hashlib

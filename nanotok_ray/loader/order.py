@@ -24,7 +24,7 @@ _HASH_BITS = 40  # of a hash; times a side, of 24 bits at most, they fit 64
 class Permutation:
     """One permutation of the numbers from 0 up to `size`.
 
-    The same arguments give the same one in every version and on every machine.
+    The same arguments produce the same one in every version and on every machine.
 
     >>> own = Permutation(5, seed=1)
     >>> own(np.arange(5)).tolist()
@@ -38,7 +38,7 @@ class Permutation:
     seed: int
     epoch: int = 0
     name: str = ""
-    """Tells permutations of the same seed apart."""
+    """Distinguishes permutations of the same seed."""
     _sides: tuple[int, int] = field(init=False, repr=False)
     _keys: tuple[int, ...] = field(init=False, repr=False)
 
@@ -153,7 +153,7 @@ class DocumentOrder:
     seed: int = 0
     block_documents: int = 1024
     name: str = ""
-    """Tells orders of the same seed apart."""
+    """Distinguishes orders of the same seed."""
 
     def __post_init__(self) -> None:
         """Check the settings.

@@ -33,7 +33,7 @@ _BLOCK_NAME = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
 _ABANDONED_SECONDS = 3600  # after so long nobody writes on a file
 
 _SHARE = 16
-"""The limit divided by this is how much is written, and at least removed, between two looks."""
+"""The limit divided by this is how much is written, and at least removed, between two checks."""
 
 
 class BlockCache:
@@ -42,14 +42,14 @@ class BlockCache:
     def __init__(self, folder: Path, *, max_bytes: int | None = None) -> None:
         """Take a folder that is there; and how many bytes to keep in it, None: all.
 
-        Each process looks now and then at how much there is: together they may pass the limit by
+        Each process checks the total from time to time: together they may pass the limit by
         a sixteenth of it for each.
         """
         self.folder = folder
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._written = 0  # by this process, since it last looked
-        self._found: int | None = None  # when it last looked
+        self._written = 0  # by this process, since its last check
+        self._found: int | None = None  # at its last check
 
     def get(self, name: str, num_bytes: int) -> Bytes | None:
         """Map a block and mark it as used; None if there is none of this size."""
@@ -65,7 +65,7 @@ class BlockCache:
             return None
 
     def put(self, name: str, data: bytes | bytearray) -> Bytes:
-        """Keep a block, and map it.
+        """Store a block and map it.
 
         Raises:
             OSError: the folder cannot be written.
@@ -106,7 +106,7 @@ class BlockCache:
                 self._found, self._written = self._remove_oldest(limit), 0
 
     def _remove_oldest(self, limit: int) -> int:
-        """Remove blocks if there are more than allowed; give how many bytes stay."""
+        """Remove the oldest blocks beyond the limit; return the bytes that remain."""
         found = sorted(self._files())
         total = sum(size for _, _, size in found)
         if total <= limit:
@@ -307,7 +307,7 @@ class _Process:
         self._thread.start()
 
     def _fetch_ahead(self, file: RemoteFile, number: int, name: str) -> None:
-        with suppress(Exception):  # who needs the block fetches it again, and is told
+        with suppress(Exception):  # a reader of the block fetches it again and gets the error
             if self._cache.get(name, file.bytes_of(number)) is None:
                 self._cache.put(name, self._ahead.fetch(file, number))
 

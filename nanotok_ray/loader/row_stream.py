@@ -1,7 +1,6 @@
 """The global stream of rows: packing groups one after the other, each with its rows.
 
-Takes positions in it; gives the rows from there on. Plans only: reads lengths, never ids. Does not
-know ranks.
+Rows are planned from lengths; no ids are read.
 """
 
 from collections.abc import Iterator
@@ -68,7 +67,7 @@ class RowStream:
         return Position(taken=none, row=0, totals=PackingReport(), group=None, after=none)
 
     def at(self, taken: Taken, row: int, totals: PackingReport) -> Position:
-        """Return a position that was told before.
+        """Return the position for the values of an earlier one.
 
         Raises:
             PackingError: there is no such position.
@@ -149,7 +148,7 @@ class RowStream:
             tokens, taken = tokens - int(ends[count - 1]), after
 
     def _next_group(self, position: Position) -> Position:
-        """Enter the next group that has rows; behind the last one there is none."""
+        """Return the start of the next group that has rows; without a group after the last one."""
         taken, totals = position.after, position.totals
         while True:
             documents, after = self.mixture.next_group(taken, epochs=self.epochs)

@@ -75,7 +75,7 @@ def fill(
 
 
 def _refuse_unknown(shards: Shards, segments: Segments) -> None:
-    """Name the first document that has an id which the tokenizer does not have, if one has."""
+    """Refuse ids that the tokenizer does not have; the error names the first such document."""
     for document in segments.documents.tolist():
         highest = int(shards[document].max(initial=0))
         if highest >= shards.num_ids:

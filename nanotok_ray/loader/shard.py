@@ -88,7 +88,7 @@ def open_shard(files: Files, name: str, row: np.void) -> OpenShard:
 
 
 def stored_files(files: Files, name: str, row: np.void) -> Iterator[tuple[str, Stored]]:
-    """Open those files that a shard has; give the suffix of each, and the file."""
+    """Open the files of a shard; yield the suffix of each with the file."""
     record = row["record_sha256"].tobytes().hex()
     number = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # in its record
     for suffix, column in SIZES.items():

@@ -43,7 +43,7 @@ os.register_at_fork(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class OpenShardCache:
-    """Open shards by place."""
+    """Open shards by position; the least recently used ones are dropped."""
 
     max_files: int
     _shards: "OrderedDict[int, OpenShard]" = field(init=False, default_factory=OrderedDict)
@@ -58,7 +58,7 @@ class OpenShardCache:
         return found
 
     def add(self, position: int, shard: OpenShard) -> None:
-        """Keep a shard that was opened, and let go of others until there is room for it."""
+        """Cache an open shard, and drop the least recently used ones beyond the limit."""
         with _LOCK:
             if position in self._shards:  # another thread was faster
                 return
@@ -249,11 +249,11 @@ class Shards:
         return self.name(position), number
 
     def name(self, position: int) -> str:
-        """Return the name of a chosen shard, by its place among them: its path without suffix."""
+        """Return the name of a chosen shard, by its position: its path without suffix."""
         return shard_name(self.index, int(self.rows[position]), sources=self.sources)
 
     def record(self, position: int) -> dict[str, Any]:
-        """Read the record that a chosen shard has, by its place among them; nothing is kept of it.
+        """Read the record that a chosen shard has, by its position among them; it is not cached.
 
         Raises:
             CorruptOutputError: it is missing, or not the one that shards.idx names.

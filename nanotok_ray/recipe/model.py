@@ -1,8 +1,4 @@
-"""What a recipe says, as frozen values, and what those values may be.
-
-Takes plain values of the right types; gives dataclasses that are valid or do not exist. Does not
-know TOML, the command line, environment variables, or whether any input exists.
-"""
+"""The values of a recipe as frozen dataclasses, which are checked when they are made."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -99,7 +95,7 @@ class TokenizerRecipe:
         self._check_also(smallest)
 
     def _settle_special_tokens(self) -> None:
-        """Put the tokens of presets in their place; see that none is there twice."""
+        """Replace presets by their tokens; refuse a token that is there twice."""
         known = dict.fromkeys(self.special_tokens, "special_tokens")
         check_distinct("tokenizer.special_tokens", self.special_tokens)
         for key in ("extra_special_tokens", "extend"):

@@ -1,7 +1,7 @@
 """From TOML text to a checked recipe.
 
-Takes the text of a recipe, overrides and the process's environment; gives a `Recipe`. Checks that
-every key is known and every value has its type; what the values may be is said in `model`.
+The text of a recipe, overrides and the process's environment become a `Recipe`. Every key must be
+known and every value must have its type; `model` checks the values.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from nanotok_ray.recipe.text import (
 )
 
 _Reader = Callable[[Any, str], Any]
-"""Takes a value of the recipe and the name of its key; gives the value with its type, or raises."""
+"""Takes a value of the recipe and the name of its key; returns the typed value, or raises."""
 
 
 def load_recipe(path: str, *, overrides: Sequence[str] = ()) -> Recipe:
@@ -186,7 +186,7 @@ def _paths(value: object, key: str) -> tuple[str, ...]:
 
 
 def _optional(reader: _Reader) -> _Reader:
-    """Let None through (a recipe built from `to_dict`), and "none", since TOML has no null."""
+    """Return a reader that accepts None (as `to_dict` has it) and "none" too; TOML has no null."""
     return lambda value, key: None if value is None or value == "none" else reader(value, key)
 
 

@@ -1,8 +1,4 @@
-"""One source of a recipe: what its values may be, and their defaults by kind.
-
-Takes plain values of the right types; gives a valid `SourceRecipe` or an error. Does not know
-whether the files exist or what they hold.
-"""
+"""One source of a recipe: its values, which are checked, and their defaults by kind."""
 
 import re
 from dataclasses import dataclass

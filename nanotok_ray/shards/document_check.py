@@ -27,21 +27,21 @@ LEAST_PER_MILLE = 3
 """Of the bytes: whichever of the two is more."""
 
 WINDOW_BYTES = 64 << 10
-"""Of a longer document only a piece of so many bytes is looked at, and counts."""
+"""Of a longer document only a piece of so many bytes is checked and counted."""
 
 
 class Sample:
     """The sample of one slice, while its batches go by."""
 
     def __init__(self, seed: str) -> None:
-        """Begin with nothing."""
+        """Start without documents."""
         self._seed = seed
         self._picks = 0
         self._seen = 0
         self.documents = 0
         """Documents in the sample."""
         self.bytes = 0
-        """Bytes of them that are looked at."""
+        """Bytes of them that are checked."""
 
     def choose(self, sizes: npt.NDArray[np.int64]) -> Iterator[int]:
         """Yield the documents of the next batch that belong to the sample.
@@ -81,7 +81,7 @@ NOT_LEARNED = "no learner makes these merges"
 
 @dataclass(frozen=True, slots=True)
 class NoCrossCheck:
-    """Why tiktoken has no opinion on a text."""
+    """The reason why a text is not cross-checked with tiktoken."""
 
     reason: str
 
@@ -92,7 +92,7 @@ class TiktokenCrossCheck:
     def __init__(self, encoding: "tiktoken.Encoding | None", silence: NoCrossCheck | None) -> None:
         self._encoding = encoding
         self.silence = silence
-        """Why tiktoken has no opinion on any text; None: it may have one."""
+        """Why no text can be cross-checked; None: texts can."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self:
@@ -127,11 +127,11 @@ class TiktokenCrossCheck:
 
 
 def disagreement(tokenizer: Tokenizer) -> NoCrossCheck | None:
-    """Say why tiktoken may honestly give other ids than ours; None: it may not.
+    """Return why tiktoken may correctly return other ids than ours; None: it may not.
 
     It merges the two neighbours whose joined bytes have the lowest id, where our rule is the lowest
     merge of two ids. That is the same if by tiktoken's rule, too, every token comes from the two
-    parts of its merge, as all that are learned do. Slow: only asked for where ids differ.
+    parts of its merge, as all that are learned do. Slow: only called where ids differ.
     """
     ranks = tokenizer.model.ranks()
     tokens = tokenizer.model.tokens
@@ -155,7 +155,7 @@ def _parts(token: bytes, ranks: dict[bytes, int], *, below: int) -> Sequence[byt
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Tell a panic in native code, which is no Exception and no class that can be imported."""
+    """Return whether it is a panic in native code; its class can be neither caught nor imported."""
     return type(error).__name__ == "PanicException"
 
 
@@ -188,7 +188,7 @@ def blocks(ids: Ids) -> Iterator[Ids]:
 
 @lru_cache(maxsize=2)
 def check_tables(tokenizer: Tokenizer) -> CheckTables:
-    """Build the tables, or give those of one of the last two tokenizers."""
+    """Build the tables, or return the cached ones of one of the last two tokenizers."""
     model = tokenizer.model
     special = {number: name.encode() for name, number in model.special_tokens.items()}
     return CheckTables(
@@ -203,7 +203,7 @@ def check_tables(tokenizer: Tokenizer) -> CheckTables:
 LONG_SPAN = "a span above 64 KiB"
 LOOKS_FURTHER = "the pattern looks past the piece"
 
-_SEED_BYTES = 1 << 20  # of a long document, so many say where to look
+_SEED_BYTES = 1 << 20  # of a long document, so many seed the window
 _MIDDLE = 4096
 
 
@@ -219,7 +219,7 @@ class TextChecker:
         self._count = count
 
     def problem(self, document: bytes | npt.NDArray[np.uint8], ids: Ids) -> str | None:
-        """Say in what ids are not those of a text; None: they are.
+        """Return how ids differ from those of a text; None: they do not.
 
         Args:
             document: the text as UTF-8.
@@ -286,7 +286,7 @@ class TextChecker:
         return None
 
     def _explain(self, piece: bytes, edges: npt.NDArray[np.int64], *, is_whole: bool) -> str | None:
-        """Say why tiktoken may give other ids; if there is no reason, that is the problem."""
+        """Count why tiktoken may return other ids; without a reason, return that as the problem."""
         silence = disagreement(self._tokenizer)
         if silence is None and not is_whole:
             alone = self._tables.splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
@@ -302,7 +302,7 @@ class TextChecker:
 
 
 def _window_start(document: npt.NDArray[np.uint8]) -> int:
-    """Return where to look into a long document: anywhere, but always the same."""
+    """Return where the window in a long document starts: pseudorandom, but always the same."""
     seed = len(document).to_bytes(8, "little") + document[:_SEED_BYTES:97].tobytes()
     return _core.hash64(seed) % (len(document) - WINDOW_BYTES + 1)
 
@@ -362,7 +362,7 @@ class RenderedChecker:
         mask: npt.NDArray[np.uint8] | None,
         images: npt.NDArray[np.integer] | None,
     ) -> str | None:
-        """Say in what ids, mask and images are not those of a document; None: they are.
+        """Return how ids, mask and images differ from those of a document; None: they do not.
 
         Args:
             document: its JSON.
@@ -434,7 +434,7 @@ class RenderedChecker:
         return answers
 
     def _silent(self, silence: NoCrossCheck) -> None:
-        """Count why there is no second opinion, which is no problem."""
+        """Count why there is no cross-check with tiktoken, which is no problem."""
         self._count.not_encoded_again[silence.reason] += 1
 
 

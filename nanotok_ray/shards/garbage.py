@@ -1,8 +1,7 @@
 """What lies in a finished output and is named by no manifest: leftovers of former runs.
 
-Takes a folder with a manifest; gives the names to remove, in order. Only files of the kinds that a
-job writes are looked at, below the folders of sources, records/, quarantine/ and run/. Does not
-know who else is at work there: hold the lease.
+Only files of the kinds that a job writes are considered, below the folders of sources, records/,
+quarantine/ and run/. The caller must hold the lease.
 """
 
 import hashlib

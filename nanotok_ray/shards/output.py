@@ -151,7 +151,7 @@ def read_record(folder: Folder, name: str) -> Record | None:
 def finished_records(
     folder: Folder, wanted: Sequence[tuple[str, str]], *, below: Iterable[str]
 ) -> list[Record | None]:
-    """Return what `finished_record` gives for each (name, key), for the cost of a few listings.
+    """Return `finished_record` for each (name, key), for the cost of a few listings.
 
     `below` are prefixes of names; records and their files lie below one of them.
     """

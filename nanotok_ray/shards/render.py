@@ -78,7 +78,7 @@ class LengthPolicy:
 
 
 def _is_in(lengths: npt.NDArray[np.int64], reasons: Mapping[int, str]) -> npt.NDArray[np.bool_]:
-    """Tell of each document whether it is not left out."""
+    """Return whether each document is written."""
     is_in = np.ones(len(lengths), dtype=bool)
     is_in[list(reasons)] = False
     return is_in
@@ -100,7 +100,7 @@ def _drop_cut_images(
     limit: int,
     reasons: dict[int, str],
 ) -> None:
-    """Leave out documents of which a cut would take an image, whole or in part."""
+    """Add a reason for documents of which a cut would take an image, whole or in part."""
     is_lost = is_long[rendered.images[:, 0]] & (rendered.images[:, 2] > limit)
     for number in np.unique(rendered.images[is_lost, 0]).tolist():
         reasons[number] = f"{DROPPED}: max_tokens={limit} cuts an image span"
@@ -115,8 +115,8 @@ def _refuse_longest(lengths: npt.NDArray[np.int64], reasons: dict[int, str]) -> 
 
 
 def _is_trained(rendered: RenderedBatch, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Tell of each document whether a token of its first `lengths` is under mask 1."""
-    mask = np.append(rendered.mask.view(np.bool_), False)  # so that every end is a place
+    """Return whether each document has a token under mask 1 among its first `lengths`."""
+    mask = np.append(rendered.mask.view(np.bool_), False)  # so that every end is an index
     starts = rendered.offsets[:-1]
     edges = np.column_stack([starts, starts + lengths]).ravel()
     # Not sums, for which numpy takes 8 bytes a token.
@@ -127,7 +127,7 @@ def _is_trained(rendered: RenderedBatch, lengths: npt.NDArray[np.int64]) -> npt.
 def _chosen(
     rendered: RenderedBatch, lengths: npt.NDArray[np.int64], selected: npt.NDArray[np.int64]
 ) -> tuple[Ids, npt.NDArray[np.uint8]]:
-    """Return ids and labels of the kept documents, the first `lengths` of each."""
+    """Return ids and labels of the selected documents, the first `lengths` of each."""
     starts, ends = rendered.offsets[:-1], rendered.offsets[1:]
     wanted = np.zeros(len(lengths), dtype=np.int64)
     wanted[selected] = lengths[selected]
@@ -141,7 +141,7 @@ def _chosen(
 
 
 def _images(rendered: RenderedBatch, selected: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the images of the kept documents, whose numbers become places."""
+    """Return the images of the selected documents, numbered by their index in `selected`."""
     at = np.searchsorted(selected, rendered.images[:, 0])
     is_selected = at < len(selected)
     is_selected[is_selected] = selected[at[is_selected]] == rendered.images[is_selected, 0]
@@ -175,7 +175,7 @@ class Account:
     """How often each special token was written."""
 
     def add_special(self, name: str, count: int) -> None:
-        """Note that a special token was written so often."""
+        """Add to the number of times that a special token was written."""
         self.special_tokens[name] = self.special_tokens.get(name, 0) + count
 
 
@@ -231,7 +231,7 @@ class Renderer:
         return True
 
     def _encode(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
-        """Return all ids, and how many each text has within its frame."""
+        """Return all ids, and how many each text has with `prepend` and `append`."""
         names = (self.settings.prepend, self.settings.append)
         before, after = (
             [self.tokenizer.encode_special(name) for name in tokens] for tokens in names
@@ -300,7 +300,7 @@ class Renderer:
         return self._renderers[name]
 
     def _account_labels(self, rendered: RenderedBatch, policy: LengthPolicy) -> None:
-        """Count what was kept of a batch."""
+        """Count what is written of a batch."""
         account = self.account
         account.text_bytes += int(rendered.sizes[policy.selected, 0].sum())
         account.special_text += int(rendered.sizes[policy.selected, 1].sum())

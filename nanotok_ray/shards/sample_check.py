@@ -51,7 +51,7 @@ class DocumentChecker:
         *,
         dialect: str | None = None,
     ) -> str | None:
-        """Say in what ids, mask and images are not those of a document; None: they are.
+        """Return how ids, mask and images differ from those of a document; None: they do not.
 
         Args:
             document: a text as UTF-8, or the JSON of a conversation or vision document.
@@ -68,10 +68,10 @@ class DocumentChecker:
 
 
 class SampleCheck:
-    """The proof of one slice, while its batches go by."""
+    """The sample check of one slice, batch by batch."""
 
     def __init__(self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer) -> None:
-        """Begin with nothing; the same slice gives the same sample."""
+        """Start without documents; the same slice has the same sample."""
         self._slice = slice_
         # Not of its key, which holds times of files: copies of them have the same sample.
         self._sample = Sample(f"{slice_.source}/{slice_.split}/{slice_.stem}-{slice_.number}")
@@ -79,7 +79,7 @@ class SampleCheck:
 
     @property
     def count(self) -> CheckedCount:
-        """What was looked at so far."""
+        """What was checked so far."""
         return self._checker.count
 
     def look(self, batch: Batch, rendered: Rendered) -> None:
@@ -98,7 +98,7 @@ class SampleCheck:
                 )
 
     def _problem(self, batch: Batch, rendered: Rendered, number: int) -> str | None:
-        """Say what is wrong with document `number` of those that were rendered."""
+        """Return the problem of document `number` of those that were rendered, if it has one."""
         start = int(rendered.lengths[:number].sum())
         tokens = slice(start, start + int(rendered.lengths[number]))
         documents, at = batch.documents, int(rendered.selected[number])

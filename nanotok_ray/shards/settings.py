@@ -49,7 +49,7 @@ class ShardSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Take what `to_dict` gave."""
+        """Build the settings that `to_dict` returned."""
         return cls(**{**values, **{name: tuple(values[name]) for name in _LISTS}})
 
     def dialect(self, kind: str, name: str) -> Dialect:
@@ -72,13 +72,13 @@ class ShardSettings:
 
 @dataclass(slots=True)
 class CheckedCount:
-    """What was looked at, as the record says it."""
+    """What was checked, as the record says it."""
 
     documents: int = 0
     bytes: int = 0
     """Of these documents, 64 KiB of a longer text."""
     encoded_again: int = 0
-    """Documents for which tiktoken gave the same ids."""
+    """Documents for which tiktoken returned the same ids."""
     not_encoded_again: Counter[str] = field(default_factory=Counter)
     """Documents for which it could not be asked, by reason."""
 

@@ -43,10 +43,10 @@ class Sink(Protocol):
         """
 
     def close(self) -> list[dict[str, Any]]:
-        """Publish the files and give name, size and sha256 of each."""
+        """Publish the files; return name, size and sha256 of each."""
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything that was written."""
 
 
 class NativeSink:

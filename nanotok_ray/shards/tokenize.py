@@ -1,7 +1,7 @@
-"""Slices and a tokenizer to shards and records: the second fan-out's pure function.
+"""Slices and a tokenizer to shards and records: the pure function of the tokenize stage.
 
 A text document becomes prepend + ids + append; a conversation becomes ids and a mask of the same
-length; a vision document has besides these the places of its images. What cannot be used is
+length; a vision document has besides these the positions of its images. What cannot be used is
 quarantined, never dropped: documents in = documents out + quarantined. A sample is decoded and
 encoded again before it is written.
 """
@@ -32,7 +32,7 @@ def tokenize_slice(
     out: Folder,
     give_up_after: int | None = None,
 ) -> dict[str, Any]:
-    """Write the shards (and the quarantine file) of a slice under `out`, and give its record.
+    """Write the shards (and the quarantine file) of a slice under `out`; return its record.
 
     Raises:
         AllBadError: the first `give_up_after` documents were all quarantined; nothing is written.
@@ -108,7 +108,7 @@ class _Writing:
 
 
 def skip_slice(slice_: Slice, settings: ShardSettings, *, out: Folder) -> dict[str, Any]:
-    """Write the quarantine file of a slice that could not be tokenized at all; give its record.
+    """Write the quarantine file of a slice that could not be tokenized; return its record.
 
     One entry, reason `skipped`, stands for all documents of a piece, and counts as one.
     """

@@ -15,7 +15,7 @@ from nanotok_ray.sources import Piece
 
 @dataclass(slots=True)
 class _Run:
-    """Documents from one row group (or byte range): neighbouring rows are not kept one by one."""
+    """Documents from one row group (or byte range): neighbouring rows are stored as ranges."""
 
     piece: Piece
     group: int | None
@@ -56,7 +56,7 @@ class _Run:
 
 @dataclass(slots=True)
 class SourceMap:
-    """Grows document by document, in order."""
+    """The rows of the source that documents came from, in order."""
 
     pieces: tuple[Piece, ...]
     _runs: list[_Run] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Files on local disks and remote stores: reading, listing, and writing that is whole or absent.
 
-Input is paths, globs and URLs. Output is bytes, sizes and file objects. The package retries what a
-store refuses for a moment; it does not know what a file means.
+Input is paths, globs and URLs. Output is bytes, sizes and file objects. The package retries
+transient failures of stores.
 """
 
 from nanotok_ray.storage.folder import Folder

@@ -97,7 +97,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ETAG_KEYS = ("ETag", "etag", "md5Hash")
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")
 VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
-"""Of a store's details of a file, those that tell one content from another."""
+"""Of a store's details of a file, those that identify its content."""
 
 
 def connect(url: str) -> tuple[AbstractFileSystem, str]:

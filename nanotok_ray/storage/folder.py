@@ -64,7 +64,7 @@ class Folder:
         self._store.write_whole(name, data)
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name is taken, and tell whether it was published.
+        """Publish a file unless the name is taken; return whether it was published.
 
         One step on local disks, S3 and GCS; elsewhere two writers may both succeed. On a remote
         store a name that holds the same bytes already counts as published, since an answer that got
@@ -94,7 +94,7 @@ class Folder:
         return self._store.create_once(name)
 
     def take(self, source: "Folder", name: str, as_name: str) -> tuple[int, str]:
-        """Publish what a file of another folder holds, and give its size and sha256 (hex).
+        """Publish a file of another folder under a name; return its size and sha256 (hex).
 
         On one disk it is a hard link, for files that are never changed in place; else a copy.
 
@@ -138,7 +138,7 @@ class Folder:
         return sorted(self.sizes(prefix))
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Return name and size of the files that `list` gives, for the cost of one listing."""
+        """Return name and size of the files that `list` names, for the cost of one listing."""
         return {n: size for n, size in self._store.sizes(prefix).items() if not is_temporary(n)}
 
     def remove(self, name: str) -> None:

@@ -1,8 +1,4 @@
-"""Input files: finding them by glob, file or folder, and opening them.
-
-Takes paths and URLs; gives what storage says of each file, and file objects. Does not know formats
-or what any file holds.
-"""
+"""Input files: finding them by glob, file or folder, and opening them."""
 
 import glob
 import io
@@ -38,7 +34,7 @@ BUFFER_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputFile:
-    """One file and what tells its content from another's without reading it."""
+    """One file and the attributes that identify its content without reading it."""
 
     path: str
     """Absolute path, or URL."""
@@ -132,7 +128,7 @@ def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:
     Raises:
         FileNotFoundError: there is none.
         TransientIOError: a remote store failed in a way that may pass; reads raise it too.
-        SourceError: the store does not tell the size; by reads: the file changed meanwhile.
+        SourceError: the store does not report the size; by reads: the file changed meanwhile.
     """
     local = local_path(path)
     if local is None:
@@ -143,7 +139,7 @@ def open_input(path: str, *, block_bytes: int | None = None) -> BinaryIO:
 
 
 def version_of(file: BinaryIO, *, again: bool = False) -> InputFile:
-    """Tell which content a file of `open_input` has: when it was opened, or again, by now.
+    """Return which content a file of `open_input` has: when it was opened, or, with `again`, now.
 
     Raises:
         FileNotFoundError: it is a remote one and gone.
@@ -174,7 +170,7 @@ def read_start(path: str, length: int) -> bytes:
 
 
 def unreadable(path: str, error: OSError) -> str:
-    """Say that a file or URL cannot be read and why, naming it once.
+    """Return the message for a file or URL that cannot be read, with the reason.
 
     >>> unreadable("/data/a", PermissionError(13, "Permission denied"))
     'cannot read /data/a: Permission denied'
@@ -239,7 +235,7 @@ def _remote_boundary(tree: RemoteTree, written: Mapping[str, str]) -> Boundary:
 
 
 def _outermost(folders: Mapping[str, str]) -> dict[str, str]:
-    """Leave out folders that lie in others.
+    """Return the folders without those that lie in others.
 
     >>> _outermost({"/data/out/work": "output.work", "/data/out": "output.path"})
     {'/data/out': 'output.path'}
@@ -252,7 +248,7 @@ def _outermost(folders: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reaches(path: str, boundary: Boundary, written: Mapping[str, str]) -> str:
-    """Say which folder that the caller writes to a path reaches, and what to do."""
+    """Return the message for a path that reaches a folder that the caller writes to."""
     found, key = boundary.reached[0]
     folder = written[key]
     inside = "" if found.rstrip("/") in {path.rstrip("/"), folder.rstrip("/")} else f" ({found})"

@@ -1,7 +1,7 @@
 """Files on a local or mounted disk that appear whole or not at all.
 
-Takes names inside one folder; gives bytes, sizes, and writers that publish on a clean exit. Does
-not know remote stores or what the files hold. Errors of the operating system stay as they are.
+Names are inside one folder; writers publish on a clean exit. Errors of the operating system are
+raised unchanged.
 """
 
 import errno
@@ -88,7 +88,7 @@ class LocalStore:
         _sync_folder(path.parent)
 
     def create_once(self, name: str) -> AbstractContextManager[WholeFile]:
-        """Do as `create` does: to rename the same bytes over others harms nobody."""
+        """Write a file as `create` does; replacing a file by the same bytes is harmless."""
         return self.create(name)
 
     def write_whole(self, name: str, data: bytes) -> None:
@@ -97,7 +97,7 @@ class LocalStore:
             file.write(data)
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name is taken; tell whether it was published.
+        """Publish a file unless the name is taken; return whether it was published.
 
         A hard link refuses an existing name in one step, on NFS too, where O_EXCL may not.
         """
@@ -116,7 +116,7 @@ class LocalStore:
     def link(self, other: str, name: str) -> bool:
         """Publish a hard link to a file elsewhere, in place of one that may be there, if it can be.
 
-        Gives False where disks differ, or the file system has no such links.
+        Return False where disks differ, or the file system has no such links.
         """
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,7 +196,7 @@ def _disk_full(error: BaseException, path: Path, *, size: int) -> DiskFullError 
 
 
 def _free_bytes(path: Path) -> int:
-    """Return how many bytes may be written to the disk of a path, 0 if it cannot be told."""
+    """Return how many bytes may be written to the disk of a path, 0 if that is unknown."""
     folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
     try:
         return shutil.disk_usage(folder).free
@@ -221,6 +221,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _raise_unless_missing(error: OSError) -> None:
-    """Keep `os.walk` from leaving out a folder that is there and cannot be listed."""
+    """Raise errors of `os.walk` except for missing folders, so that none is skipped silently."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error

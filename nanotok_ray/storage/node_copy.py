@@ -1,7 +1,7 @@
 """A copy of a remote file on this node's disk, shared by all its processes.
 
-Takes a file whose first bytes name its content, as by a check sum; the copy is named by their hash,
-so that it never has to be told apart from an older one. Does not know what the file holds.
+The first bytes of the file identify its content, as by a check sum; the copy is named by their
+hash, so that it is never confused with an older one.
 """
 
 import fcntl
@@ -82,7 +82,7 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of this node out; the lock ends with the process at the latest."""
+    """Lock out other processes of this node; the lock ends with the process at the latest."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # some network disks cannot lock

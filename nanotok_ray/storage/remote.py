@@ -218,7 +218,7 @@ class RemoteStore:
             raise
 
     def _discard(self, sink: IO[bytes], name: str) -> None:
-        """Leave nothing behind; failures here must not hide the error that led here."""
+        """Remove what was written; failures must not hide the error that was raised before."""
         with suppress(Exception):
             if isinstance(sink, AbstractBufferedFile):
                 sink.discard()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SeekableFile(io.RawIOBase):
-    """A file of known size with a position of its own; a subclass reads."""
+    """A file of known size with a position; a subclass reads."""
 
     def __init__(self, *, size: int) -> None:
         self._size = size
@@ -45,10 +45,10 @@ _SKIP_BYTES = 1 << 20
 
 
 class RemoteInput(SeekableFile):
-    """A remote file with a position of its own.
+    """A remote file with a position.
 
     A read that fails is tried again with a new handle. The file must then be the one that was
-    opened at first, by size, and by etag and time where the store tells them.
+    opened at first, by size, and by etag and time where the store reports them.
     """
 
     def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
@@ -80,7 +80,7 @@ class RemoteInput(SeekableFile):
         return wanted
 
     def entry(self, *, again: bool = False) -> Entry:
-        """Tell of what file it was when it was opened; again: is now, as far as it can differ.
+        """Return the entry of the file when it was opened; with `again`, now, where it may differ.
 
         What is read of S3 is asked for by its etag, so there nothing is asked again.
         """
@@ -93,7 +93,7 @@ class RemoteInput(SeekableFile):
         )
 
     def close(self) -> None:
-        """Let go of the remote file."""
+        """Close the remote file."""
         if not self.closed:
             self._let_go()
         super().close()
@@ -141,7 +141,7 @@ class RemoteInput(SeekableFile):
                 raise ConnectionError(f"the answer ended {left} bytes before where to read")
 
     def _open(self) -> Entry:
-        """Open a handle and tell of what file it is."""
+        """Open a handle; return the listing entry of its file."""
         block_bytes = 0 if self._is_stream else self._block_bytes
         options = {} if block_bytes is None else {"block_size": block_bytes}
         self._file = self._file_system.open(self._path, "rb", **options)

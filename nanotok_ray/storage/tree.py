@@ -18,7 +18,7 @@ class Entry:
     path: str
     is_folder: bool
     size: int | None = None
-    """Bytes of a file, where the listing tells."""
+    """Bytes of a file, where the listing reports them."""
     etag: str | None = None
     mtime_ns: int | None = None
 
@@ -29,7 +29,7 @@ class Entry:
 
 
 Lister = Callable[[str], Iterable[Entry]]
-"""Returns the entries of a folder, nothing if there is no such folder; raises if it cannot tell."""
+"""Lists a folder, without entries if there is no such folder; raises if it cannot be listed."""
 
 
 def walk(list_folder: Lister, folder: str, *, hidden: tuple[str, ...] = ()) -> Iterator[Entry]:

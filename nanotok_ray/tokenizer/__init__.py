@@ -1,8 +1,7 @@
 """The tokenizer: encodes, decodes, renders; learned from counts; read and written as files.
 
 Input is counts of spans, or a tokenizer's files in the formats of this project, nanochat, tiktoken
-or Hugging Face. Output is a `Tokenizer`, ids, and the same files. The package knows neither slices
-nor shards.
+or Hugging Face. Output is a `Tokenizer`, ids, and the same files.
 """
 
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS

@@ -34,7 +34,7 @@ from nanotok_ray.tokenizer.span_table import SPAN_TABLE_NAME, remove_foreign_spa
 def check_agreement(
     model: Model, name: str, *, pickled: bytes, pickle_name: str, has_pattern: bool
 ) -> None:
-    """See that a pickle holds the model that was read of the file `name`.
+    """Check that a pickle holds the model that was read of the file `name`.
 
     With `has_pattern`, the pattern too must be the same text.
 
@@ -179,7 +179,7 @@ def left_out_files(model: Model) -> list[str]:
     """Return the names of the files that `save_model` does not write for this model.
 
     Hugging Face numbers special tokens without gaps, and one whose name spells a token of text as
-    that token: it would give others than the model's ids.
+    that token: its ids would differ from the model's.
     """
     cannot_say = why_left_out(model) is not None
     return [name for name in _WRITERS if name.endswith(_OF_HUGGING_FACE) and cannot_say]

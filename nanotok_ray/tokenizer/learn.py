@@ -1,8 +1,4 @@
-"""From counts of spans to a tokenizer, with what the learner found and a report of it.
-
-Takes counts, however they were made; gives a tokenizer that can be saved with its report. Does not
-know texts.
-"""
+"""From counts of spans to a tokenizer, with the result of the learner and a report of it."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -113,7 +113,7 @@ def learn_run(
     Highest count first; among equals the smallest (left, right).
 
     Args:
-        run: hashes, bytes of the spans, their offsets, counts; the hashes are not looked at.
+        run: hashes, bytes of the spans, their offsets, counts; the hashes are not read.
         num_merges: make so many at most.
         min_pair_count: do not merge a pair that occurs less often.
         max_token_bytes: make no token of more bytes; None: of any number.
@@ -174,7 +174,7 @@ def _learn(
 
 
 def check_limits(*, min_pair_count: int, max_token_bytes: int | None, threads: int) -> None:
-    """See that the limits of learning are in their ranges.
+    """Check that the limits of learning are in their ranges.
 
     Raises:
         TokenizerError: one is not; names it and its range.

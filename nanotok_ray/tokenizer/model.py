@@ -1,8 +1,7 @@
 """What a tokenizer is, as a value: pattern, merges and special tokens.
 
 Ids 0..255 are the bytes, in order or as another tokenizer numbers them, 256 + k is merge k, special
-tokens have ids of their own above. Checks itself when it is made, so that everything else may rely
-on it. Knows no files and encodes nothing.
+tokens have the ids above. A model is checked when it is made.
 """
 
 import re

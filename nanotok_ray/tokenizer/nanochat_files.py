@@ -38,8 +38,8 @@ def pickle_instance(module: str, name: str, *, state: Mapping[str, Value]) -> by
 def is_pickled_instance(data: bytes, module: str, name: str, *, state: Mapping[str, Value]) -> bool:
     """Return whether `data` has the opcodes of `pickle_instance`, wherever its frames end.
 
-    As the C pickler gives those of the state, this takes a tenth of the time. Other opcodes that
-    would give the same instance are not recognised.
+    The C pickler writes those of the state, which takes a tenth of the time. Other opcodes that
+    make the same instance are not recognised.
     """
     names = b"".join(
         pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() + pickle.MEMOIZE
@@ -91,7 +91,7 @@ class _Writer:
             self._save_items(list(value.items()))
 
     def finish(self) -> bytes:
-        """End the last frame and give everything."""
+        """End the last frame and return everything."""
         self._end_frame()
         return b"".join(self._done)
 
@@ -137,7 +137,7 @@ def _integer(value: int) -> bytes:
 
 
 ENCODING_NAME = "rustbpe"
-"""The name that nanochat gives its tiktoken encoding."""
+"""The name of nanochat's tiktoken encoding."""
 
 _CLASS: Final = ("tiktoken.core", "Encoding")
 _DATE = (1980, 1, 1, 0, 0, 0)

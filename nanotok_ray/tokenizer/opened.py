@@ -1,4 +1,4 @@
-"""Opening a tokenizer by its path or URL, as a worker is told to, or where nanochat looks."""
+"""Opening a tokenizer by its path or URL, by a worker's arguments, or in nanochat's folder."""
 
 import importlib
 import os

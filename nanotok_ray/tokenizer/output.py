@@ -1,7 +1,6 @@
 """Where a tokenizer is written: a folder of all its files, or one of them by itself.
 
-Takes a tokenizer's model and a path or URL, whose name tells which; gives what another tokenizer
-holds there. Does not know how a file is laid out.
+The name of the path or URL decides which of them.
 """
 
 from collections.abc import Callable
@@ -99,7 +98,7 @@ def files_of_others(model: Model, output: str) -> list[str]:
 
 
 def check_free(model: Model, output: str, *, advice: str = "name another --output") -> None:
-    """See that nothing but this very tokenizer is there.
+    """Check that nothing but this very tokenizer is there.
 
     Raises:
         TokenizerError: Something is, or it cannot hold this model.
@@ -113,7 +112,7 @@ def check_free(model: Model, output: str, *, advice: str = "name another --outpu
 
 
 def check_folder(model: Model, folder: str, *, overwrite: bool) -> None:
-    """See that all files of a tokenizer may be written into a folder.
+    """Check that all files of a tokenizer may be written into a folder.
 
     Raises:
         TokenizerError: It is the name of a file; or, unless `overwrite`, another tokenizer or
@@ -144,7 +143,7 @@ def _differing_in(model: Model, folder: str) -> list[str]:
 
 
 def _describe_folder(folder: str) -> str:
-    """Say what is there, as far as it can be read."""
+    """Return what a folder holds, for a message."""
     try:
         there = load_model(folder)
     except TokenizerError:

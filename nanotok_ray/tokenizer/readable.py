@@ -36,7 +36,7 @@ def sha256_of(model: Model) -> str:
 
 
 def from_readable(data: bytes, *, name: str) -> Model:
-    """Read a file back; only the very bytes that `to_readable` gives are accepted.
+    """Read a file back; only the very bytes that `to_readable` returns are accepted.
 
     Raises:
         TokenizerError: They are not; the message names the file and the line.

@@ -17,7 +17,7 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.recipe.special_tokens import IMAGE_TOKENS, image_token_of
 
 MAX_TOKENS = 2048
-"""Where nanochat cuts a conversation unless told otherwise."""
+"""Where nanochat cuts a conversation by default."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
 
@@ -170,7 +170,7 @@ class Rendering(ABC):
         *,
         grounding: bool = False,
     ) -> tuple[list[int], list[int], Positions]:
-        """Return what `render_conversation` gives, with each `<image>` of the user as an image.
+        """Render as `render_conversation` does, with each `<image>` of the user as an image.
 
         An int for `image_token_counts` is the number of every image.
 
@@ -188,7 +188,7 @@ class Rendering(ABC):
     def visualize_tokenization(
         self, ids: Sequence[int], mask: Sequence[int], with_token_id: bool = False
     ) -> str:
-        """Show ids on a terminal: green where the mask is 1, else red."""
+        """Return ids as text for a terminal: green where the mask is 1, else red."""
         parts = []
         for number, flag in zip(ids, mask, strict=False):
             colour = _GREEN if flag == 1 else _RED

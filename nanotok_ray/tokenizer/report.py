@@ -1,4 +1,4 @@
-"""The training report: what was learned from what, every merge, and what each size gives."""
+"""The training report: what was learned from what, every merge, and the result at each size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -204,7 +204,7 @@ def short_report(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def why_stopped(report: Mapping[str, Any]) -> str:
-    """Say why learning ended, with the value that ended it.
+    """Return why learning ended, with the value that ended it.
 
     >>> why_stopped({"stop_reason": "below min_pair_count", "min_pair_count": 5})
     'below min_pair_count = 5'
@@ -228,7 +228,7 @@ def token_text(token: bytes) -> str:
 
 
 def _differences(counted: Counted, *, max_token_bytes: int | None) -> list[str]:
-    """Name what makes the merges others than those rustbpe learns from the counted documents."""
+    """Return why the merges differ from those that rustbpe learns from the counted documents."""
     settings = {
         "weight": counted.has_weights,
         "min_count": counted.min_count > 1,

@@ -1,8 +1,7 @@
 """The span table in a tokenizer's folder: the ids of its most frequent spans, mapped by every user.
 
-An accelerator: the ids are the same without it. Takes the tokenizer's model or sha256 and a folder;
-writes the file, or gives it opened, or nothing. What the file holds is the core's affair, but for
-its first 128 bytes: they name the tokenizer and hold a check sum of all the others.
+The table makes encoding faster; the ids are the same without it. The core defines the format of the
+file, except for its first 128 bytes: they name the tokenizer and hold a check sum of the rest.
 """
 
 import logging
@@ -17,7 +16,7 @@ from nanotok_ray.tokenizer.readable import sha256_of
 
 SPAN_TABLE_NAME = "span_table.bin"
 MAX_SPANS = 1_000_000
-"""Spans of a table unless told otherwise."""
+"""Default number of spans of a table."""
 
 SWITCH = "NANOTOK_SPAN_TABLE"
 
@@ -28,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 def write_span_table(model: Model, spans: Documents, folder: str | os.PathLike[str]) -> int:
-    """Write the table of a tokenizer beside it and give its bytes; no span may come twice.
+    """Write the table of a tokenizer beside it; return its bytes. No span may come twice.
 
     Left out are spans of over 255 bytes, and those of up to 15 bytes with over 7 ids (3 if the ids
-    do not fit 16 bits). The same spans in the same order give the same bytes.
+    do not fit 16 bits). The same spans in the same order make the same bytes.
     """
     encoder = _core.Encoder(model.pattern, model.merge_array, byte_order=model.core_byte_order)
     tokenizer = bytes.fromhex(sha256_of(model))

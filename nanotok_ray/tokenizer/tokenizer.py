@@ -1,8 +1,8 @@
 """The tokenizer that people use, with the methods of nanochat's RustBPETokenizer.
 
 Text never becomes a special token: those come from `prepend`, `append`, `encode_special` and the
-rendering of documents alone, which is said in `rendering`. Imports neither ray nor, before a method
-needs them, tiktoken or torch.
+rendering of documents alone (see `rendering`). tiktoken and torch are imported when a method needs
+them; ray is not imported.
 """
 
 import os
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import tiktoken
 
 CACHE_BYTES = 32 * 1024 * 1024
-"""Bytes in which each thread that encodes remembers spans, unless told otherwise."""
+"""Default bytes of the cache of spans of each thread that encodes."""
 
 Gaps = Literal["spans", "error"]
 
@@ -152,9 +152,9 @@ class Tokenizer(Rendering):
 
     @classmethod
     def from_tiktoken(cls, encoding: object, *, cache_bytes: int = CACHE_BYTES) -> Self:
-        """Take over a `tiktoken.Encoding`: texts get the ids that its `encode_ordinary` gives.
+        """Convert a `tiktoken.Encoding`: texts get the ids of its `encode_ordinary`.
 
-        Text that its pattern does not match is dropped there, and kept here.
+        Text that its pattern does not match is dropped there, and encoded here.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> Tokenizer.from_tiktoken(tokenizer.to_tiktoken()) == tokenizer
@@ -221,7 +221,7 @@ class Tokenizer(Rendering):
     def write_span_table(
         self, folder: str | os.PathLike[str], texts: Iterable[str], *, max_spans: int = MAX_SPANS
     ) -> None:
-        """Put the ids of the texts' most frequent spans beside the tokenizer, saved there before.
+        """Write the ids of the texts' most frequent spans beside the tokenizer, saved there before.
 
         Whoever loads it from then on maps them instead of working them out; this object is not
         changed. Among spans of one count those with the smallest bytes come first.
@@ -481,7 +481,7 @@ class Tokenizer(Rendering):
         """Return the text of each row of ids as `decode` does, or its bytes, in one Arrow array.
 
         `ids` is a uint16 or uint32 array and `offsets` n + 1 positions in it, int64, never falling,
-        the first not necessarily 0: what `encode_batch` gives.
+        the first not necessarily 0: what `encode_batch` returns.
 
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
         >>> tokenizer.decode_batch(*tokenizer.encode_batch(["ab", "", "c"])).to_pylist()

@@ -1,7 +1,7 @@
 """From texts in memory, or from counts of their spans, to a model, in this process.
 
-Gives what nanochat's training gives, bit for bit. The job that learns from a corpus on disk is
-elsewhere; this is for texts that an iterator yields, and for counts. Knows no files.
+The result equals that of nanochat's training, bit for bit. The job that learns from a corpus on
+disk is in `nanotok_ray.job`; this module is for texts of an iterator, and for counts.
 """
 
 import logging
@@ -68,7 +68,7 @@ def learn_model_of(
     threads: int = 1,
     on_progress: OnMerges | None = None,
 ) -> tuple[Model, Learned]:
-    """Learn a model from counted spans, and give what the learner found beside it.
+    """Learn a model from counted spans; return it with the result of the learner.
 
     Fewer ids than asked for are logged as a warning. Limits are those of `learn_run`.
 
@@ -130,7 +130,7 @@ def check_goal(
     max_token_bytes: int | None = None,
     threads: int | None = None,
 ) -> int:
-    """See that what is to be learned can be, before anything is counted; give the merges to make.
+    """Check the goal of learning before anything is counted; return the number of merges.
 
     Raises:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.
@@ -165,7 +165,7 @@ def num_merges_for(vocab_size: int, *, num_special_tokens: int) -> int:
 def make_model(
     merges: Iterable[Sequence[int]], *, pattern: str, special_tokens: Sequence[str]
 ) -> Model:
-    """Put learned merges and the names of special tokens together.
+    """Build a model of learned merges and the names of special tokens.
 
     Raises:
         TokenizerError: A merge or a special token is impossible.

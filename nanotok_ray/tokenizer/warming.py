@@ -1,8 +1,4 @@
-"""A span table for a tokenizer that has none, from counts of a corpus, and what of it that holds.
-
-Takes a tokenizer, its folder and counted spans; writes the table. Does not know texts or files of
-counts.
-"""
+"""A span table for a tokenizer that has none, from counts of a corpus, and its share of those."""
 
 import os
 from dataclasses import dataclass
@@ -70,7 +66,7 @@ def warm(model: Model, run: Run, folder: str | os.PathLike[str], *, spans: int) 
 
 
 def _are_held(model: Model, spans: Documents) -> NDArray[np.bool_]:
-    """Tell for each span whether the table holds it."""
+    """Return whether the table holds each span."""
     lengths = np.diff(spans.offsets)
     encoder = _core.Encoder(_WHOLE, model.merge_array, byte_order=model.core_byte_order)
     _, ends = encoder.encode_batch(spans.data, spans.offsets, threads=1, wide=True)

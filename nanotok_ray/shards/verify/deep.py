@@ -2,8 +2,8 @@
 
 Texts are decoded and compared as bytes; conversations and vision documents are rendered again,
 ids, masks and images compared; what an `id_column` says is compared with NAME.ids. What was read,
-the counts and the quarantine file must come out as the record says. Does not encode texts: what is
-in no shard alone goes through the renderer, which must refuse it again.
+the counts and the quarantine file must be as the record says. Texts are not encoded, except those
+that are in no shard: the renderer must refuse them again.
 """
 
 import hashlib

@@ -31,7 +31,7 @@ class Use(Protocol):
 
 
 class AllBytes:
-    """Keeps all bytes."""
+    """All bytes of a file."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -42,7 +42,7 @@ class AllBytes:
 
 
 class Lines:
-    """Counts the entries of a quarantine file by the kind of their reason."""
+    """The number of entries of a quarantine file by the kind of their reason."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
@@ -150,7 +150,7 @@ class IdScan:
         self.special_counts = np.zeros(len(special_ids), dtype=np.int64)
 
     def add(self, block: memoryview) -> None:
-        """Look at the ids; bytes that are none, at the end, are left to the size's check."""
+        """Scan ids; bytes at the end that are no whole id are left to the check of the size."""
         data = self._rest + block if self._rest else block
         whole = len(data) - len(data) % self._type.itemsize
         self._rest = bytes(data[whole:])
@@ -182,7 +182,7 @@ class IdScan:
 
     @property
     def saw_images(self) -> bool:
-        """Whether it looked for image tokens."""
+        """Whether it searched for image tokens."""
         return self._image_id is not None
 
     @property
@@ -204,7 +204,7 @@ class MaskScan:
         self.ones = 0
 
     def add(self, block: memoryview) -> None:
-        """Look at the bytes."""
+        """Scan bytes of the mask."""
         if len(block):
             flags = np.frombuffer(block, dtype=np.uint8)
             self.largest = max(self.largest, int(flags.max()))

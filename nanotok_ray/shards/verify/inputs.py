@@ -1,7 +1,6 @@
-"""What an output says of itself as a whole: manifest, plan, settings, tokenizer.
+"""Manifest, plan, settings and tokenizer of an output as checked values, and their contradictions.
 
-Takes a folder, gives these as checked values, and what in them contradicts the manifest. Sizes are
-looked at before a file is read. Does not know records.
+Sizes are checked before a file is read.
 """
 
 import functools

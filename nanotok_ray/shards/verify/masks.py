@@ -68,7 +68,7 @@ class PlainReading:
         bounds = offsets_of(run.lengths)
         ids, unknown = self._known(run)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(ids, bounds, as_bytes=True))
-        # One byte more than there is tells that a text goes on, unless it was cut there.
+        # One byte more than there is shows that a text continues, unless it was cut there.
         max_bytes = np.diff(decoded.offsets) + (run.lengths != self.cut_at)
         expected = _Expected()
         for number, limit in enumerate(max_bytes.tolist()):
@@ -146,14 +146,14 @@ class _Expected:
 def _differing(
     flags: Flags, bounds: npt.NDArray[np.int64], other: Flags, other_bounds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Tell of each document whether its bytes have other flags."""
+    """Return whether the bytes of each document have other flags."""
     return unequal(
         Documents(data=flags, offsets=bounds), Documents(data=other, offsets=other_bounds)
     )
 
 
 def _other_images(run: Run, expected: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
-    """Tell of each document whether it has other images, or images of other lengths.
+    """Return whether each document has other images, or images of other lengths.
 
     Where they stand follows: image tokens are in images alone, and special tokens where they must.
     """

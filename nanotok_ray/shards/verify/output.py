@@ -86,7 +86,7 @@ def _first_lines(problems: list[str]) -> list[str]:
 
 
 Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
-"""Checks slices, and gives what became of each in any order."""
+"""Checks slices, and yields the result of each in any order."""
 
 
 def verify_output(
@@ -152,7 +152,7 @@ def _check_records(
     *,
     read_files: bool,
 ) -> list[tuple[Expected, _Read]]:
-    """Check the records by themselves, and give those that are sound."""
+    """Check the records by themselves; return the valid ones."""
     sizes = _listing(folder, inputs, files=not read_files)
     sound = []
     for item, read in zip(expected, _records(folder, expected, sizes), strict=True):
@@ -282,7 +282,7 @@ def _works(
 
 
 def _check_slices(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:
-    """Have the files of slices checked, and tell what was found in the order of the plan."""
+    """Check the files of slices; add the problems to the result in the order of the plan."""
     for check in in_order(run(works), len(works)):
         if isinstance(check, Unchecked):
             result.unchecked.append(check.why)

@@ -29,13 +29,13 @@ SourceRange = tuple[str, int | None, tuple[int, int] | None]
 
 
 def source_range(piece: Piece, group: int | None) -> SourceRange:
-    """Return the place of the documents of a piece, or of a row group in it."""
+    """Return the source range of a piece, or of a row group in it."""
     return piece.path, group, (piece.start, piece.stop) if group is None else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Documents that follow each other in a shard and come from one place."""
+    """Documents that follow each other in a shard and come from one source range."""
 
     name: str
     """Of the shard."""
@@ -52,7 +52,7 @@ class Run:
     """What the source's `id_column` says of each, if the shards have that."""
 
     def describe(self, document: int) -> str:
-        """Name a document of the run."""
+        """Return the name of a document of the run, for messages."""
         return f"{self.name}: document {self.first + document}"
 
 
@@ -73,7 +73,7 @@ class _Shard:
 
 
 class WrittenDocuments:
-    """Use as a context manager, which closes the files."""
+    """The documents of shards, in order; a context manager, which closes the files."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class WrittenDocuments:
         self._stack.close()
 
     def take(self, source: SourceRange, *, last: int) -> Iterator[Run]:
-        """Yield the next documents as long as they are of a place and their rows end at `last`."""
+        """Yield the next documents of a source range, up to the row `last`."""
         while (shard := self._current()) is not None:
             entry, rows = shard.entries[-1]
             count = int(np.searchsorted(rows, last, side="right"))
@@ -199,7 +199,7 @@ MAX_PROBLEMS = 5
 
 @dataclass(slots=True)
 class Compared:
-    """Grows as documents are compared."""
+    """The result of comparing documents: counts and problems."""
 
     documents: int = 0
     source_bytes: int = 0
@@ -208,14 +208,14 @@ class Compared:
     """Problems beyond the first few."""
 
     def add(self, problem: str) -> None:
-        """Note a problem, or that there was one more."""
+        """Add a problem; beyond the limit, only count it."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
         else:
             self.more += 1
 
     def end(self, source: str) -> None:
-        """Say how many problems there were beyond those noted."""
+        """Add a line with the number of problems beyond the limit."""
         if self.more:
             self.problems.append(f"{source}: and {self.more:,} more of this slice")
 
@@ -233,7 +233,7 @@ def read_again(
     found: Compared,
     on_batch: OnBatch,
 ) -> bool:
-    """Read a slice again and tell whether that could be done; if not, `found` says why.
+    """Read a slice again; return whether that succeeded. If not, `found` has the reason.
 
     Raises:
         TransientIOError: a remote store failed in a way that may pass.
@@ -309,7 +309,7 @@ class TextFrame:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, settings: ShardSettings) -> Self:
-        """Take the frame that the settings name."""
+        """Return the special tokens that the settings prepend and append."""
         special = tokenizer.encode_special
         return cls(
             tokenizer=tokenizer,
@@ -320,7 +320,7 @@ class TextFrame:
     def differing(
         self, ids: Ids, lengths: npt.NDArray[np.int64], documents: Documents
     ) -> npt.NDArray[np.int64]:
-        """Return the numbers of the documents whose ids are not the frame around the text."""
+        """Return the numbers of documents whose ids are not the text between these tokens."""
         size = len(self.before) + len(self.after)
         if (lengths < size).any():
             return np.flatnonzero(lengths < size)
@@ -340,7 +340,7 @@ class TextFrame:
     def _framed(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return which documents have another frame, and which ids are no frame."""
+        """Return which documents have other tokens around the text, and which ids are text."""
         wrong = np.zeros(len(starts), dtype=bool)
         is_text = np.ones(len(ids), dtype=bool)
         for first, numbers in ((starts, self.before), (ends - len(self.after), self.after)):
@@ -351,7 +351,7 @@ class TextFrame:
 
 
 def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
-    """Tell of each document whether it is another than that of the other batch."""
+    """Return whether each document differs from that of the other batch."""
     lengths, expected = np.diff(documents.offsets), np.diff(other.offsets)
     if not np.array_equal(lengths, expected):
         return np.array(

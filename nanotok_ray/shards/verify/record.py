@@ -1,7 +1,7 @@
 """One record by itself: its sums, the names of its files, their sizes, its source maps.
 
-Takes the values of a record whose types are known to be right, and the slice it must stand for;
-opens no file. Every function gives the problems it found.
+The types of the record's values were checked before. No file is opened. Every function yields the
+problems that it found.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ def record_problems(values: Mapping[str, Any], *, item_bytes: int, slice_: Slice
     """Yield what a record contradicts itself or its slice in.
 
     Args:
-        values: of a record that `read_record` gave, or one about to be written.
+        values: of a record that `read_record` returned, or one about to be written.
         item_bytes: of a token id.
         slice_: the slice that it must stand for.
     """
@@ -135,7 +135,7 @@ def _is_rising(rows: Iterable[int]) -> bool:
 
 
 def _name_problems(values: Mapping[str, Any], slice_: Slice, prefix: str) -> Iterator[str]:
-    """Compare the names of shards and files with those that the slice gives them."""
+    """Compare the names of shards and files with those that follow from the slice."""
     folder, key = f"{slice_.source}/{slice_.split}", values["key"]
     start = f"{folder}/{slice_.stem}-{slice_.number:05d}"
     shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(values["shards"]))]

@@ -1,7 +1,7 @@
 """A sample of documents, decoded, encoded again, and compared with the source they came from.
 
-Reads the source again through the same readers, and takes the row of each document from the source
-map of its record. Chosen by a fixed seed, so that the same output is always asked the same.
+The source is read again through the same readers; the row of each document is in the source map of
+its record. The sample is chosen by a fixed seed, so it is the same for the same output.
 """
 
 import random

@@ -1,6 +1,6 @@
 """One record against its files, each read once: sizes, sha256, index, ids, masks, images, sums.
 
-Every function gives the problems it found, each naming the file and what was expected. A worker
+Every function yields the problems that it found, each with the file and what was expected. A worker
 calls `check_files` before it writes the record, and verification calls it again.
 """
 

@@ -1,7 +1,7 @@
 """The check of one slice: a pure function of a small value and storage, wherever it runs.
 
-Takes what the driver knows of the slice and its record; gives numbers and problems. The driver has
-checked the record by itself (`record.py`); here its files are read, and its sources if so asked.
+The result is numbers and problems. The driver has checked the record by itself (`record.py`); this
+module reads its files, and its sources if requested.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ and all documents."""
 _COMPARE = {"sample": compare_some, "masks": compare_masks, "deep": compare_all}
 
 MAX_PROBLEMS = 50
-"""Told of one slice."""
+"""The limit of problems reported of one slice."""
 
 
 def level_of(slice_: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
@@ -49,7 +49,7 @@ def level_of(slice_: Slice, *, deep: bool, masks: bool, sampled: bool) -> Level:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceWork:
-    """What it takes to check a slice."""
+    """The arguments of the check of a slice."""
 
     slice: Slice
     settings: ShardSettings
@@ -75,7 +75,7 @@ class SliceWork:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceCheck:
-    """What the check of a slice gave."""
+    """The result of the check of a slice."""
 
     problems: tuple[str, ...] = ()
     sampled: int = 0
@@ -129,7 +129,7 @@ def check_slice(work: SliceWork) -> SliceCheck:
 
 
 def check_here(works: Sequence[SliceWork], *, threads: int) -> Iterator[Result]:
-    """Check slices in threads of this process, and give each as it ends, in order.
+    """Check slices in threads of this process; yield each result with its index, in order.
 
     A slice that cannot be checked does not stop the others.
     """

@@ -1,7 +1,7 @@
 """Named files to texts, up to so many bytes of them.
 
-Takes a name and paths; gives batches of texts, each with its label if a column says one. What is
-not a text is counted by reason. Does not know what the texts are for.
+Batches of texts have a label for each text if a column has one. What is not a text is counted by
+reason.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class Corpus:
     """Files, folders, globs and URLs."""
     rules: ReadingRules = field(default_factory=ReadingRules)
     """Of a chat the texts of its messages are taken; what is carried along is a label: what
-    documents are told apart by, as their language."""
+    documents are grouped by, as their language."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from nanotok_ray.tokenizer.evaluation.vocabulary import Vocabulary
 from nanotok_ray.tokenizer.rendering import Ids
 
 MAX_LABELS: Final = 1000
-"""A column with more different values tells documents apart, not languages."""
+"""A column with more different values identifies documents, not languages."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ def measure(
     Args:
         counters: the tokenizers.
         batches: the texts.
-        on_bytes: is told how many bytes of text were done since the last time.
+        on_bytes: called with the number of bytes of text that were done since the last call.
 
     Raises:
         SourceError: There are more than `MAX_LABELS` labels.
@@ -199,7 +199,7 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overlap:
-    """Two vocabularies beside each other; special tokens are not looked at."""
+    """Two vocabularies beside each other; special tokens are not compared."""
 
     shared: int
     """Byte strings that both have as a token, single bytes included."""

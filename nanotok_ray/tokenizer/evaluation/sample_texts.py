@@ -1,4 +1,4 @@
-r"""Five short texts of different kinds, written for this project: what an evaluation begins with.
+r"""Five short texts of different kinds, written for this project, for the start of an evaluation.
 
 The kinds are those of nanochat's tok_eval; the texts are our own, so numbers of tokens are not
 comparable with its published ones, only among tokenizers. A changed text changes all of them.

@@ -1,7 +1,4 @@
-r"""A vocabulary by itself: the tokens in the order of their ids, how long they are, where from.
-
-Takes a tokenizer; gives plain values. Does not know texts, nor how a token is shown.
-"""
+r"""A vocabulary by itself: the tokens in the order of their ids, how long they are, where from."""
 
 import re
 from collections.abc import Mapping, Sequence

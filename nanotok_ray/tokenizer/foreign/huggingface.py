@@ -68,7 +68,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_merges(
     merges: Sequence[object], vocab: Mapping[str, int], model: Model, *, name: str
 ) -> None:
-    """Compare the merges of a file with those of the model that its vocabulary gave.
+    """Compare the merges of a file with those of the model of its vocabulary.
 
     Raises:
         TokenizerError: One is malformed, out of order or missing.
@@ -174,7 +174,7 @@ _PLAIN = {
 """What of a BPE model would change ids. Its unknown token never comes, as all bytes are there."""
 
 _LOOKS = re.compile(r"\(\?(?:=|!(?!\\S\))|<[=!])|\\[bB]")
-"""What looks around, but for no text after white space: spans may be others than of it alone."""
+"""Lookarounds, except for no text after white space: a span may depend on the text around it."""
 
 _POST_PROCESSORS = ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing")
 
@@ -219,7 +219,7 @@ def _checked_bpe(bpe: Mapping[str, Any], *, name: str) -> Mapping[str, Any]:
 
 
 def _check_around(contents: Mapping[str, Any], *, name: str) -> None:
-    """See that nothing before or after BPE changes the ids of a text."""
+    """Check that nothing before or after BPE changes the ids of a text."""
     normalizer = contents.get("normalizer")
     if normalizer not in (None, {"type": "Sequence", "normalizers": []}):
         raise TokenizerError(
@@ -267,7 +267,7 @@ def _added_tokens(added: object, *, name: str) -> dict[str, int]:
 
 
 def _check_numbering(added: Mapping[str, int], vocab: Mapping[str, int], *, name: str) -> None:
-    """See that added tokens have the ids that `tokenizers` gives them, whatever the file says."""
+    """Check that added tokens have the ids that `tokenizers` assigns, whatever the file says."""
     following = len(vocab)
     for text, number in added.items():
         given = vocab.get(text, following)

@@ -1,7 +1,7 @@
 r"""Patterns that the regex engine of `tokenizers`, Oniguruma, reads in another way than ours.
 
-Takes the text of a pattern and compiles nothing. It refuses by what is written: too much rather
-than too little, and none of the patterns that known tokenizers have.
+The text of a pattern is examined; nothing is compiled. Too much is refused rather than too little,
+and none of the patterns of known tokenizers.
 """
 
 import re
@@ -40,7 +40,7 @@ _ALWAYS = re.compile(r"c(?!\?)")
 
 
 def check_reads_alike(pattern: str, *, name: str) -> None:
-    """See that a pattern cuts texts there as it does here.
+    """Check that a pattern cuts texts there as it does here.
 
     Raises:
         TokenizerError: It may not, or it can match nothing at all, where only they cut.

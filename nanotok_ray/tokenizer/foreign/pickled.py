@@ -73,11 +73,11 @@ class _Machine:
         return instance.state
 
     def remember(self, argument: object) -> None:
-        """Put the top into the memo, at the next place or at the one named."""
+        """Store the top in the memo, at the next index or at the one named."""
         self.memo[argument if isinstance(argument, int) else len(self.memo)] = self.stack[-1]
 
     def recall(self, argument: object) -> None:
-        """Push what the memo has at a place."""
+        """Push what the memo has at an index."""
         assert isinstance(argument, int)
         if argument not in self.memo:
             raise ValueError(f"nothing was remembered as {argument}")
@@ -95,7 +95,7 @@ class _Machine:
         self.stack.append(_CLASS)
 
     def make(self, _argument: object) -> None:
-        """Put an instance in the place of its class and no arguments."""
+        """Replace a class and its empty arguments by an instance."""
         arguments, cls = self.stack.pop(), self.stack.pop()
         if cls is not _CLASS or arguments != ():
             raise ValueError("an instance is made of something else than its class alone")
@@ -109,12 +109,12 @@ class _Machine:
         instance.state = state
 
     def set_item(self, _argument: object) -> None:
-        """Put a key and a value into the dict below them."""
+        """Add a key and a value to the dict below them."""
         value, key = self.stack.pop(), self.stack.pop()
         self._put([key, value])
 
     def set_items(self, _argument: object) -> None:
-        """Put the keys and values above the last mark into the dict below it."""
+        """Add the keys and values above the last mark to the dict below it."""
         items = []
         while (item := self.stack.pop()) is not _MARK:
             items.append(item)

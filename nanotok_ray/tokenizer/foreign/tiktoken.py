@@ -13,7 +13,7 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.model import MAX_VOCABULARY_BYTES, NUM_BYTES, Model
 
 MAX_TOKENS = 1 << 21
-"""Larger vocabularies are refused before their merges are looked for."""
+"""Larger vocabularies are refused before their merges are computed."""
 
 
 def model_of_ranks(
@@ -178,9 +178,9 @@ def _numbers(
 
 
 def from_encoding(encoding: object) -> Model:
-    """Return the model of an encoding; texts get the ids that its `encode_ordinary` gives.
+    """Return the model of an encoding; texts get the ids of its `encode_ordinary`.
 
-    Except that what its pattern does not match is dropped there, and kept here.
+    What its pattern does not match is an exception: dropped there, encoded here.
 
     Raises:
         TokenizerError: It is no tiktoken encoding, or not one that our model can hold.
