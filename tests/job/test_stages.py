@@ -79,7 +79,9 @@ def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch
     right = ShardWriter.write
 
     def lose_the_first(self, documents):
-        cut = {name: getattr(documents, name)[1:] for name in ("lengths", "sizes", "rows", "selected")}
+        cut = {
+            name: getattr(documents, name)[1:] for name in ("lengths", "sizes", "rows", "selected")
+        }
         right(self, replace(documents, ids=documents.ids[documents.lengths[0] :], **cut))
 
     monkeypatch.setattr(ShardWriter, "write", lose_the_first)
