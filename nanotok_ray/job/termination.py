@@ -78,7 +78,7 @@ def interruptible() -> Iterator[None]:
 
 
 class _Interrupter:
-    """A handler that raises at the first SIGINT, and at one that comes long after it last raised."""
+    """A handler that raises at the first SIGINT, and at one that comes long after it last did."""
 
     def __init__(self) -> None:
         self._raised_at = -math.inf
