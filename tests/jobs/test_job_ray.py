@@ -78,7 +78,7 @@ def test_a_slice_that_always_fails_fails_the_job_and_the_next_run_makes_only_tha
     assert any(name.startswith("records/tokenize/web/train/") for name in kept)
     done = []
     prepare(job, on_event=done.append)
-    started = {event.stage: event for event in done if hasattr(event, "kept")}
+    started = {event.stage: event for event in done if hasattr(event, "num_done")}
     assert started["tokenize"].num_done > 0
     assert started["tokenize"].todo < started["tokenize"].num_done
     after = contents(tmp_path / "out")
