@@ -121,9 +121,9 @@ def batches_on_device(
         inputs, targets, *others = _tensors(batch)
         if staging is None or inputs.shape[0] > staging.rows or inputs.dtype != staging.dtype:
             staging = Staging(*inputs.shape, dtype=inputs.dtype, device=device)
-        own = staging.free(inputs.shape[0])
-        own[0].copy_(inputs)
-        own[1].copy_(targets)
+        host = staging.free(inputs.shape[0])
+        host[0].copy_(inputs)
+        host[1].copy_(targets)
         yield *staging.send(inputs.shape[0]), *others
 
 

@@ -24,7 +24,7 @@ from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LookedAt:
+class Inspected:
     """Documents to look at."""
 
     title: str
@@ -51,7 +51,7 @@ class LookedAt:
         return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
 
 
-def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
+def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
     """Look at the documents of a finished output.
 
     Raises:
@@ -64,14 +64,14 @@ def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
         name, position = shards.shard_of(number)
         return Document(
             title=f"document {number} of {len(shards)}",
-            place=f"document {position} of {name}",
+            location=f"document {position} of {name}",
             ids=shards[number],
             mask=shards.mask(number),
             images=shards.images(number),
             document_id=shards.document_id(number),
         )
 
-    return LookedAt(
+    return Inspected(
         title=f"{folder}, split {split}" + (f", source {source}" if source else ""),
         where=f"split {split}" + (f" of source {source}" if source else ""),
         count=len(shards),
@@ -122,7 +122,7 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def lines_at(arguments: argparse.Namespace) -> LookedAt:
+def lines_at(arguments: argparse.Namespace) -> Inspected:
     """Look at the lines of a file.
 
     Raises:
@@ -137,7 +137,7 @@ def lines_at(arguments: argparse.Namespace) -> LookedAt:
     tokenizer = Tokenizer.load(arguments.tokenizer, span_table=False)
     lines = _lines(path)
     dialect = _dialect(arguments, tokenizer, lines)
-    return LookedAt(
+    return Inspected(
         title=f"{path}, kind {dialect.kind}, dialect {dialect.name}",
         where=path,
         count=len(lines),
@@ -235,7 +235,7 @@ def _document(
     images = [(start, end, image) for image, (start, end) in enumerate(composed.images)]
     return Document(
         title=f"document {number} of {len(lines)}",
-        place=f"line {position} of {path}",
+        location=f"line {position} of {path}",
         ids=np.array(composed.ids, dtype=tokenizer.model.id_dtype),
         mask=np.array(composed.mask, dtype=np.uint8),
         images=np.array(images, dtype=np.int32).reshape(-1, 3),

@@ -171,9 +171,9 @@ def _head(status: RunStatus) -> dict[str, Any]:
         holder = lease.holder
         values |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
         head = {**values, **head}
-    given = {name: head.get(name) for name in _HEAD}
+    selected = {name: head.get(name) for name in _HEAD}
     return {
-        name: values if isinstance(values, str | int) else None for name, values in given.items()
+        name: values if isinstance(values, str | int) else None for name, values in selected.items()
     }
 
 
@@ -325,7 +325,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run_status(arguments: argparse.Namespace) -> int:
     show = (lambda _: None) if arguments.json else _print_text
-    values = look(arguments.output, watch=arguments.watch, show=show)
+    values = read_status(arguments.output, watch=arguments.watch, show=show)
     print_json(values)
     return exit_code(values)
 
@@ -337,7 +337,7 @@ def exit_code(values: dict[str, Any]) -> int:
     return 0 if values["state"] in WELL else BAD_OUTPUT
 
 
-def look(
+def read_status(
     output: str,
     *,
     watch: bool = False,
@@ -359,12 +359,12 @@ def look(
         TransientIOError: storage does not answer; while watching only at the first look.
     """
     clock = clock or Clock()
-    values = _look_once(output, clock.now())
+    values = _read_once(output, clock.now())
     show(values)
     while watch and values["state"] == "running":
         clock.sleep(WATCH_SECONDS)
         try:
-            values = _look_once(output, clock.now())
+            values = _read_once(output, clock.now())
         except TransientIOError as error:
             print(f"nanotok: {printable(str(error), lines=True)}", file=sys.stderr)
             continue
@@ -372,7 +372,7 @@ def look(
     return values
 
 
-def _look_once(output: str, now: float) -> dict[str, Any]:
+def _read_once(output: str, now: float) -> dict[str, Any]:
     from nanotok_ray.job.status import run_status  # noqa: PLC0415 - as above
     from nanotok_ray.storage import Folder  # noqa: PLC0415 - as above
 

@@ -13,8 +13,8 @@ from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
     format_size,
+    print_left_out,
     readers_of,
-    tell_left_out,
 )
 from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
 from nanotok_ray.cli.progress import token_label
@@ -113,7 +113,7 @@ def _measured(
         measured = {
             reader.corpus.name: measure(counters, reader, on_bytes=done) for reader in readers
         }
-    tell_left_out(readers)
+    print_left_out(readers)
     return measured
 
 
@@ -230,10 +230,10 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse.Namespace) -> None:
-    places, chosen = range(len(counters)), _largest(rows)
+    indexes, chosen = range(len(counters)), _largest(rows)
     bars = {
         (name if label is None else f"{name}: {label}"): [
-            tally.bytes_per_token(position) for position in places
+            tally.bytes_per_token(position) for position in indexes
         ]
         for (name, label), tally in chosen.items()
     }

@@ -11,8 +11,8 @@ from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
     format_size,
+    print_left_out,
     readers_of,
-    tell_left_out,
 )
 from nanotok_ray.cli.printing import print_json, ratio, table_lines
 from nanotok_ray.cli.progress import token_label
@@ -225,7 +225,7 @@ def _token_value(view: TokenView, usage: Usage | None) -> dict[str, Any]:
     }
 
 
-MOST: Final = 20
+DEFAULT_LIMIT: Final = 20
 
 _SHOW: Final = f"""\
 Show a tokenizer: its sizes, merges, special tokens, longest tokens; with a corpus, which it uses.
@@ -276,7 +276,11 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="show this token; repeatable (default: none)",
     )
     parser.add_argument(
-        "--most", type=positive, default=MOST, metavar="N", help=f"of a list (default: {MOST})"
+        "--most",
+        type=positive,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help=f"of a list (default: {DEFAULT_LIMIT})",
     )
     add_pattern(parser)
     add_corpus_flags(parser)
@@ -315,7 +319,7 @@ def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: argparse.
         for batch in chain.from_iterable(readers):
             usage.add(counter.encode(batch.documents)[0], batch.documents)
             done(batch.documents.num_bytes)
-    tell_left_out(readers)
+    print_left_out(readers)
     return usage
 
 

@@ -75,8 +75,8 @@ def _opened(
         if spec in PUBLISHED:
             yield published_tokenizer(spec)
         else:
-            current = pattern if spec.endswith(RANKS) else None
-            yield open_tokenizer(spec, pattern=current, span_table=span_table)
+            spec_pattern = pattern if spec.endswith(RANKS) else None
+            yield open_tokenizer(spec, pattern=spec_pattern, span_table=span_table)
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:

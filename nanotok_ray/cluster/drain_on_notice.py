@@ -152,8 +152,8 @@ def local_raylets(processes: Path = PROCESSES) -> list[Raylet]:
 
 
 def _raylet(words: list[str]) -> Raylet | None:
-    given = dict(word[2:].split("=", 1) for word in words if word[:2] == "--" and "=" in word)
-    node_id, address = given.get("node_id"), given.get("gcs-address")
+    options = dict(word[2:].split("=", 1) for word in words if word[:2] == "--" and "=" in word)
+    node_id, address = options.get("node_id"), options.get("gcs-address")
     return Raylet(node_id=node_id, address=address) if node_id and address else None
 
 
@@ -230,19 +230,19 @@ def watch(
 
 def main(arguments: Sequence[str]) -> int:
     """Watch until the node is drained."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    if given.cloud == "aws":
-        ask = aws_notices(given.server or AWS_SERVER, rebalance=given.rebalance)
+    if options.cloud == "aws":
+        ask = aws_notices(options.server or AWS_SERVER, rebalance=options.rebalance)
     else:
-        ask = gcp_notices(given.server or GCP_SERVER)
-    lock = _lock(given.lock)
+        ask = gcp_notices(options.server or GCP_SERVER)
+    lock = _lock(options.lock)
     if lock is None:
-        LOG.info("another one watches already: %s", given.lock)
+        LOG.info("another one watches already: %s", options.lock)
         return 0
     with lock:
-        LOG.info("watching for notices of %s", given.cloud)
-        notice = watch(ask, lambda notice: drain(notice, given.ray, given.processes))
+        LOG.info("watching for notices of %s", options.cloud)
+        notice = watch(ask, lambda notice: drain(notice, options.ray, options.processes))
     LOG.info("drained: %s", notice.reason)
     return 0
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ray.exceptions import RayError
 
 
-SHOWN_CHARS = 300
+MAX_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
@@ -74,7 +74,7 @@ def _raised(error: Exception, text: str) -> Failure:
 
 def _first_line(error: Exception) -> str:
     line = str(error).strip().partition("\n")[0]
-    return line if len(line) <= SHOWN_CHARS else f"{line[:SHOWN_CHARS]} ..."
+    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} ..."
 
 
 GET_SECONDS = 60.0
@@ -100,7 +100,7 @@ class RayBatchRunner:
 
     def room(self) -> ClusterResources:
         """Ask Ray for its nodes."""
-        return look()
+        return cluster_resources()
 
     def free_cpus(self) -> int:
         """Ask Ray for what is free; none of a node that is dead."""
@@ -169,7 +169,7 @@ class RayBatchRunner:
         return list(ended), list(others)
 
 
-def look() -> ClusterResources:
+def cluster_resources() -> ClusterResources:
     """Return the room of the cluster as it is now, at least one CPU."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 

@@ -38,7 +38,7 @@ class Document:
 
     title: str
     """Which document this is, in a few words."""
-    place: str
+    location: str
     """Where it lies."""
     ids: NDArray[np.unsignedinteger]
     mask: NDArray[np.uint8] | None = None
@@ -224,7 +224,7 @@ def strip_of(document: Document, *, limit: int) -> list[tuple[int, int]]:
     A long document is cut into at most `limit` stretches; each stands for what most of it is, the
     trained where two are as many.
 
-    >>> strip_of(Document(title="", place="", ids=np.zeros(3, np.uint16),
+    >>> strip_of(Document(title="", location="", ids=np.zeros(3, np.uint16),
     ...                   mask=np.array([0, 1, 1], np.uint8)), limit=9)
     [(0, 1), (1, 2)]
     """

@@ -357,7 +357,7 @@ def _section(
     number: int, document: Document, totals: Totals, spelling: Spelling, *, limit: int | None
 ) -> str:
     items, left_out = first_items(document, spelling, limit=limit)
-    text = document.place
+    text = document.location
     if document.document_id is not None:
         text += f", id {document.document_id}"
     return "".join(

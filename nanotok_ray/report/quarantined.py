@@ -165,11 +165,11 @@ def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -
             found.is_all = False
             break
         found.files += 1
-        found.is_all &= _look_into(out, name, found)
+        found.is_all &= _read_entries(out, name, found)
     return found
 
 
-def _look_into(out: Folder, name: str, found: _Found) -> bool:
+def _read_entries(out: Folder, name: str, found: _Found) -> bool:
     """Look into the start of a file, and tell whether that was all of it."""
     data = out.read_start(name, _START_BYTES)
     file = _file_position(name)
