@@ -1,6 +1,6 @@
 """Batches as torch tensors: a dataset for DataLoader and its workers, and the way to a device.
 
-Takes shards and the settings of a loader.
+Input is shards and the settings of a loader.
 """
 
 import copy
@@ -77,7 +77,7 @@ class PackedDataset(torch.utils.data.IterableDataset):
         self._loader(shards)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let every iterator that is made from now on begin after the batch of this state."""
+        """Set the state: iterators that are made from now on begin after its batch."""
         self._state = dict(state)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
@@ -162,12 +162,12 @@ class Staging:
         return self._views(self._host, rows)
 
     def arrays(self, rows: int) -> Arrays:
-        """Return what `free` gives, as numpy arrays of the same memory."""
+        """Return what `free` returns, as numpy arrays of the same memory."""
         inputs, targets = self.free(rows)
         return inputs.numpy(), targets.numpy()
 
     def send(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy what was written, and give inputs and targets on the device."""
+        """Copy what was written, and return inputs and targets on the device."""
         cells = 2 * rows * self._length
         if self._device is not self._host:
             self._device[:cells].copy_(self._host[:cells], non_blocking=self._is_cuda)

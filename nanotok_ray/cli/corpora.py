@@ -179,8 +179,8 @@ def print_left_out(readers: Sequence[CorpusReader]) -> None:
 
 
 @contextmanager
-def format_size(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Return what takes bytes that were done: a bar in a terminal, in a log a line now and then."""
+def byte_bar(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with bytes that were done: it draws a bar, or prints lines."""
     if stream.isatty():
         with tqdm(
             total=total, desc="measure", unit="B", unit_scale=True, file=stream, leave=False
@@ -327,7 +327,7 @@ def _first(found: CorpusCounts, locations: "Sequence[str]", *, tails: bool) -> F
 
 
 def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[str]:
-    """Name the first documents that could not be used, and count all of them."""
+    """Return lines that name the first documents that could not be used, and count all of them."""
     total = sum(found.quarantined.values())
     if not total:
         return []

@@ -108,7 +108,7 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
 
 
 def plain_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
-    """Yield the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
+    """Yield the tokens without colour; a run of them under mask 1 is in [[ ]]."""
     items = [*items_of(document, spelling)]
     flags = [False, *map(_is_trained, items), False]
     parts = []
@@ -312,7 +312,7 @@ def _show_page(
 
 
 def _written(page: bytes, name: str | None) -> Path:
-    """Write the page, to a temporary file if no name is given, and tell where it is."""
+    """Write the page, to a temporary file if no name is given, and return its path."""
     if name is None:
         handle, name = tempfile.mkstemp(prefix="nanotok-inspect-", suffix=".html")
         os.close(handle)

@@ -25,7 +25,7 @@ from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspected:
-    """Documents to look at."""
+    """Documents to show."""
 
     title: str
     """What they are, for a heading."""
@@ -52,7 +52,7 @@ class Inspected:
 
 
 def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
-    """Look at the documents of a finished output.
+    """Return the documents of a finished output.
 
     Raises:
         CorruptOutputError, IncompleteOutputError, SourceError: As `open_shards`.
@@ -81,7 +81,7 @@ def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
 
 
 MAX_BYTES = 1 << 30
-"""All lines are held while one is looked at."""
+"""Of a file: all its lines are in memory while one is shown."""
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _BOM = b"\xef\xbb\xbf"
@@ -123,7 +123,7 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lines_at(arguments: argparse.Namespace) -> Inspected:
-    """Look at the lines of a file.
+    """Return the lines of a file as documents.
 
     Raises:
         RecipeError: An argument is missing, or there is no such dialect.

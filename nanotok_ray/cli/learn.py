@@ -71,7 +71,7 @@ def sizes(text: str) -> list[int]:
 
 
 def check(goal: Goal, *, also: Sequence[int]) -> None:
-    """See that a goal can be reached, before hours of reading and not after.
+    """Check that a goal can be reached, before hours of reading and not after.
 
     Raises:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.

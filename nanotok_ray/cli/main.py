@@ -103,7 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _print_anything() -> None:
-    """Let what the terminal's encoding cannot say be printed as escapes, as under LC_ALL=C."""
+    """Print characters that the terminal's encoding lacks as escapes, as under LC_ALL=C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -116,7 +116,7 @@ def _print_failure(arguments: argparse.Namespace, status: str, message: str) -> 
 
 
 def exit_code(error: NanotokError) -> int:
-    """Return the exit code that stands for an error."""
+    """Return the exit code of an error."""
     codes: tuple[tuple[type[NanotokError] | tuple[type[NanotokError], ...], int], ...] = (
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),

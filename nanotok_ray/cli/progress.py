@@ -252,7 +252,7 @@ class Progress:
                     self._end(event)
 
     def tick(self) -> None:
-        """Look at the time, and say again how far the stage is if that was long ago."""
+        """Print again how far the stage is, if the last line was long ago."""
         with self._lock:
             if self._stage is None:
                 return
@@ -265,7 +265,7 @@ class Progress:
         while not self._stop.wait(TICK_SECONDS):
             try:
                 self.tick()
-            except (OSError, ValueError):  # nobody reads any more: the job itself will be told
+            except (OSError, ValueError):  # nobody reads any more: the job itself fails
                 return
 
     def _start(self, event: StageStarted) -> None:
@@ -357,7 +357,7 @@ def _merge(last: Made) -> str:
 
 @contextmanager
 def merge_bar(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
-    """Return what shows progress on a stream; a bar is closed on any exit."""
+    """Yield a function that shows progress on a stream; a bar is closed on any exit."""
     if not stream.isatty():
         yield _Lines(stream)
         return
@@ -366,7 +366,7 @@ def merge_bar(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
         unit=" merges",
         file=stream,
         leave=False,
-        mininterval=0,  # it is told about a hundred times in all
+        mininterval=0,  # it is called about a hundred times in all
         miniters=1,
     ) as bar:
         yield lambda progress: _advance(bar, progress)

@@ -1,4 +1,4 @@
-"""The command that reports how the last run of an output stands: status."""
+"""The command that reports the status of the last run of an output: status."""
 
 import argparse
 import json
@@ -331,7 +331,7 @@ def _run_status(arguments: argparse.Namespace) -> int:
 
 
 def exit_code(values: dict[str, Any]) -> int:
-    """Return the exit code that stands for a state."""
+    """Return the exit code of a state."""
     from nanotok_ray.job.status import WELL  # noqa: PLC0415 - slow to import
 
     return 0 if values["state"] in WELL else BAD_OUTPUT
@@ -344,19 +344,19 @@ def read_status(
     show: Callable[[dict[str, Any]], None],
     clock: Clock | None = None,
 ) -> dict[str, Any]:
-    """Look how an output stands, with `watch` again and again while a run goes on.
+    """Read the status of an output, with `watch` again and again while a run goes on.
 
     Args:
         output: folder or URL.
-        watch: whether to look until the run has ended.
-        show: given the values of each look.
+        watch: whether to read it until the run has ended.
+        show: called with the values each time.
         clock: None: that of this machine.
 
     Returns:
-        The values of the last look.
+        The last values.
 
     Raises:
-        TransientIOError: storage does not answer; while watching only at the first look.
+        TransientIOError: storage does not answer; while watching only the first time.
     """
     clock = clock or Clock()
     values = _read_once(output, clock.now())

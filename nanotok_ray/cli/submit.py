@@ -33,7 +33,7 @@ MAX_NOTES = 20
 
 
 class SubmitLines:
-    """Shows the newest line of a job's log; notes and what is told of the connection stay."""
+    """Shows the newest line of a job's log; notes and messages about the connection stay."""
 
     def __init__(self, stream: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
         """Print to `stream`, over and over on one line if it is a terminal."""

@@ -1,6 +1,6 @@
 """The command that compares tokenizers on corpora: tokenizer compare.
 
-Takes arguments; prints for people on stderr, for programs one line of JSON.
+It prints a table on stderr and one line of JSON on stdout.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from typing import Any, Final
 from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
-    format_size,
+    byte_bar,
     print_left_out,
     readers_of,
 )
@@ -109,7 +109,7 @@ def _measured(
     counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader]
 ) -> dict[str, Measured]:
     total = sum(reader.estimated_bytes for reader in readers)
-    with format_size(sys.stderr, total=total) as done:
+    with byte_bar(sys.stderr, total=total) as done:
         measured = {
             reader.corpus.name: measure(counters, reader, on_bytes=done) for reader in readers
         }

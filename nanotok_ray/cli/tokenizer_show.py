@@ -10,7 +10,7 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
-    format_size,
+    byte_bar,
     print_left_out,
     readers_of,
 )
@@ -32,7 +32,7 @@ from nanotok_ray.tokenizer.report import token_text
 from nanotok_ray.units import printable
 
 _SINGLE_LENGTHS = 16
-"""Longer tokens are told by ranges that double."""
+"""Longer tokens are counted by ranges that double."""
 _BAR_CHARS = 40
 
 
@@ -201,7 +201,7 @@ def _spelled(vocabulary: Vocabulary, number: int) -> str:
 
 
 def _pair(vocabulary: Vocabulary, number: int) -> str:
-    """Spell what a token was merged from."""
+    """Return the two tokens that a token was merged from, as text."""
     assert vocabulary.pairs is not None
     left, right = vocabulary.pairs[number - vocabulary.num_bytes]
     return f"{_spelled(vocabulary, left)} + {_spelled(vocabulary, right)}"
@@ -315,7 +315,7 @@ def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: argparse.
     counter = TokenizerCounter(arguments.tokenizer, tokenizer)
     usage = Usage(vocabulary)
     total = sum(reader.estimated_bytes for reader in readers)
-    with format_size(sys.stderr, total=total) as done:
+    with byte_bar(sys.stderr, total=total) as done:
         for batch in chain.from_iterable(readers):
             usage.add(counter.encode(batch.documents)[0], batch.documents)
             done(batch.documents.num_bytes)

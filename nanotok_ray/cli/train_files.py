@@ -1,6 +1,6 @@
 """`nanotok train` without a recipe: files of text to a tokenizer, in this process, without Ray.
 
-Takes the arguments of `train`; gives the values for its JSON line.
+Input is the arguments of `train`. Output is the values of its JSON line.
 """
 
 import argparse
@@ -162,7 +162,7 @@ def _check_recipe(arguments: argparse.Namespace) -> None:
 
 
 def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Learn from the files, write the tokenizer, and give what programs read.
+    """Learn from the files, write the tokenizer, and return the values for programs.
 
     Raises:
         NanotokError: As `find_corpus`, `count_named` and `learn`; or the output holds something
@@ -170,7 +170,7 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     goal, also = _goal(arguments)
     pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
-    SpanCounts(pattern)  # one that cannot be compiled is told before files are opened
+    SpanCounts(pattern)  # one that cannot be compiled is refused before files are opened
     outputs = {arguments.output} | {sized_output(arguments.output, size) for size in also}
     if not arguments.force:
         _note_existing(sorted(outputs))

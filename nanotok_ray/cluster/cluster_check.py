@@ -1,7 +1,7 @@
 """Checks of a cluster or of a job server, for the doctor. Starts no job, changes nothing.
 
 A cluster is joined as a driver joins it, and each node is asked for its core; a job server is asked
-for its version and its jobs, which it tells only to those with the right token.
+for its version and its jobs, for which the right token is needed.
 """
 
 import hashlib

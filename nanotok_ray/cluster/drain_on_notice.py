@@ -26,7 +26,7 @@ ANSWER_SECONDS = 2.0
 """The server is on the machine itself; one that takes longer is asked again."""
 
 TOKEN_SECONDS = 21600
-"""How long AWS's token is valid: the longest that AWS gives."""
+"""How long AWS's token is valid: the longest that AWS allows."""
 
 GCP_NOTICE_SECONDS = 30.0
 
@@ -50,11 +50,11 @@ class Notice:
 
 
 Ask = Callable[[float], Notice | None]
-"""Returns the notice that stands at a time (seconds since 1970). Raises OSError: no answer."""
+"""Returns the notice that is in force at a time (seconds since 1970). Raises OSError: no answer."""
 
 
 def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
-    """Return what asks AWS's server, by its version 2 (a token first)."""
+    """Return a function that asks AWS's server, by its version 2 (a token first)."""
     token = ""
 
     def get(path: str) -> str | None:
@@ -82,7 +82,7 @@ def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
 
 
 def gcp_notices(server: str = GCP_SERVER) -> Ask:
-    """Return what asks GCP's server."""
+    """Return a function that asks GCP's server."""
 
     def ask(now: float) -> Notice | None:  # noqa: ARG001 - GCP names no time
         path = "/computeMetadata/v1/instance/preempted"
@@ -213,7 +213,7 @@ def watch(
     now: Callable[[], float] = time.time,
     pause: Callable[[float], None] = time.sleep,
 ) -> Notice:
-    """Ask until there is a notice on which `act` has acted, and give that notice."""
+    """Ask until there is a notice on which `act` has acted, and return that notice."""
     silent = False
     while True:
         try:
@@ -248,7 +248,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Hold a file that is let go when this process ends; None: another process holds it."""
+    """Return a file that is locked until this process ends; None: another process has locked it."""
     held = path.open("a")
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""Do all nodes see the folders of a job? Asked of each node before any work starts.
+"""The check that all nodes see the folders of a job, before any work starts.
 
-A node that joins later is asked when a worker of it runs its first call (`call.py`).
+A node that joins later is checked when a worker of it runs its first batch (`job/calls.py`).
 """
 
 import time
@@ -68,7 +68,7 @@ def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Seq
 def ask(
     nodes: Sequence[Node], work: Callable[[A, str], R], argument: A, *, name: str
 ) -> list[tuple[Node, R | Exception]]:
-    """Call `work(argument, id of the node)` on each node; give the result or Ray's error.
+    """Call `work(argument, id of the node)` on each node; return the results or Ray's errors.
 
     Nodes that have not answered after ANSWER_SECONDS are left out.
     """

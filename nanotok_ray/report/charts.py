@@ -28,7 +28,7 @@ class Label:
     y: float
     text: object
     is_before: bool = False
-    """It stands to the left of its place, where a rising curve leaves room."""
+    """Whether it is to the left of its position, where a rising curve leaves room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,7 @@ def _edge(tick: Tick, side: str) -> str:
 
 
 def number(position: float) -> str:
-    """Return a place in units of the picture.
+    """Return a position in units of the picture.
 
     >>> number(0.5), number(1 / 3)
     ('500', '333.3')

@@ -39,7 +39,7 @@ from nanotok_ray.tokenizer.model import NUM_BYTES
 
 _SAMPLE: Final = 200
 _SAMPLE_TOKENS: Final = 40_000
-"""Documents and tokens of a source that are looked at."""
+"""Documents and tokens of a source that are sampled."""
 
 
 def masks(facts: Facts) -> str:

@@ -36,7 +36,7 @@ class Lengths:
 
     by_source: dict[str, Numbers] = field(default_factory=dict)
     documents: int = 0
-    """How many there are in all; as many as were looked at, if it is no sample."""
+    """How many there are in all; as many as were sampled, if all were."""
 
     @property
     def sampled(self) -> int:
@@ -45,7 +45,7 @@ class Lengths:
 
 
 def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
-    """Look at the lengths of documents.
+    """Return the lengths of documents.
 
     Raises:
         CorruptOutputError: an index is not what the manifest says.

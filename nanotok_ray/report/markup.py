@@ -1,4 +1,4 @@
-"""Pieces of the page: sections, tables, bars, and which colour stands for what."""
+"""Pieces of the page: sections, tables, bars, and the meaning of colours."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

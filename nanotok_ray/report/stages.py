@@ -87,7 +87,7 @@ def _of_journal(stage: Stage, end: float) -> _Line:
 
 
 def _done(stage: Stage) -> int | None:
-    """Return what was done; progress is told now and then, so the last may be missing."""
+    """Return what was done; progress is reported now and then, so the last may be missing."""
     if stage.seconds is None:
         return stage.done
     return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)

@@ -1,6 +1,6 @@
 """How the vocabulary grew: bytes per token by number of merges, and how often each merge occurred.
 
-Takes the training report of a tokenizer; gives charts.
+Input is the training report of a tokenizer. Output is charts.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""A recipe as it travels to a cluster: alone, and with nothing in it that means another file there.
+"""A recipe as it is submitted: alone, and without paths that mean another file on the cluster.
 
-Takes the file of a recipe, what was asked on the command line, and the variables that the job
-gets; gives a `Submission`.
+Input is the file of a recipe, the arguments of the command line, and the variables that the job
+gets. Output is a `Submission`.
 """
 
 import hashlib

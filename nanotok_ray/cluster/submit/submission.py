@@ -196,7 +196,7 @@ class Starter:
 
 
 TICK = 1.0
-"""Seconds from one look at the log to the next."""
+"""Seconds from one read of the log to the next."""
 
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
 """Seconds from one question to the next: in the first seconds of following, and later."""
