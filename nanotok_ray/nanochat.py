@@ -2,8 +2,9 @@
 
     from nanotok_ray.nanochat import tokenizing_distributed_data_loader_with_state_bos_bestfit
 
-Takes what nanochat's functions take, and where the shards are. Yields the same tensors and a state
-that is resumed from exactly. The tokenizer is only compared with the one that made the shards.
+Arguments are those of nanochat's functions, and the path of the shards. The functions yield the
+same tensors, and a state that is resumed from exactly. The tokenizer is only compared with the one
+that made the shards.
 """
 
 import os

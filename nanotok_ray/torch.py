@@ -1,6 +1,6 @@
 """Batches as torch tensors: a dataset for DataLoader and its workers, and the way to a device.
 
-Takes shards and the settings of a loader.
+Input is shards and the settings of a loader.
 """
 
 import copy
@@ -77,7 +77,7 @@ class PackedDataset(torch.utils.data.IterableDataset):
         self._loader(shards)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let every iterator that is made from now on begin after the batch of this state."""
+        """Set the state: iterators that are made from now on begin after its batch."""
         self._state = dict(state)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
@@ -121,9 +121,9 @@ def batches_on_device(
         inputs, targets, *others = _tensors(batch)
         if staging is None or inputs.shape[0] > staging.rows or inputs.dtype != staging.dtype:
             staging = Staging(*inputs.shape, dtype=inputs.dtype, device=device)
-        own = staging.free(inputs.shape[0])
-        own[0].copy_(inputs)
-        own[1].copy_(targets)
+        host = staging.free(inputs.shape[0])
+        host[0].copy_(inputs)
+        host[1].copy_(targets)
         yield *staging.send(inputs.shape[0]), *others
 
 
@@ -162,12 +162,12 @@ class Staging:
         return self._views(self._host, rows)
 
     def arrays(self, rows: int) -> Arrays:
-        """Return what `free` gives, as numpy arrays of the same memory."""
+        """Return what `free` returns, as numpy arrays of the same memory."""
         inputs, targets = self.free(rows)
         return inputs.numpy(), targets.numpy()
 
     def send(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Copy what was written, and give inputs and targets on the device."""
+        """Copy what was written, and return inputs and targets on the device."""
         cells = 2 * rows * self._length
         if self._device is not self._host:
             self._device[:cells].copy_(self._host[:cells], non_blocking=self._is_cuda)

@@ -167,7 +167,7 @@ def _reader(
         raise with_flags(error) from error
 
 
-def tell_left_out(readers: Sequence[CorpusReader]) -> None:
+def print_left_out(readers: Sequence[CorpusReader]) -> None:
     """Write what was not read of the corpora."""
     for reader in readers:
         name = reader.corpus.name
@@ -179,8 +179,8 @@ def tell_left_out(readers: Sequence[CorpusReader]) -> None:
 
 
 @contextmanager
-def format_size(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Return what takes bytes that were done: a bar in a terminal, in a log a line now and then."""
+def byte_bar(stream: TextIO, *, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with bytes that were done: it draws a bar, or prints lines."""
     if stream.isatty():
         with tqdm(
             total=total, desc="measure", unit="B", unit_scale=True, file=stream, leave=False
@@ -291,15 +291,15 @@ def count_named(
         seconds = time.perf_counter() - start
         show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
         pieces = [piece for slice_ in named.slices for piece in slice_.pieces]
-        places = places_of(found.entries, pieces)
-        for line in _quarantine_lines(found, places):
+        locations = places_of(found.entries, pieces)
+        for line in _quarantine_lines(found, locations):
             show(Note(text=line))
     check_limits(
         documents=found.documents,
         quarantined=found.quarantined,
         limits=_limits(arguments),
         where=_NOTES,
-        first=lambda tails: _first(found, places, tails=tails),
+        first=lambda tails: _first(found, locations, tails=tails),
     )
     if not found.counts.texts:
         raise SourceError(
@@ -310,30 +310,30 @@ def count_named(
 
 
 def _limits(arguments: argparse.Namespace) -> LimitsRecipe:
-    given: Mapping[str, float | None] = {
+    flags: Mapping[str, float | None] = {
         "max_quarantined_share": arguments.max_quarantined_share,
         "max_tails": arguments.max_tails,
     }
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in flags.items() if value is not None}
     return LimitsRecipe(**values)  # type: ignore[arg-type]
 
 
-def _first(found: CorpusCounts, places: "Sequence[str]", *, tails: bool) -> FirstBad | None:
+def _first(found: CorpusCounts, locations: "Sequence[str]", *, tails: bool) -> FirstBad | None:
     """Return the first entry, or the first tail, of those that are named."""
-    for entry, position in zip(found.entries, places, strict=True):
+    for entry, position in zip(found.entries, locations, strict=True):
         if entry.kind == TAIL or not tails:
             return FirstBad(location=position, reason=reason_of(entry), listed=_NOTES)
     return None
 
 
-def _quarantine_lines(found: CorpusCounts, places: "Sequence[str]") -> list[str]:
-    """Name the first documents that could not be used, and count all of them."""
+def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[str]:
+    """Return lines that name the first documents that could not be used, and count all of them."""
     total = sum(found.quarantined.values())
     if not total:
         return []
     counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
     lines = [f"{total:,} of {found.documents:,} documents were left out: {counted}"]
-    for entry, position in zip(found.entries, places, strict=True):
+    for entry, position in zip(found.entries, locations, strict=True):
         lines.append(f"left out: {position}: {reason_of(entry)}")
     if total > len(found.entries):
         lines.append(f"left out: and {total - len(found.entries):,} more")

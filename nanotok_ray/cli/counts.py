@@ -68,7 +68,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     actions = both.add_subparsers(dest="action", required=True, metavar="ls|rm")
     ls = _parser(actions, "ls", _LS)
     ls.add_argument(
-        "place", metavar="RECIPE|FOLDER", help="a recipe (.toml, or any file), or a work folder"
+        "path", metavar="RECIPE|FOLDER", help="a recipe (.toml, or any file), or a work folder"
     )
     ls.add_argument("--files", action="store_true", help="list each file of counts")
     ls.set_defaults(run=_run_ls)
@@ -94,12 +94,12 @@ def _parser(
 
 def _run_ls(arguments: argparse.Namespace) -> int:
     in_use: Collection[str] | None = None
-    if arguments.place.endswith(".toml") or Path(arguments.place).is_file():
-        recipe = load_recipe(arguments.place, overrides=arguments.overrides)
+    if arguments.path.endswith(".toml") or Path(arguments.path).is_file():
+        recipe = load_recipe(arguments.path, overrides=arguments.overrides)
         work = cached_counts(recipe.output.work)
         in_use = _in_use(recipe)
     else:
-        work = _folder(arguments.place)
+        work = _folder(arguments.path)
     values = _listing(work, in_use)
     print("\n".join(_listing_lines(values)), file=sys.stderr)
     if arguments.files:
@@ -146,11 +146,11 @@ def _remove(recipe: Recipe, *, of_all: bool) -> "_Removal":
     from nanotok_ray.job.events import Event, Note  # noqa: PLC0415 - slow to import
     from nanotok_ray.job.lease import leased  # noqa: PLC0415 - as above
 
-    def tell(event: Event) -> None:
+    def print_note(event: Event) -> None:
         if isinstance(event, Note):
             print(f"note: {event.text}", file=sys.stderr)
 
-    with leased(Folder(recipe.output.path), command="counts rm", on_event=tell) as lease:
+    with leased(Folder(recipe.output.path), command="counts rm", on_event=print_note) as lease:
         lease.check()
         removal = _Removal.of(recipe, of_all=of_all)
         for entry in removal.chosen:

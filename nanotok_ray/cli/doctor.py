@@ -35,7 +35,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "places",
+        "paths",
         metavar="DIR|URL|RECIPE",
         nargs="*",
         help="folders to probe, and recipes whose folders and sources to check (default: none)",
@@ -49,29 +49,29 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _run_doctor(arguments: argparse.Namespace) -> int:
-    findings: list[CheckResult] = []
-    for item in _findings(arguments):
-        finding = CheckResult(
-            name=without_secrets(item.name),
-            status=item.status,
-            found=without_secrets(item.found),
-            advice=without_secrets(item.advice),
+    results: list[CheckResult] = []
+    for result in _check_results(arguments):
+        redacted = CheckResult(
+            name=without_secrets(result.name),
+            status=result.status,
+            found=without_secrets(result.found),
+            advice=without_secrets(result.advice),
         )
-        findings.append(finding)
-        print(printable(finding.line(), lines=True), file=sys.stderr, flush=True)
-    status = worst(findings)
+        results.append(redacted)
+        print(printable(redacted.line(), lines=True), file=sys.stderr, flush=True)
+    status = worst(results)
     print_json(
         {
             "status": status,
-            **{kind: sum(item.status == kind for item in findings) for kind in _KINDS},
+            **{kind: sum(result.status == kind for result in results) for kind in _KINDS},
             "checks": [
                 {
-                    "name": item.name,
-                    "status": item.status,
-                    "found": item.found,
-                    "advice": item.advice,
+                    "name": result.name,
+                    "status": result.status,
+                    "found": result.found,
+                    "advice": result.advice,
                 }
-                for item in findings
+                for result in results
             ],
         }
     )
@@ -81,10 +81,10 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
 _KINDS = ("ok", "warn", "fail")
 
 
-def _findings(arguments: argparse.Namespace) -> Iterator[CheckResult]:
+def _check_results(arguments: argparse.Namespace) -> Iterator[CheckResult]:
     from nanotok_ray.job.doctor.checks import run_checks  # noqa: PLC0415 - knows stores: slow
 
-    yield from run_checks(arguments.places, address=arguments.address)
+    yield from run_checks(arguments.paths, address=arguments.address)
     if arguments.address is not None:
         from nanotok_ray.cluster.cluster_check import check_address  # noqa: PLC0415 - Ray
 

@@ -15,13 +15,13 @@ from nanotok_ray.storage import Folder
 
 _LAYOUTS = "\n".join(
     fill(
-        own.reader,
+        layout.reader,
         width=100,
         initial_indent=f"  {name + ':':<11}",
         subsequent_indent=" " * 13,
         break_on_hyphens=False,
     )
-    for name, own in LAYOUTS.items()
+    for name, layout in LAYOUTS.items()
 )
 
 _EXPORT = f"""\
@@ -97,13 +97,15 @@ def _run_export(arguments: argparse.Namespace) -> int:
                 workers=arguments.workers,
                 on_event=progress,
             )
-        _tell(result.folder, format_options(layout), result.values, unchanged=result.unchanged)
+        _print_result(
+            result.folder, format_options(layout), result.values, unchanged=result.unchanged
+        )
         results.append({"output": result.folder, "units_done": result.units_done, **result.values})
     print_json({"status": "done", "exports": results})
     return 0
 
 
-def _tell(folder: str, layout: str, values: dict[str, Any], *, unchanged: bool) -> None:
+def _print_result(folder: str, layout: str, values: dict[str, Any], *, unchanged: bool) -> None:
     lines = [f"{layout}: {folder}" + (" (nothing to do)" if unchanged else "")]
     lines.append(
         f"  {values['files']:,} files, {values['bytes'] / 1e6:,.1f} MB, "

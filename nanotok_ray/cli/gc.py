@@ -43,19 +43,19 @@ def _run_gc(arguments: argparse.Namespace) -> int:
     from nanotok_ray.job.events import Event, Note  # noqa: PLC0415 - slow to import
     from nanotok_ray.job.lease import leased  # noqa: PLC0415 - as above
 
-    def tell(event: Event) -> None:
+    def print_note(event: Event) -> None:
         if isinstance(event, Note):
             print(f"note: {event.text}", file=sys.stderr)
 
     out = Folder(arguments.folder)
     garbage = find_garbage(out)  # also: an output that is none gets no lease
     if garbage.all and not arguments.dry_run:
-        with leased(out, command="gc", on_event=tell) as lease:
+        with leased(out, command="gc", on_event=print_note) as lease:
             lease.check()
             garbage = find_garbage(out)
             _remove(out, garbage, lease.glance)
     values = _values(out, garbage, is_dry=arguments.dry_run)
-    _tell(values)
+    _print_removal(values)
     print_json(values)
     return 0
 
@@ -80,14 +80,14 @@ def _values(out: Folder, garbage: Garbage, *, is_dry: bool) -> dict[str, Any]:
     }
 
 
-def _tell(values: Mapping[str, Any]) -> None:
+def _print_removal(values: Mapping[str, Any]) -> None:
     for name in values["files"]:
         print(name, file=sys.stderr)
-    current = values["removed"]
+    removed = values["removed"]
     word = "would free " if values["status"] == "planned" else "removed    "
     print(f"output      {values['output']}", file=sys.stderr)
     print(
-        f"{word} {current['records']:,} records, {current['files']:,} other files, "
-        f"{current['bytes']:,} bytes",
+        f"{word} {removed['records']:,} records, {removed['files']:,} other files, "
+        f"{removed['bytes']:,} bytes",
         file=sys.stderr,
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from nanotok_ray.cli.inspected import LookedAt, add_file_arguments, lines_at, output_at
+from nanotok_ray.cli.inspected import Inspected, add_file_arguments, lines_at, output_at
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.formats.manifest import SPLITS
 from nanotok_ray.report import (
@@ -93,7 +93,7 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
     """
     document_id, totals = document.document_id, totals_of(document, spelling)
     text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
-    lines = [f"{document.title}, {document.place}{text}"]
+    lines = [f"{document.title}, {document.location}{text}"]
     text = (
         f"{totals.tokens} tokens, {totals.num_bytes} bytes, "
         f"{totals.bytes_per_token:.2f} bytes per token"
@@ -108,17 +108,17 @@ def heading_of(document: Document, spelling: Spelling) -> list[str]:
 
 
 def plain_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
-    """Yield the tokens without colour; a run of them under mask 1 stands in [[ ]]."""
+    """Yield the tokens without colour; a run of them under mask 1 is in [[ ]]."""
     items = [*items_of(document, spelling)]
     flags = [False, *map(_is_trained, items), False]
-    visible = []
+    parts = []
     for item, (before, flag), (_, after) in zip(
         items, pairwise(flags[:-1]), pairwise(flags[1:]), strict=True
     ):
         text = _text(item) + (f"({_number(item)})" if with_ids else "")
         opens, closes = flag and not before, flag and not after
-        visible.append(f"{'[[' if opens else ''}{text}{']]' if closes else ''}")
-    yield "|".join(visible)
+        parts.append(f"{'[[' if opens else ''}{text}{']]' if closes else ''}")
+    yield "|".join(parts)
 
 
 def colored_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> Iterator[str]:
@@ -135,12 +135,12 @@ def colored_lines(document: Document, spelling: Spelling, *, with_ids: bool) -> 
 
 
 def _masked(items: Sequence[Item], with_ids: bool) -> str:
-    text = []
+    parts = []
     for item in items:
-        text.append(f"{_colour(item)}{_text(item)}{_RESET}")
+        parts.append(f"{_colour(item)}{_text(item)}{_RESET}")
         if with_ids:
-            text.append(f"{_GRAY}({_number(item)}){_RESET}")
-    return "|".join(text)
+            parts.append(f"{_GRAY}({_number(item)}){_RESET}")
+    return "|".join(parts)
 
 
 def _tinted(items: Sequence[Item], with_ids: bool) -> str:
@@ -236,17 +236,17 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run_inspect(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    looked_at = _looked_at(arguments)
+    inspected = _inspected(arguments)
     asked = arguments.documents or [(0, 0)]
-    numbers = numbers_of(asked, count=looked_at.count, where=looked_at.where)
-    documents = map(looked_at.document, numbers)
+    numbers = numbers_of(asked, count=inspected.count, where=inspected.where)
+    documents = map(inspected.document, numbers)
     if arguments.html or arguments.open:
-        _show_page([*documents], looked_at, arguments)
+        _show_page([*documents], inspected, arguments)
         return 0
     for index, document in enumerate(documents):
         if index:
             print()
-        for line in _visible(document, looked_at, arguments):
+        for line in _visible(document, inspected, arguments):
             print(line)
     return 0
 
@@ -260,7 +260,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RecipeError("--all is for pages; a terminal shows all tokens: add --html FILE")
 
 
-def _looked_at(arguments: argparse.Namespace) -> LookedAt:
+def _inspected(arguments: argparse.Namespace) -> Inspected:
     if (arguments.folder is None) == (arguments.file is None):
         raise RecipeError("name what to look at: DIR, an output, or --file FILE, and not both")
     if arguments.file is None:
@@ -271,13 +271,13 @@ def _looked_at(arguments: argparse.Namespace) -> LookedAt:
 
 
 def _visible(
-    document: Document, looked_at: LookedAt, arguments: argparse.Namespace
+    document: Document, inspected: Inspected, arguments: argparse.Namespace
 ) -> Iterator[str]:
-    spelling = looked_at.spelling
+    spelling = inspected.spelling
     yield from heading_of(document, spelling)
     yield ""
     if arguments.text:
-        yield looked_at.tokenizer.decode(document.ids)
+        yield inspected.tokenizer.decode(document.ids)
     elif _wants_color(arguments.color):
         yield from colored_lines(document, spelling, with_ids=arguments.ids)
     else:
@@ -291,13 +291,13 @@ def _wants_color(choice: str) -> bool:
 
 
 def _show_page(
-    documents: list[Document], looked_at: LookedAt, arguments: argparse.Namespace
+    documents: list[Document], inspected: Inspected, arguments: argparse.Namespace
 ) -> None:
     page = page_of(
         documents,
-        looked_at.spelling,
-        title=looked_at.title,
-        note=looked_at.note,
+        inspected.spelling,
+        title=inspected.title,
+        note=inspected.note,
         limit=None if arguments.all else MAX_TOKENS,
         with_ids=arguments.ids,
     ).encode()
@@ -312,7 +312,7 @@ def _show_page(
 
 
 def _written(page: bytes, name: str | None) -> Path:
-    """Write the page, to a temporary file if no name is given, and tell where it is."""
+    """Write the page, to a temporary file if no name is given, and return its path."""
     if name is None:
         handle, name = tempfile.mkstemp(prefix="nanotok-inspect-", suffix=".html")
         os.close(handle)

@@ -24,8 +24,8 @@ from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LookedAt:
-    """Documents to look at."""
+class Inspected:
+    """Documents to show."""
 
     title: str
     """What they are, for a heading."""
@@ -51,8 +51,8 @@ class LookedAt:
         return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
 
 
-def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
-    """Look at the documents of a finished output.
+def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
+    """Return the documents of a finished output.
 
     Raises:
         CorruptOutputError, IncompleteOutputError, SourceError: As `open_shards`.
@@ -64,14 +64,14 @@ def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
         name, position = shards.shard_of(number)
         return Document(
             title=f"document {number} of {len(shards)}",
-            place=f"document {position} of {name}",
+            location=f"document {position} of {name}",
             ids=shards[number],
             mask=shards.mask(number),
             images=shards.images(number),
             document_id=shards.document_id(number),
         )
 
-    return LookedAt(
+    return Inspected(
         title=f"{folder}, split {split}" + (f", source {source}" if source else ""),
         where=f"split {split}" + (f" of source {source}" if source else ""),
         count=len(shards),
@@ -81,7 +81,7 @@ def output_at(folder: str, *, split: str, source: str | None) -> LookedAt:
 
 
 MAX_BYTES = 1 << 30
-"""All lines are held while one is looked at."""
+"""Of a file: all its lines are in memory while one is shown."""
 
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _BOM = b"\xef\xbb\xbf"
@@ -122,8 +122,8 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def lines_at(arguments: argparse.Namespace) -> LookedAt:
-    """Look at the lines of a file.
+def lines_at(arguments: argparse.Namespace) -> Inspected:
+    """Return the lines of a file as documents.
 
     Raises:
         RecipeError: An argument is missing, or there is no such dialect.
@@ -137,7 +137,7 @@ def lines_at(arguments: argparse.Namespace) -> LookedAt:
     tokenizer = Tokenizer.load(arguments.tokenizer, span_table=False)
     lines = _lines(path)
     dialect = _dialect(arguments, tokenizer, lines)
-    return LookedAt(
+    return Inspected(
         title=f"{path}, kind {dialect.kind}, dialect {dialect.name}",
         where=path,
         count=len(lines),
@@ -235,7 +235,7 @@ def _document(
     images = [(start, end, image) for image, (start, end) in enumerate(composed.images)]
     return Document(
         title=f"document {number} of {len(lines)}",
-        place=f"line {position} of {path}",
+        location=f"line {position} of {path}",
         ids=np.array(composed.ids, dtype=tokenizer.model.id_dtype),
         mask=np.array(composed.mask, dtype=np.uint8),
         images=np.array(images, dtype=np.int32).reshape(-1, 3),

@@ -71,16 +71,16 @@ def sizes(text: str) -> list[int]:
 
 
 def check(goal: Goal, *, also: Sequence[int]) -> None:
-    """See that a goal can be reached, before hours of reading and not after.
+    """Check that a goal can be reached, before hours of reading and not after.
 
     Raises:
         VocabularySizeError: There is no room for 256 bytes and the special tokens.
         TokenizerError: Another number is out of its range, or a special token comes twice.
     """
-    _check_room("--vocab-size is", goal["vocab_size"], goal["special_tokens"])
+    _check_size("--vocab-size is", goal["vocab_size"], goal["special_tokens"])
     check_goal(**goal)
     for size in also:
-        _check_room("--also has", size, goal["special_tokens"])
+        _check_size("--also has", size, goal["special_tokens"])
         if size > goal["vocab_size"]:
             raise TokenizerError(
                 f"--also has {size}, and a tokenizer of --vocab-size {goal['vocab_size']} holds "
@@ -88,7 +88,7 @@ def check(goal: Goal, *, also: Sequence[int]) -> None:
             )
 
 
-def _check_room(text: str, size: int, special_tokens: Sequence[str]) -> None:
+def _check_size(text: str, size: int, special_tokens: Sequence[str]) -> None:
     least = NUM_BYTES + len(special_tokens)
     if size < least:
         raise VocabularySizeError(
@@ -101,13 +101,13 @@ def with_smaller(
     learned: LearnedTokenizer, output: str, *, also: Sequence[int], name: Callable[[int], str]
 ) -> dict[str, LearnedTokenizer]:
     """Return what goes to each output: the tokenizer, and the smaller ones that were reached."""
-    every = {output: learned}
+    outputs = {output: learned}
     for size in also:
         if size > learned.tokenizer.get_vocab_size():
             print(f"note: {size:,} ids were not reached; no {name(size)}", file=sys.stderr)
         else:
-            every[name(size)] = learned.truncated(size)
-    return every
+            outputs[name(size)] = learned.truncated(size)
+    return outputs
 
 
 def summary(
@@ -258,15 +258,15 @@ def _run_learn(arguments: argparse.Namespace) -> int:
 def _save(learned: LearnedTokenizer, arguments: argparse.Namespace) -> list[str]:
     """Write the tokenizer, and the smaller ones that were reached; give their folders."""
     stem = arguments.output.rstrip("/")
-    every = with_smaller(
+    outputs = with_smaller(
         learned, arguments.output, also=arguments.also, name=lambda size: f"{stem}-{size}"
     )
     if not arguments.force:
-        for folder, item in every.items():
-            check_free(item.tokenizer.model, folder, advice=OR_FORCE)
-    for folder, item in every.items():
-        item.save(folder, overwrite=True)
-    return list(every)
+        for folder, result in outputs.items():
+            check_free(result.tokenizer.model, folder, advice=OR_FORCE)
+    for folder, result in outputs.items():
+        result.save(folder, overwrite=True)
+    return list(outputs)
 
 
 def _message(paths: CountPaths) -> str:

@@ -87,36 +87,36 @@ def _run(arguments: argparse.Namespace) -> int:
         with terminable():
             return int(arguments.run(arguments))
     except NanotokError as error:
-        _tell(arguments, "failed", f"error: {error}")
+        _print_failure(arguments, "failed", f"error: {error}")
         return exit_code(error)
     except KeyboardInterrupt:
-        _tell(arguments, "interrupted", "interrupted; the same command goes on from here")
+        _print_failure(arguments, "interrupted", "interrupted; the same command goes on from here")
         return INTERRUPTED
     except Terminated:
-        _tell(arguments, "terminated", "terminated; the same command goes on from here")
+        _print_failure(arguments, "terminated", "terminated; the same command goes on from here")
         return TERMINATED
     except BrokenPipeError:
         return FAILED
     except OSError as error:  # a full disk, a folder that may not be written: no place in our code
-        _tell(arguments, "failed", f"error: {os_error_message(error)}")
+        _print_failure(arguments, "failed", f"error: {os_error_message(error)}")
         return INFRASTRUCTURE
 
 
 def _print_anything() -> None:
-    """Let what the terminal's encoding cannot say be printed as escapes, as under LC_ALL=C."""
+    """Print characters that the terminal's encoding lacks as escapes, as under LC_ALL=C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _tell(arguments: argparse.Namespace, status: str, message: str) -> None:
+def _print_failure(arguments: argparse.Namespace, status: str, message: str) -> None:
     print(f"nanotok: {printable(message, lines=True)}", file=sys.stderr)
     if COMMANDS[arguments.command].has_json:
         print_json({"status": status, "error": message.removeprefix("error: ")})
 
 
 def exit_code(error: NanotokError) -> int:
-    """Return the exit code that stands for an error."""
+    """Return the exit code of an error."""
     codes: tuple[tuple[type[NanotokError] | tuple[type[NanotokError], ...], int], ...] = (
         (QuarantineLimitError, BAD_DATA),
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
@@ -151,14 +151,14 @@ def parser(
     commands = whole.add_subparsers(
         dest="command", required=True, metavar="COMMAND", prog="nanotok", help=argparse.SUPPRESS
     )
-    wanted = {item.module for name, item in COMMANDS.items() if only is None or name in only}
+    wanted = {command.module for name, command in COMMANDS.items() if only is None or name in only}
     for module in sorted(wanted):
-        current = importlib.import_module(f"nanotok_ray.cli.{module}")
+        imported = importlib.import_module(f"nanotok_ray.cli.{module}")
         of_jobs = {"default_recipe": default_recipe} if module == "jobs" else {}
-        current.add_commands(commands, **of_jobs)
-    for name, item in COMMANDS.items():
-        if item.module not in wanted:
-            commands.add_parser(name, help=item.summary)
+        imported.add_commands(commands, **of_jobs)
+    for name, command in COMMANDS.items():
+        if command.module not in wanted:
+            commands.add_parser(name, help=command.summary)
     return whole
 
 

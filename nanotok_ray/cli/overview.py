@@ -133,7 +133,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     ),
 )
 
-COMMANDS: Final = {each.name: each for _, group in GROUPS for each in group}
+COMMANDS: Final = {command.name: command for _, group in GROUPS for command in group}
 
 _FIRST: Final = """\
 Turn a text corpus into a BPE tokenizer and verified token shards, on Ray.

@@ -70,7 +70,7 @@ def _fill(cell: str, width: int) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Spell bytes per token.
+    """Return bytes per token with three digits behind the point, "-" for None.
 
     >>> ratio(4.5678), ratio(None)
     ('4.568', '-')
@@ -79,7 +79,7 @@ def ratio(value: float | None) -> str:
 
 
 def signed_percent(value: float | None) -> str:
-    """Spell a difference.
+    """Return a difference in percent with its sign, "-" for None.
 
     >>> signed_percent(7.178), signed_percent(None)
     ('+7.2%', '-')

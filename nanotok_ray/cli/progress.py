@@ -252,20 +252,20 @@ class Progress:
                     self._end(event)
 
     def tick(self) -> None:
-        """Look at the time, and say again how far the stage is if that was long ago."""
+        """Print again how far the stage is, if the last line was long ago."""
         with self._lock:
             if self._stage is None:
                 return
             if self._bar is not None:
                 self._show(self._stage)
             elif not self._is_terminal:
-                self._tell_now_and_then(self._stage)
+                self._print_stage_if_due(self._stage)
 
     def _tick_on(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
             try:
                 self.tick()
-            except (OSError, ValueError):  # nobody reads any more: the job itself will be told
+            except (OSError, ValueError):  # nobody reads any more: the job itself fails
                 return
 
     def _start(self, event: StageStarted) -> None:
@@ -302,9 +302,9 @@ class Progress:
         elif self._is_terminal:
             return
         elif event.last is not None:
-            self._tell_merges(self._stage, event, event.last)
+            self._print_merges_if_due(self._stage, event, event.last)
         else:
-            self._tell_now_and_then(self._stage)
+            self._print_stage_if_due(self._stage)
 
     def _end(self, event: StageEnded) -> None:
         failed = 0 if self._stage is None else self._stage.attempts_failed
@@ -322,13 +322,13 @@ class Progress:
             text = f"{_merge(stage.last.last)}, {text}".removesuffix(", ")
         self._bar.set_postfix_str(text, refresh=True)
 
-    def _tell_now_and_then(self, stage: StageProgress) -> None:
+    def _print_stage_if_due(self, stage: StageProgress) -> None:
         now = self._clock()
         if now - self._last_line >= LINE_SECONDS:
             self._last_line = now
             self._line(stage.line(now))
 
-    def _tell_merges(self, stage: StageProgress, event: Advanced, last: Made) -> None:
+    def _print_merges_if_due(self, stage: StageProgress, event: Advanced, last: Made) -> None:
         now, done, todo = self._clock(), event.done, event.todo
         since = now - self._last_line
         if is_line_due(done, todo, percent_before=self._percent, seconds=since):
@@ -357,7 +357,7 @@ def _merge(last: Made) -> str:
 
 @contextmanager
 def merge_bar(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
-    """Return what shows progress on a stream; a bar is closed on any exit."""
+    """Yield a function that shows progress on a stream; a bar is closed on any exit."""
     if not stream.isatty():
         yield _Lines(stream)
         return
@@ -366,7 +366,7 @@ def merge_bar(stream: TextIO) -> Iterator[Callable[[MergeProgress], None]]:
         unit=" merges",
         file=stream,
         leave=False,
-        mininterval=0,  # it is told about a hundred times in all
+        mininterval=0,  # it is called about a hundred times in all
         miniters=1,
     ) as bar:
         yield lambda progress: _advance(bar, progress)

@@ -1,4 +1,4 @@
-"""The command that reports how the last run of an output stands: status."""
+"""The command that reports the status of the last run of an output: status."""
 
 import argparse
 import json
@@ -171,9 +171,9 @@ def _head(status: RunStatus) -> dict[str, Any]:
         holder = lease.holder
         values |= {"host": holder.host, "pid": holder.pid, "ray_job": holder.ray_job}
         head = {**values, **head}
-    given = {name: head.get(name) for name in _HEAD}
+    selected = {name: head.get(name) for name in _HEAD}
     return {
-        name: values if isinstance(values, str | int) else None for name, values in given.items()
+        name: values if isinstance(values, str | int) else None for name, values in selected.items()
     }
 
 
@@ -325,46 +325,46 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run_status(arguments: argparse.Namespace) -> int:
     show = (lambda _: None) if arguments.json else _print_text
-    values = look(arguments.output, watch=arguments.watch, show=show)
+    values = read_status(arguments.output, watch=arguments.watch, show=show)
     print_json(values)
     return exit_code(values)
 
 
 def exit_code(values: dict[str, Any]) -> int:
-    """Return the exit code that stands for a state."""
+    """Return the exit code of a state."""
     from nanotok_ray.job.status import WELL  # noqa: PLC0415 - slow to import
 
     return 0 if values["state"] in WELL else BAD_OUTPUT
 
 
-def look(
+def read_status(
     output: str,
     *,
     watch: bool = False,
     show: Callable[[dict[str, Any]], None],
     clock: Clock | None = None,
 ) -> dict[str, Any]:
-    """Look how an output stands, with `watch` again and again while a run goes on.
+    """Read the status of an output, with `watch` again and again while a run goes on.
 
     Args:
         output: folder or URL.
-        watch: whether to look until the run has ended.
-        show: given the values of each look.
+        watch: whether to read it until the run has ended.
+        show: called with the values each time.
         clock: None: that of this machine.
 
     Returns:
-        The values of the last look.
+        The last values.
 
     Raises:
-        TransientIOError: storage does not answer; while watching only at the first look.
+        TransientIOError: storage does not answer; while watching only the first time.
     """
     clock = clock or Clock()
-    values = _look_once(output, clock.now())
+    values = _read_once(output, clock.now())
     show(values)
     while watch and values["state"] == "running":
         clock.sleep(WATCH_SECONDS)
         try:
-            values = _look_once(output, clock.now())
+            values = _read_once(output, clock.now())
         except TransientIOError as error:
             print(f"nanotok: {printable(str(error), lines=True)}", file=sys.stderr)
             continue
@@ -372,7 +372,7 @@ def look(
     return values
 
 
-def _look_once(output: str, now: float) -> dict[str, Any]:
+def _read_once(output: str, now: float) -> dict[str, Any]:
     from nanotok_ray.job.status import run_status  # noqa: PLC0415 - as above
     from nanotok_ray.storage import Folder  # noqa: PLC0415 - as above
 

@@ -33,7 +33,7 @@ MAX_NOTES = 20
 
 
 class SubmitLines:
-    """Shows the newest line of a job's log; notes and what is told of the connection stay."""
+    """Shows the newest line of a job's log; notes and messages about the connection stay."""
 
     def __init__(self, stream: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
         """Print to `stream`, over and over on one line if it is a terminal."""
@@ -62,9 +62,11 @@ class SubmitLines:
         """Show what a job says once: of its inputs, of an attempt that failed."""
         self._notes += 1
         if self._notes <= MAX_NOTES:
-            self.tell(line)
+            self.print_line(line)
         if self._notes == MAX_NOTES:
-            self.tell("nanotok: further notes are in the log and in the journal of the job alone")
+            self.print_line(
+                "nanotok: further notes are in the log and in the journal of the job alone"
+            )
 
     def flush(self) -> None:
         """Show the newest line if it was kept back."""
@@ -73,7 +75,7 @@ class SubmitLines:
             self._last_line = self._now()
         self._newest = None
 
-    def tell(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line of its own, which stays."""
         if self._is_open:
             print(file=self._stream)
@@ -130,17 +132,17 @@ class Submitted:
             patience=patience,
             timeout=timeout,
             show=self.lines.show,
-            tell=lambda text: self.lines.tell(f"nanotok: {text}"),
+            on_message=lambda text: self.lines.print_line(f"nanotok: {text}"),
         )
 
     def _leave(self, status: str, code: int) -> int:
-        self.lines.tell(f"nanotok: {status}; {self._goes_on()}")
+        self.lines.print_line(f"nanotok: {status}; {self._goes_on()}")
         self._print(status, None, {})
         return code
 
     def _give_up(self, followed: Followed) -> int:
         verb = "goes" if followed.is_late else "may go"
-        self.lines.tell(f"nanotok: {followed.given_up}; {self._goes_on(verb)}")
+        self.lines.print_line(f"nanotok: {followed.given_up}; {self._goes_on(verb)}")
         status = "timeout" if followed.is_late else "lost"
         self._print(status, followed.state, {"error": followed.given_up})
         return INFRASTRUCTURE
@@ -152,10 +154,10 @@ class Submitted:
         if ending.exit_code:
             values["error"] = ending.message
             for line in log.last or state.message.splitlines():
-                self.lines.tell(f"  | {line}")
+                self.lines.print_line(f"  | {line}")
         else:
             self.lines.flush()
-        self.lines.tell(f"nanotok: {ending.message}")
+        self.lines.print_line(f"nanotok: {ending.message}")
         self._print(ending.status, state, values)
         return ending.exit_code
 
@@ -276,7 +278,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def address_of(given: str | None, environment: Mapping[str, str]) -> str:
+def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
     """Return the address of the job server.
 
     Raises:
@@ -286,7 +288,7 @@ def address_of(given: str | None, environment: Mapping[str, str]) -> str:
     'http://10.0.0.7:8265'
     """
     text = "give the dashboard's URL, as --address http://127.0.0.1:8265"
-    address = given or environment.get("RAY_API_SERVER_ADDRESS")
+    address = argument or environment.get("RAY_API_SERVER_ADDRESS")
     if not address:
         address = environment.get("RAY_ADDRESS", "")
         if not address.startswith(("http://", "https://")):
@@ -370,19 +372,19 @@ def _start(
         chosen_id=arguments.submission_id,
         clock=WallClock(),
         patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
-        tell=lambda text: lines.tell(f"nanotok: {text}"),
+        on_message=lambda text: lines.print_line(f"nanotok: {text}"),
     ).start()
     submission_id, was = started.submission_id, started.was_there
     if was is None:
-        lines.tell(f"submitted {submission_id} to {jobs.address}")
+        lines.print_line(f"submitted {submission_id} to {jobs.address}")
     elif was.has_ended:
-        lines.tell(
+        lines.print_line(
             f"{submission_id} has run already; to run it again, give another --submission-id"
         )
     else:
-        lines.tell(f"already submitted; following {submission_id}")
+        lines.print_line(f"already submitted; following {submission_id}")
     if was is not None and was.digest not in {None, shipped.submission.digest}:
-        lines.tell(
+        lines.print_line(
             f"nanotok: note: {submission_id} was submitted with another recipe or other arguments"
         )
     return started

@@ -107,12 +107,12 @@ def _run_extend(arguments: argparse.Namespace) -> int:
     known = before.special_tokens
     added = {name: value for name, value in tokenizer.special_tokens.items() if name not in known}
     there = {name: known[name] for name in names if name in known}
-    _tell(tokenizer, arguments.output, added=added, there=there)
+    _print_tokens(tokenizer, arguments.output, added=added, there=there)
     print_json(_values(tokenizer, arguments.output) | {"added": added, "there": there})
     return 0
 
 
-def _tell(
+def _print_tokens(
     tokenizer: Tokenizer, output: str, *, added: dict[str, int], there: dict[str, int]
 ) -> None:
     for title, tokens in (("added", added), ("there", there)):

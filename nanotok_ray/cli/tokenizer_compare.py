@@ -1,6 +1,6 @@
 """The command that compares tokenizers on corpora: tokenizer compare.
 
-Takes arguments; prints for people on stderr, for programs one line of JSON.
+It prints a table on stderr and one line of JSON on stdout.
 """
 
 import argparse
@@ -12,9 +12,9 @@ from typing import Any, Final
 from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
-    format_size,
+    byte_bar,
+    print_left_out,
     readers_of,
-    tell_left_out,
 )
 from nanotok_ray.cli.printing import print_json, ratio, signed_percent, table_lines
 from nanotok_ray.cli.progress import token_label
@@ -109,11 +109,11 @@ def _measured(
     counters: Sequence[TokenizerCounter], readers: Sequence[CorpusReader]
 ) -> dict[str, Measured]:
     total = sum(reader.estimated_bytes for reader in readers)
-    with format_size(sys.stderr, total=total) as done:
+    with byte_bar(sys.stderr, total=total) as done:
         measured = {
             reader.corpus.name: measure(counters, reader, on_bytes=done) for reader in readers
         }
-    tell_left_out(readers)
+    print_left_out(readers)
     return measured
 
 
@@ -230,10 +230,10 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse.Namespace) -> None:
-    places, chosen = range(len(counters)), _largest(rows)
+    indexes, chosen = range(len(counters)), _largest(rows)
     bars = {
         (name if label is None else f"{name}: {label}"): [
-            tally.bytes_per_token(position) for position in places
+            tally.bytes_per_token(position) for position in indexes
         ]
         for (name, label), tally in chosen.items()
     }

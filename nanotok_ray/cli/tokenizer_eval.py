@@ -136,12 +136,12 @@ def _texts(arguments: argparse.Namespace) -> dict[str, Iterable[Documents]]:
 
 
 def _lines(counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
-    current = counters[0]
-    yield f"tokenizer   {current.name}, {current.num_ids:,} ids"
+    first = counters[0]
+    yield f"tokenizer   {first.name}, {first.num_ids:,} ids"
     for index, other in enumerate(counters[1:], 1):
         yield ""
         yield f"against {other.name}, {other.num_ids:,} ids"
-        yield from table_lines([_head(current, other), *(_cells(row, index) for row in rows)])
+        yield from table_lines([_head(first, other), *(_cells(row, index) for row in rows)])
     if len(counters) == 1:
         yield ""
         head = ["text", "bytes", "code points", "tokens", "bytes per token"]
@@ -174,8 +174,8 @@ def _cells(row: SampleRow, position: int) -> list[str]:
 def _plot(
     counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow], arguments: argparse.Namespace
 ) -> None:
-    places = range(len(counters))
-    bars = {row.name: [row.tally.bytes_per_token(position) for position in places] for row in rows}
+    indexes = range(len(counters))
+    bars = {row.name: [row.tally.bytes_per_token(position) for position in indexes] for row in rows}
     names = [counter.name for counter in counters]
     figure = ratio_figure(
         bars,

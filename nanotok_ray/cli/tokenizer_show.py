@@ -10,9 +10,9 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.corpora import (
     MEASURED_FILES_HELP,
     add_corpus_flags,
-    format_size,
+    byte_bar,
+    print_left_out,
     readers_of,
-    tell_left_out,
 )
 from nanotok_ray.cli.printing import print_json, ratio, table_lines
 from nanotok_ray.cli.progress import token_label
@@ -32,7 +32,7 @@ from nanotok_ray.tokenizer.report import token_text
 from nanotok_ray.units import printable
 
 _SINGLE_LENGTHS = 16
-"""Longer tokens are told by ranges that double."""
+"""Longer tokens are counted by ranges that double."""
 _BAR_CHARS = 40
 
 
@@ -201,7 +201,7 @@ def _spelled(vocabulary: Vocabulary, number: int) -> str:
 
 
 def _pair(vocabulary: Vocabulary, number: int) -> str:
-    """Spell what a token was merged from."""
+    """Return the two tokens that a token was merged from, as text."""
     assert vocabulary.pairs is not None
     left, right = vocabulary.pairs[number - vocabulary.num_bytes]
     return f"{_spelled(vocabulary, left)} + {_spelled(vocabulary, right)}"
@@ -225,7 +225,7 @@ def _token_value(view: TokenView, usage: Usage | None) -> dict[str, Any]:
     }
 
 
-MOST: Final = 20
+DEFAULT_LIMIT: Final = 20
 
 _SHOW: Final = f"""\
 Show a tokenizer: its sizes, merges, special tokens, longest tokens; with a corpus, which it uses.
@@ -276,7 +276,11 @@ def add_action(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="show this token; repeatable (default: none)",
     )
     parser.add_argument(
-        "--most", type=positive, default=MOST, metavar="N", help=f"of a list (default: {MOST})"
+        "--most",
+        type=positive,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help=f"of a list (default: {DEFAULT_LIMIT})",
     )
     add_pattern(parser)
     add_corpus_flags(parser)
@@ -311,11 +315,11 @@ def _measured(tokenizer: Tokenizer, vocabulary: Vocabulary, arguments: argparse.
     counter = TokenizerCounter(arguments.tokenizer, tokenizer)
     usage = Usage(vocabulary)
     total = sum(reader.estimated_bytes for reader in readers)
-    with format_size(sys.stderr, total=total) as done:
+    with byte_bar(sys.stderr, total=total) as done:
         for batch in chain.from_iterable(readers):
             usage.add(counter.encode(batch.documents)[0], batch.documents)
             done(batch.documents.num_bytes)
-    tell_left_out(readers)
+    print_left_out(readers)
     return usage
 
 

@@ -75,8 +75,8 @@ def _opened(
         if spec in PUBLISHED:
             yield published_tokenizer(spec)
         else:
-            current = pattern if spec.endswith(RANKS) else None
-            yield open_tokenizer(spec, pattern=current, span_table=span_table)
+            spec_pattern = pattern if spec.endswith(RANKS) else None
+            yield open_tokenizer(spec, pattern=spec_pattern, span_table=span_table)
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def about(counter: TokenizerCounter) -> dict[str, Any]:
 
 
 def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:
-    """Call each by its name, else by as much of the end of its path as tells all apart.
+    """Return the name of each, or as much of the end of its path as distinguishes all.
 
     >>> _names([(None, "a/tokenizer"), ("mine", "b/tokenizer"), (None, "c/tokenizer")])
     ['a/tokenizer', 'mine', 'c/tokenizer']
@@ -132,7 +132,7 @@ def check_plot_of(arguments: argparse.Namespace) -> None:
 
 
 def write_plot(arguments: argparse.Namespace, figure: "Figure", *, numbers: Numbers) -> None:
-    """Write the picture and tell where it is."""
+    """Write the picture and print its path."""
     path = Path(arguments.plot)
     title = f"nanotok tokenizer {arguments.action}"
     path.write_bytes(plot_bytes(figure, name=path.name, title=title, numbers=numbers))

@@ -1,6 +1,6 @@
 """`nanotok train` without a recipe: files of text to a tokenizer, in this process, without Ray.
 
-Takes the arguments of `train`; gives the values for its JSON line.
+Input is the arguments of `train`. Output is the values of its JSON line.
 """
 
 import argparse
@@ -125,18 +125,18 @@ def is_meant(arguments: argparse.Namespace) -> bool:
     if arguments.output is None:
         _check_recipe(arguments)
         return False
-    is_told = arguments.input_format is not None or arguments.document_per_file
-    recipes = [path for path in arguments.inputs if path.endswith(".toml") and not is_told]
+    has_format = arguments.input_format is not None or arguments.document_per_file
+    recipes = [path for path in arguments.inputs if path.endswith(".toml") and not has_format]
     if recipes:
         raise RecipeError(
             f"{recipes[0]} is a recipe, which says itself where its tokenizer goes: leave --output "
             "out (--set output.path=DIR), or, to learn from the text of this very file, add "
             "--input-format"
         )
-    given = [flag for name, flag in _RECIPE_FLAGS.items() if getattr(arguments, name)]
-    if given:
+    flags = [flag for name, flag in _RECIPE_FLAGS.items() if getattr(arguments, name)]
+    if flags:
         raise RecipeError(
-            f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} for a recipe, and --output "
+            f"{', '.join(flags)} {'is' if len(flags) == 1 else 'are'} for a recipe, and --output "
             "for files without one: leave one of them out, or write a recipe"
         )
     return True
@@ -162,7 +162,7 @@ def _check_recipe(arguments: argparse.Namespace) -> None:
 
 
 def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Learn from the files, write the tokenizer, and give what programs read.
+    """Learn from the files, write the tokenizer, and return the values for programs.
 
     Raises:
         NanotokError: As `find_corpus`, `count_named` and `learn`; or the output holds something
@@ -170,7 +170,7 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     goal, also = _goal(arguments)
     pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
-    SpanCounts(pattern)  # one that cannot be compiled is told before files are opened
+    SpanCounts(pattern)  # one that cannot be compiled is refused before files are opened
     outputs = {arguments.output} | {sized_output(arguments.output, size) for size in also}
     if not arguments.force:
         _note_existing(sorted(outputs))
@@ -187,8 +187,8 @@ def train_files(arguments: argparse.Namespace) -> dict[str, Any]:
     had, asked = f"counted in {seconds['count']:.1f} s", goal["vocab_size"]
     text = summary(found.counts, learned, asked=asked, had=had, seconds=done - counted)
     print(text, *(f"wrote       {path}" for path in wrote), sep="\n", file=sys.stderr)
-    current = values(learned, output=arguments.output, wrote=wrote, seconds=seconds)
-    return current | {"files": len(named.files)}
+    results = values(learned, output=arguments.output, wrote=wrote, seconds=seconds)
+    return results | {"files": len(named.files)}
 
 
 def _goal(arguments: argparse.Namespace) -> tuple[Goal, list[int]]:
@@ -243,13 +243,13 @@ def _write(
         TokenizerError: One does, and --force was not given.
     """
     output = arguments.output
-    every = with_smaller(learned, output, also=also, name=lambda size: sized_output(output, size))
-    for path, item in every.items():
+    outputs = with_smaller(learned, output, also=also, name=lambda size: sized_output(output, size))
+    for path, result in outputs.items():
         if not arguments.force:
-            check_free(item.tokenizer.model, path, advice=OR_FORCE)
-    for path, item in every.items():
+            check_free(result.tokenizer.model, path, advice=OR_FORCE)
+    for path, result in outputs.items():
         if file_suffix(path) is None:
-            item.save(path, overwrite=True)
+            result.save(path, overwrite=True)
         else:
-            write_file(item.tokenizer.model, path)
-    return list(every)
+            write_file(result.tokenizer.model, path)
+    return list(outputs)

@@ -1,6 +1,6 @@
-"""The command that gives a tokenizer its span table: tokenizer warm.
+"""The command that writes the span table of a tokenizer: tokenizer warm.
 
-Takes a tokenizer's folder and a corpus, or counts of one.
+Input is a tokenizer's folder and a corpus, or counts of one.
 """
 
 import argparse
@@ -151,7 +151,7 @@ def _counts(tokenizer: Tokenizer, arguments: argparse.Namespace) -> SpanCounts:
 
 
 def _is_counts(path: str) -> bool:
-    """Return whether a path stands for count files: by suffix, of a folder by any file in it."""
+    """Return whether a path names count files: by suffix, of a folder by any file in it."""
     files = [file.path for file in find_files(path).files]
     return any(file.endswith(_COUNTS_SUFFIX) for file in files)
 

@@ -1,7 +1,7 @@
 """Checks of a cluster or of a job server, for the doctor. Starts no job, changes nothing.
 
 A cluster is joined as a driver joins it, and each node is asked for its core; a job server is asked
-for its version and its jobs, which it tells only to those with the right token.
+for its version and its jobs, for which the right token is needed.
 """
 
 import hashlib
@@ -57,14 +57,14 @@ def _version_of(client: object) -> str | None:
 
 def versions_finding(name: str, theirs: str | None) -> CheckResult:
     """Compare Ray's version there with the one here."""
-    current = ray_version()
+    ours = ray_version()
     if theirs is None:
         return CheckResult(name=name, status="ok", found="is not told")
-    if theirs != current:
+    if theirs != ours:
         return CheckResult(
             name=name,
             status="warn",
-            found=f"{theirs} there, {current} here",
+            found=f"{theirs} there, {ours} here",
             advice="install one version everywhere: a driver joins a cluster of its own alone",
         )
     return CheckResult(name=name, status="ok", found=f"{theirs}, as here")
@@ -94,9 +94,9 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         yield nodes_finding(nodes)
         working = [node for node in nodes if node["Resources"].get("CPU", 0) >= 1]
-        current = core_identity()
+        ours = core_identity()
         yield cores_finding(
-            current, ask(working, core_identity, (), name="doctor"), asked=len(working)
+            ours, ask(working, core_identity, (), name="doctor"), asked=len(working)
         )
     finally:
         ray.shutdown()

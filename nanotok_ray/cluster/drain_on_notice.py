@@ -26,7 +26,7 @@ ANSWER_SECONDS = 2.0
 """The server is on the machine itself; one that takes longer is asked again."""
 
 TOKEN_SECONDS = 21600
-"""How long AWS's token is valid: the longest that AWS gives."""
+"""How long AWS's token is valid: the longest that AWS allows."""
 
 GCP_NOTICE_SECONDS = 30.0
 
@@ -50,11 +50,11 @@ class Notice:
 
 
 Ask = Callable[[float], Notice | None]
-"""Returns the notice that stands at a time (seconds since 1970). Raises OSError: no answer."""
+"""Returns the notice that is in force at a time (seconds since 1970). Raises OSError: no answer."""
 
 
 def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
-    """Return what asks AWS's server, by its version 2 (a token first)."""
+    """Return a function that asks AWS's server, by its version 2 (a token first)."""
     token = ""
 
     def get(path: str) -> str | None:
@@ -82,7 +82,7 @@ def aws_notices(server: str = AWS_SERVER, *, rebalance: bool = False) -> Ask:
 
 
 def gcp_notices(server: str = GCP_SERVER) -> Ask:
-    """Return what asks GCP's server."""
+    """Return a function that asks GCP's server."""
 
     def ask(now: float) -> Notice | None:  # noqa: ARG001 - GCP names no time
         path = "/computeMetadata/v1/instance/preempted"
@@ -152,8 +152,8 @@ def local_raylets(processes: Path = PROCESSES) -> list[Raylet]:
 
 
 def _raylet(words: list[str]) -> Raylet | None:
-    given = dict(word[2:].split("=", 1) for word in words if word[:2] == "--" and "=" in word)
-    node_id, address = given.get("node_id"), given.get("gcs-address")
+    options = dict(word[2:].split("=", 1) for word in words if word[:2] == "--" and "=" in word)
+    node_id, address = options.get("node_id"), options.get("gcs-address")
     return Raylet(node_id=node_id, address=address) if node_id and address else None
 
 
@@ -213,7 +213,7 @@ def watch(
     now: Callable[[], float] = time.time,
     pause: Callable[[float], None] = time.sleep,
 ) -> Notice:
-    """Ask until there is a notice on which `act` has acted, and give that notice."""
+    """Ask until there is a notice on which `act` has acted, and return that notice."""
     silent = False
     while True:
         try:
@@ -230,25 +230,25 @@ def watch(
 
 def main(arguments: Sequence[str]) -> int:
     """Watch until the node is drained."""
-    given = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    if given.cloud == "aws":
-        ask = aws_notices(given.server or AWS_SERVER, rebalance=given.rebalance)
+    if options.cloud == "aws":
+        ask = aws_notices(options.server or AWS_SERVER, rebalance=options.rebalance)
     else:
-        ask = gcp_notices(given.server or GCP_SERVER)
-    lock = _lock(given.lock)
+        ask = gcp_notices(options.server or GCP_SERVER)
+    lock = _lock(options.lock)
     if lock is None:
-        LOG.info("another one watches already: %s", given.lock)
+        LOG.info("another one watches already: %s", options.lock)
         return 0
     with lock:
-        LOG.info("watching for notices of %s", given.cloud)
-        notice = watch(ask, lambda notice: drain(notice, given.ray, given.processes))
+        LOG.info("watching for notices of %s", options.cloud)
+        notice = watch(ask, lambda notice: drain(notice, options.ray, options.processes))
     LOG.info("drained: %s", notice.reason)
     return 0
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Hold a file that is let go when this process ends; None: another process holds it."""
+    """Return a file that is locked until this process ends; None: another process has locked it."""
     held = path.open("a")
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
 """The learner as one Ray task, with the memory it needs and on the node it is to run on.
 
-The task writes what the learner writes and gives its events back as it goes. A task whose worker or
+The task writes what the learner writes, and yields its events meanwhile. A task whose worker or
 node dies is tried again from the start.
 """
 
@@ -63,7 +63,7 @@ def learn_in_task(
 
 
 def learning_events(training: Training, counted: CountedSlices, out: Folder) -> Iterator[Event]:
-    """Learn, and give the events as they come: what runs in the task."""
+    """Learn, and yield the events as they come: what runs in the task."""
     events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def learn() -> None:

@@ -1,6 +1,6 @@
 """A run's metrics for Prometheus, through Ray: made once in the driver, tagged with little.
 
-Takes events. Where Ray is not there nothing is done, and nothing that fails here fails a job. Ray
+Input is events. Without Ray nothing is done, and no failure here fails a job. Ray
 puts `ray_` before each name. Only the driver has metrics of ours: tasks come and go, and each
 worker's would be a series of its own.
 """
@@ -30,7 +30,7 @@ SLICE_SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 3600)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """A metric as Ray is told of it."""
+    """A metric as it is registered with Ray."""
 
     name: str
     kind: Literal["Counter", "Gauge", "Histogram"]
@@ -90,7 +90,7 @@ class Metrics:
     _flushed: float = 0.0
     _last: Advanced | None = None
     _num_bytes: int = 0
-    """Of the stage, told already."""
+    """Of the stage, reported already."""
     _attempts: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, event: Event) -> None:

@@ -1,6 +1,6 @@
-"""Do all nodes see the folders of a job? Asked of each node before any work starts.
+"""The check that all nodes see the folders of a job, before any work starts.
 
-A node that joins later is asked when a worker of it runs its first call (`call.py`).
+A node that joins later is checked when a worker of it runs its first batch (`job/calls.py`).
 """
 
 import time
@@ -53,8 +53,8 @@ def nodes_beside_this() -> list[Node]:
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     alive = [node for node in ray.nodes() if node["Alive"]]
-    here = ray.get_runtime_context().get_node_id()
-    if [node["NodeID"] for node in alive] == [here]:
+    this_node = ray.get_runtime_context().get_node_id()
+    if [node["NodeID"] for node in alive] == [this_node]:
         return []
     return [node for node in alive if node["Resources"].get("CPU", 0) >= 1]
 
@@ -62,13 +62,13 @@ def nodes_beside_this() -> list[Node]:
 def _ask(nodes: Sequence[Node], probes: Sequence[Probe]) -> list[tuple[Node, Sequence[str | None]]]:
     """Return what each node says of each probe; nodes that say nothing in time are left out."""
     answers = ask(nodes, answer, probes, name="check that folders are shared")
-    return [(node, current) for node, current in answers if not isinstance(current, Exception)]
+    return [(node, said) for node, said in answers if not isinstance(said, Exception)]
 
 
 def ask(
     nodes: Sequence[Node], work: Callable[[A, str], R], argument: A, *, name: str
 ) -> list[tuple[Node, R | Exception]]:
-    """Call `work(argument, id of the node)` on each node; give the result or Ray's error.
+    """Call `work(argument, id of the node)` on each node; return the results or Ray's errors.
 
     Nodes that have not answered after ANSWER_SECONDS are left out.
     """
@@ -81,9 +81,9 @@ def ask(
     remote = ray.remote(num_cpus=0, max_retries=0)(work)
     asked = {}
     for node in nodes:
-        current = node["NodeID"]
-        pin = NodeAffinitySchedulingStrategy(node_id=current, soft=False)
-        asked[remote.options(name=name, scheduling_strategy=pin).remote(argument, current)] = node
+        node_id = node["NodeID"]
+        pin = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        asked[remote.options(name=name, scheduling_strategy=pin).remote(argument, node_id)] = node
     answers: list[tuple[Node, R | Exception]] = []
     end = time.monotonic() + ANSWER_SECONDS
     try:
@@ -106,8 +106,8 @@ def _problems(
 ) -> list[str]:
     """Return the nodes that do not see a probe, or whose answer is not seen here, and why."""
     problems = []
-    for node, current in answers:
-        problem = current[number]
+    for node, seen in answers:
+        problem = seen[number]
         if problem is None:
             problem = problem_with(probe, probe.answer_name(node["NodeID"]))
         if problem is not None:

@@ -1,4 +1,4 @@
-"""Jobs on Ray: the executor, its calls as tasks, and the cause of each of Ray's errors."""
+"""Jobs on Ray: the executor, its batches as tasks, and the cause of each of Ray's errors."""
 
 import sys
 import time
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ray.exceptions import RayError
 
 
-SHOWN_CHARS = 300
+MAX_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
-    """Return cause and words for an error that a call ended with as a whole.
+    """Return cause and words for an error that a batch ended with as a whole.
 
     Raises:
         SharedFolderError: the worker's node does not see a folder of the job.
@@ -74,17 +74,17 @@ def _raised(error: Exception, text: str) -> Failure:
 
 def _first_line(error: Exception) -> str:
     line = str(error).strip().partition("\n")[0]
-    return line if len(line) <= SHOWN_CHARS else f"{line[:SHOWN_CHARS]} ..."
+    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} ..."
 
 
 GET_SECONDS = 60.0
 
 
 class RayBatchRunner:
-    """Calls as tasks of the Ray session that is there."""
+    """Runs batches as tasks of the Ray session that is open."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        """Have each call look at these probes first."""
+        """Check these probes at the beginning of each batch."""
         import ray  # noqa: PLC0415 - see above
 
         self._probes = probes
@@ -100,7 +100,7 @@ class RayBatchRunner:
 
     def room(self) -> ClusterResources:
         """Ask Ray for its nodes."""
-        return look()
+        return cluster_resources()
 
     def free_cpus(self) -> int:
         """Ask Ray for what is free; none of a node that is dead."""
@@ -131,7 +131,7 @@ class RayBatchRunner:
         return self._split(references, number, seconds)[0]
 
     def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Get the result of a task, or the failure that its death stands for.
+        """Get the result of a task, or the failure that its death means.
 
         Raises:
             SharedFolderError: the worker's node does not see a folder of the job.
@@ -148,7 +148,7 @@ class RayBatchRunner:
     def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
         """Cancel tasks that have not ended: to cancel one that has just ended may abort Ray 2.60.
 
-        Without force a call is interrupted, if it lets itself be; with it its worker is killed.
+        Without force a batch is interrupted, if it can be; with it its worker is killed.
         """
         import ray  # noqa: PLC0415 - see above
 
@@ -169,8 +169,8 @@ class RayBatchRunner:
         return list(ended), list(others)
 
 
-def look() -> ClusterResources:
-    """Return the room of the cluster as it is now, at least one CPU."""
+def cluster_resources() -> ClusterResources:
+    """Return the resources of the cluster as they are now, at least one CPU."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -15,7 +15,7 @@ UNITS = 1000
 class Tick:
     """A mark on an axis."""
 
-    place: float
+    position: float
     """From 0 (left, bottom) to 1."""
     label: object
 
@@ -28,7 +28,7 @@ class Label:
     y: float
     text: object
     is_before: bool = False
-    """It stands to the left of its place, where a rising curve leaves room."""
+    """Whether it is to the left of its position, where a rising curve leaves room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,9 +65,11 @@ class Plot:
         )
 
     def _svg(self) -> str:
-        lines = [line(tick.place, 0, tick.place, 1, kind="grid") for tick in self.x_ticks]
+        lines = [line(tick.position, 0, tick.position, 1, kind="grid") for tick in self.x_ticks]
         if self.y_lines:
-            lines += [line(0, tick.place, 1, tick.place, kind="grid") for tick in self.y_ticks]
+            lines += [
+                line(0, tick.position, 1, tick.position, kind="grid") for tick in self.y_ticks
+            ]
         return (
             f'<svg viewBox="0 0 {UNITS} {UNITS}" preserveAspectRatio="none" role="img">'
             f"<title>{attribute(self.title)}</title><desc>{attribute(self.description)}</desc>"
@@ -76,7 +78,7 @@ class Plot:
 
     def _marks(self, ticks: Sequence[Tick], side: str) -> str:
         return "".join(
-            f'<span{_edge(tick, side)} style="{side}:{100 * tick.place:.2f}%">'
+            f'<span{_edge(tick, side)} style="{side}:{100 * tick.position:.2f}%">'
             f"{html_of(tick.label)}</span>"
             for tick in ticks
         )
@@ -94,11 +96,13 @@ def _edge(tick: Tick, side: str) -> str:
     """Return the class of a tick at an end of the lower axis, whose label must not stand out."""
     if side != "left":
         return ""
-    return ' class="first"' if tick.place < 0.02 else ' class="last"' if tick.place > 0.97 else ""  # noqa: PLR2004
+    if tick.position < 0.02:  # noqa: PLR2004
+        return ' class="first"'
+    return ' class="last"' if tick.position > 0.97 else ""  # noqa: PLR2004
 
 
 def number(position: float) -> str:
-    """Return a place in units of the picture.
+    """Return a position in units of the picture.
 
     >>> number(0.5), number(1 / 3)
     ('500', '333.3')
@@ -123,8 +127,8 @@ def line(x1: float, y1: float, x2: float, y2: float, *, kind: str) -> str:
 
 def curve(points: Iterable[tuple[float, float]], *, kind: str) -> str:
     """Return a line through points."""
-    places = "L".join(f"{number(x)} {number(1 - y)}" for x, y in points)
-    return f'<path class="{kind}" d="M{places}"/>' if places else ""
+    coordinates = "L".join(f"{number(x)} {number(1 - y)}" for x, y in points)
+    return f'<path class="{kind}" d="M{coordinates}"/>' if coordinates else ""
 
 
 def dot(x: float, y: float, *, title: str, kind: str = "dot") -> str:
@@ -149,7 +153,7 @@ _DECADES: Final = 2
 class Scale:
     """A range of values on an axis.
 
-    >>> Scale(low=0, high=10).place(5), Scale(low=1, high=100, is_log=True).place(10)
+    >>> Scale(low=0, high=10).position(5), Scale(low=1, high=100, is_log=True).position(10)
     (0.5, 0.5)
     """
 
@@ -168,7 +172,7 @@ class Scale:
         if not is_finite or self.low >= self.high or (self.is_log and self.low <= 0):
             raise ValueError(f"no scale goes from {self.low} to {self.high}")
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return where a value lies: 0 at `low`, 1 at `high`; values beyond lie at the end."""
         if self.is_log:
             value = math.log(max(value, self.low) / self.low)

@@ -38,7 +38,7 @@ class Document:
 
     title: str
     """Which document this is, in a few words."""
-    place: str
+    location: str
     """Where it lies."""
     ids: NDArray[np.unsignedinteger]
     mask: NDArray[np.uint8] | None = None
@@ -221,10 +221,10 @@ def totals_of(document: Document, spelling: Spelling) -> Totals:
 def strip_of(document: Document, *, limit: int) -> list[tuple[int, int]]:
     """Return what the tokens are, from the first to the last: (kind, how many) in turn.
 
-    A long document is cut into at most `limit` stretches; each stands for what most of it is, the
-    trained where two are as many.
+    A long document is cut into at most `limit` stretches; each has the kind of most of its tokens,
+    the trained where two are as many.
 
-    >>> strip_of(Document(title="", place="", ids=np.zeros(3, np.uint16),
+    >>> strip_of(Document(title="", location="", ids=np.zeros(3, np.uint16),
     ...                   mask=np.array([0, 1, 1], np.uint8)), limit=9)
     [(0, 1), (1, 2)]
     """
@@ -285,7 +285,7 @@ def turns_of(items: Iterable[Item]) -> list[Turn]:
 
 
 class _Cutter:
-    """Where the cutting stands: the open turn and block are the last, unless they are ended."""
+    """The state of cutting: the open turn and block are the last, unless they are ended."""
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []

@@ -250,7 +250,7 @@ footer{padding-top:1.5rem;padding-bottom:2rem}
 
 
 MAX_TOKENS: Final = 20_000
-"""Tokens of a document that are shown, an image as one, unless told otherwise: a page of several
+"""Tokens of a document that are shown, an image as one, by default: a page of several
 such documents still scrolls."""
 
 _STRETCHES = 240
@@ -357,7 +357,7 @@ def _section(
     number: int, document: Document, totals: Totals, spelling: Spelling, *, limit: int | None
 ) -> str:
     items, left_out = first_items(document, spelling, limit=limit)
-    text = document.place
+    text = document.location
     if document.document_id is not None:
         text += f", id {document.document_id}"
     return "".join(

@@ -39,7 +39,7 @@ from nanotok_ray.tokenizer.model import NUM_BYTES
 
 _SAMPLE: Final = 200
 _SAMPLE_TOKENS: Final = 40_000
-"""Documents and tokens of a source that are looked at."""
+"""Documents and tokens of a source that are sampled."""
 
 
 def masks(facts: Facts) -> str:
@@ -109,8 +109,8 @@ def _trained_by_role(facts: Facts) -> str:
     for source, value in train.ranges().items():
         if train.mask(value[0]) is None:
             continue
-        looked_at, counts = _sampled(train, value, tokenizer)
-        documents += looked_at
+        sampled, counts = _sampled(train, value, tokenizer)
+        documents += sampled
         for role in sorted({role for role, _ in counts}, key=_role_order):
             yes, no = counts[role, 1], counts[role, 0]
             parts = [
@@ -145,11 +145,11 @@ def _sampled(
     """Count tokens of the first documents of a source by role and mask."""
     spelling = spelling_of(tokenizer)
     counts: Counter[tuple[str, int]] = Counter()
-    looked_at = 0
+    sampled = 0
     for number in values[:_SAMPLE]:
         document = Document(
             title=f"document {number}",
-            place="",
+            location="",
             ids=shards[number],
             mask=shards.mask(number),
             images=shards.images(number),
@@ -162,10 +162,10 @@ def _sampled(
                     else:
                         role = block.role or (item.text if item.is_special else "text")
                         counts[role, item.mask or 0] += 1
-        looked_at += 1
+        sampled += 1
         if counts.total() >= _SAMPLE_TOKENS:
             break
-    return looked_at, counts
+    return sampled, counts
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling:
@@ -177,7 +177,7 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
 
 NUM_EXAMPLES: Final = 300
 ENOUGH_TOKENS: Final = 100
-LOOKED_AT: Final = 200
+TRIED_DOCUMENTS: Final = 200
 """Tokens that are shown, tokens of a document that is long enough, documents that are tried."""
 
 _SPEAKERS: Final = {"user": "u", "assistant": "a"}
@@ -193,7 +193,7 @@ def example_documents(facts: Facts) -> str:
         return ""
     rule = (
         f"The first document of train that has {ENOUGH_TOKENS} tokens or more, else the longest of "
-        f"the first {LOOKED_AT}; of the first source of texts and of the first with masks. "
+        f"the first {TRIED_DOCUMENTS}; of the first source of texts and of the first with masks. "
     )
     more = code(f"nanotok inspect {facts.out.url} --doc 0-9 --html FILE", 2000)
     return "".join(parts) + f'<p class="quiet">{html_of(rule)}More: {more}</p>\n'
@@ -210,7 +210,7 @@ def _sources_to_show(shards: Shards) -> Iterator[range]:
 
 def chosen_document(shards: Shards, values: range) -> int:
     """Return the number of the document to show of a source."""
-    numbers = np.array(values[:LOOKED_AT], dtype=np.int64)
+    numbers = np.array(values[:TRIED_DOCUMENTS], dtype=np.int64)
     lengths = shards.lengths(numbers)
     enough = np.flatnonzero(lengths >= ENOUGH_TOKENS)
     return int(numbers[enough[0] if len(enough) else int(lengths.argmax())])
@@ -221,7 +221,7 @@ def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> str:
     shard, position = shards.shard_of(number)
     document = Document(
         title=f"document {number}",
-        place=f"document {position:,} of {shard}",
+        location=f"document {position:,} of {shard}",
         ids=shards[number],
         mask=shards.mask(number),
         images=shards.images(number),
@@ -235,7 +235,7 @@ def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> str:
     title = "A text" if document.mask is None else "A document with its mask"
     cut = f"The first {len(items):,} tokens; {left_out:,} more are not shown." if left_out else ""
     return (
-        heading(title, escaped(document.place, 200))
+        heading(title, escaped(document.location, 200))
         + legend(keys)
         + f'<div class="doc">{"".join(map(_turn, turns_of(items)))}</div>\n'
         + (note(cut) if cut else "")
@@ -259,7 +259,7 @@ def _blocks(blocks: Iterable[Block], *, role: str) -> str:
     return "".join(parts)
 
 
-_PLACES: Final = (0, 100, 1_000, 10_000, 100_000)
+_ROW_MERGES: Final = (0, 100, 1_000, 10_000, 100_000)
 _POSITION_NOTE = 8
 _LONGEST = 8
 _MAX_BYTES = 200
@@ -276,7 +276,7 @@ def example_tokens(tokenizer: Tokenizer) -> str:
             f"{first:,}",
             Markup(" ".join(_boxed(item) for item in merged[first : first + _POSITION_NOTE])),
         )
-        for first in _PLACES
+        for first in _ROW_MERGES
         if first < len(merged)
     ]
     order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_LONGEST]

@@ -1,7 +1,7 @@
-"""What is there to report: what the files of an output say of it, as far as they can be read.
+"""The facts of a report: what the files of an output say, as far as they can be read.
 
-Takes an output folder; gives plain values, an open reader and a tokenizer. What is missing is None;
-what is there and cannot be read is told as a problem.
+Input is an output folder. Output is plain values, an open reader and a tokenizer. What is missing
+is None; what is there and cannot be read is listed as a problem.
 """
 
 import json
@@ -37,7 +37,7 @@ UNREADABLE: Final = (
 
 _MAX_JSON_BYTES = 1 << 30
 _EARLIER_RUNS = 20
-"""So many runs before the last are looked at for one that worked on slices."""
+"""So many runs before the last are read to find one that worked on slices."""
 
 _Read = TypeVar("_Read")
 

@@ -36,16 +36,16 @@ class Lengths:
 
     by_source: dict[str, Numbers] = field(default_factory=dict)
     documents: int = 0
-    """How many there are in all; as many as were looked at, if it is no sample."""
+    """How many there are in all; as many as were sampled, if all were."""
 
     @property
-    def looked_at(self) -> int:
+    def sampled(self) -> int:
         """How many of them are in the sample."""
         return sum(map(len, self.by_source.values()))
 
 
 def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
-    """Look at the lengths of documents.
+    """Return the lengths of documents.
 
     Raises:
         CorruptOutputError: an index is not what the manifest says.
@@ -86,8 +86,8 @@ def use_of(shards: Shards, *, num_ids: int) -> Numbers:
 def _chosen(shards: Shards) -> list[int]:
     limit = MAX_SHARDS if is_local(shards.files.url) else MAX_REMOTE_SHARDS
     count = len(shards.rows)
-    places: list[int] = np.linspace(0, count - 1, min(count, limit)).astype(int).tolist()
-    return sorted(set(places))
+    chosen: list[int] = np.linspace(0, count - 1, min(count, limit)).astype(int).tolist()
+    return sorted(set(chosen))
 
 
 def _documents(shards: Shards, position: int, *, limit: int) -> tuple[str, Numbers]:
@@ -112,7 +112,7 @@ def document_lengths(facts: Facts) -> str:
     if not facts.shards:
         return ""
     found = lengths_of(facts.shards)
-    if not found.looked_at:
+    if not found.sampled:
         return ""
     return heading("Documents by length", "tokens") + _document_plot(found) + _quantiles(found)
 
@@ -123,18 +123,18 @@ def _document_plot(found: Lengths) -> str:
     powers = np.floor(np.log2(np.maximum(everything, 1))).astype(int)
     first, last = int(powers.min()), int(powers.max())
     counts = np.bincount(powers - first, minlength=last - first + 1).tolist()
-    top = round_top(max(counts) / found.looked_at * 100)
+    top = round_top(max(counts) / found.sampled * 100)
     bars = len(counts)
     shapes = [
         rectangle(
             (index + 0.04) / bars,
             0,
             0.92 / bars,
-            count / found.looked_at * 100 / top,
+            count / found.sampled * 100 / top,
             kind="c1",
             title=(
                 f"{2 ** (first + index):,} to {2 ** (first + index + 1) - 1:,} tokens: "
-                f"{count:,} documents, {numbers.share(count, found.looked_at)}"
+                f"{count:,} documents, {numbers.share(count, found.sampled)}"
             ),
         )
         for index, count in enumerate(counts)
@@ -145,7 +145,7 @@ def _document_plot(found: Lengths) -> str:
         description="Bars from one power of two to the next; the table below has quantiles.",
         shapes="".join(shapes),
         x_ticks=[
-            Tick(place=index / bars, label=_power(first + index))
+            Tick(position=index / bars, label=_power(first + index))
             for index in range(0, bars + 1, step)
         ],
         y_ticks=_percents(top),
@@ -160,7 +160,7 @@ def _power(number: int) -> str:
 
 def _percents(top: float) -> list[Tick]:
     scale = Scale(low=0, high=top)
-    return [Tick(place=scale.place(v), label=f"{v:g}%") for v in scale.ticks()]
+    return [Tick(position=scale.position(v), label=f"{v:g}%") for v in scale.ticks()]
 
 
 def _quantiles(found: Lengths) -> str:
@@ -176,9 +176,9 @@ def _quantiles(found: Lengths) -> str:
     ]
     heads = ("source", "documents", "mean", *_QUANTILES, "longest")
     text = "All documents of train and val."
-    if found.looked_at < found.documents:
+    if found.sampled < found.documents:
         text = (
-            f"A sample: {found.looked_at:,} of {found.documents:,} documents, from shards that are "
+            f"A sample: {found.sampled:,} of {found.documents:,} documents, from shards that are "
             "evenly far apart."
         )
     return table(heads, rows) + note(text)
@@ -211,8 +211,8 @@ def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]
     """Return the share of tokens of 1, 2 ... bytes in percent, the last of 16 and more."""
     is_text = sizes > 0
     weights = counts[: len(sizes)][is_text]
-    places = np.minimum(sizes[is_text], _LONGEST_TOKEN)
-    found = np.bincount(places, weights=weights, minlength=_LONGEST_TOKEN + 1)[1:]
+    lengths = np.minimum(sizes[is_text], _LONGEST_TOKEN)
+    found = np.bincount(lengths, weights=weights, minlength=_LONGEST_TOKEN + 1)[1:]
     shares: list[float] = (100 * found / max(found.sum(), 1)).tolist()
     return shares
 
@@ -237,7 +237,7 @@ def _token_plot(columns: Sequence[tuple[str, str, list[float]]]) -> str:
         description="Shares of the vocabulary, and of the tokens of a sample; also as a table.",
         shapes="".join(shapes),
         x_ticks=[
-            Tick(place=(size - 0.5) / _LONGEST_TOKEN, label=_size_label(size))
+            Tick(position=(size - 0.5) / _LONGEST_TOKEN, label=_size_label(size))
             for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)
         ],
         y_ticks=_percents(top),

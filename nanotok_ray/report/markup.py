@@ -1,4 +1,4 @@
-"""Pieces of the page: sections, tables, bars, and which colour stands for what."""
+"""Pieces of the page: sections, tables, bars, and the meaning of colours."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ def escaped(text: object, limit: int = _MAX_CHARS) -> Markup:
     >>> escaped("abcdef", 4)
     '<bdi>abcd…</bdi>'
     """
-    current = str(text)
-    return Markup(f"<bdi>{attribute(current[:limit])}{'…' if len(current) > limit else ''}</bdi>")
+    value = str(text)
+    return Markup(f"<bdi>{attribute(value[:limit])}{'…' if len(value) > limit else ''}</bdi>")
 
 
 def code(text: object, limit: int = _MAX_CHARS) -> Markup:

@@ -1,6 +1,6 @@
 """Numbers as people read them: with units, and no more digits than they can use.
 
-Takes numbers; gives text without markup.
+Input is numbers. Output is text without markup.
 """
 
 import math
@@ -75,7 +75,7 @@ def tick_seconds(time: float) -> str:
 
 
 def slice_name(name: str, stage: str) -> str:
-    """Return the name of a slice without that of its stage, where it stands beside it.
+    """Return the name of a slice without that of its stage, where both are in one row.
 
     >>> slice_name("count web/part-00001", "count")
     'web/part-00001'

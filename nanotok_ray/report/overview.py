@@ -184,7 +184,7 @@ def _speed(facts: Facts) -> tuple[str, float, float]:
 def _run(facts: Facts) -> str:
     if facts.journal is None:
         return ""
-    current = facts.journal.head
+    run_head = facts.journal.head
     names = {
         "command": "command",
         "arguments": "command line",
@@ -200,11 +200,11 @@ def _run(facts: Facts) -> str:
     }
     values: dict[str, object] = {"run": facts.journal.run}
     values |= {
-        message: code(current[name], 2000)
-        for name, message in names.items()
-        if _is_reported(current, name)
+        label: code(run_head[name], 2000)
+        for name, label in names.items()
+        if _is_reported(run_head, name)
     }
-    recipe = current.get("recipe")
+    recipe = run_head.get("recipe")
     text = f"<pre>{html_of(str(recipe)[:_MAX_RECIPE_CHARS])}</pre>\n" if recipe else ""
     return folded("What ran, and on what", pairs(values)) + folded("Recipe", text)
 
@@ -234,12 +234,16 @@ def notes(facts: Facts) -> str:
 def _notes(facts: Facts) -> str:
     if facts.journal is None or not facts.journal.notes:
         return "<p>The run had no notes.</p>\n" if facts.journal is not None else ""
-    began, current = began_at(facts.journal), facts.journal.notes
+    began, run_notes = began_at(facts.journal), facts.journal.notes
     rows = [
         (numbers.seconds(max(item.at - began, 0.0)), escaped(item.text, 1000))
-        for item in current[:_MAX_NOTES]
+        for item in run_notes[:_MAX_NOTES]
     ]
-    more = note(f"The first {_MAX_NOTES} of {len(current):,}.") if len(current) > _MAX_NOTES else ""
+    more = (
+        note(f"The first {_MAX_NOTES} of {len(run_notes):,}.")
+        if len(run_notes) > _MAX_NOTES
+        else ""
+    )
     return table(("after", "note"), rows, texts=2) + more
 
 
@@ -262,22 +266,24 @@ def _failures(facts: Facts) -> str:
 
 
 def _attempts(facts: Facts) -> str:
-    current = () if facts.worked is None else facts.worked.failed_attempts
-    if facts.worked is None or not current:
+    attempts = () if facts.worked is None else facts.worked.failed_attempts
+    if facts.worked is None or not attempts:
         return ""
     began = began_at(facts.worked)
     rows = [
         (
-            numbers.seconds(max(item.at - began, 0.0)),
-            escaped(item.stage, 60),
-            code(numbers.slice_name(item.name, item.stage), 120),
-            escaped(item.cause, 80),
-            escaped(item.text, 300),
-            f"{item.slices:,}",
+            numbers.seconds(max(attempt.at - began, 0.0)),
+            escaped(attempt.stage, 60),
+            code(numbers.slice_name(attempt.name, attempt.stage), 120),
+            escaped(attempt.cause, 80),
+            escaped(attempt.text, 300),
+            f"{attempt.slices:,}",
         )
-        for item in current[:_MAX_ATTEMPTS]
+        for attempt in attempts[:_MAX_ATTEMPTS]
     ]
-    beside = f"{len(current):,}" + (f", the first {len(rows)}" if len(current) > len(rows) else "")
+    beside = f"{len(attempts):,}" + (
+        f", the first {len(rows)}" if len(attempts) > len(rows) else ""
+    )
     heads = ("after", "stage", "slice", "cause", "", "slices")
     return heading("Failed attempts", beside) + table(heads, rows, texts=5)
 
@@ -325,8 +331,8 @@ def files(facts: Facts) -> str:
         for name, path in _FILES.items()
         if there.exists(path) or _is_folder(facts, path)
     }
-    current = {"output": code(there.url, 2000)} | found
-    return pairs(current)
+    values = {"output": code(there.url, 2000)} | found
+    return pairs(values)
 
 
 def _is_folder(facts: Facts, path: str) -> bool:

@@ -1,8 +1,8 @@
 """The page: what is known of an output and its last run, as one HTML file that needs nothing else.
 
-Takes an output folder; gives the text of the file, the same for the same files. No script, nothing
-fetched; all that comes from data is escaped. A part that cannot be made says so in its place, as
-outputs may be unfinished, damaged or of another version.
+Input is an output folder. Output is the text of the file, the same for the same files. It has no
+script and fetches nothing; all data is escaped. A part that cannot be made is replaced by a
+message, as outputs may be unfinished, damaged or of another version.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def report_page(out: Folder) -> str:
 
 
 def write_report(out: Folder) -> int:
-    """Write the page into the output folder, whole or not at all, and give its bytes.
+    """Write the page into the output folder, whole or not at all, and return its size in bytes.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.

@@ -1,6 +1,6 @@
-"""What was set aside: how many documents of which source and why, each with an example.
+"""The quarantined documents: how many of which source and why, each reason with an example.
 
-Takes the facts; gives a table. Counts are the manifest's; without one they are those of the
+Input is the facts. Output is a table. Counts are the manifest's; without one they are those of the
 quarantine files that are there, the first few: in the output, or, of a run that ended while it
 counted, in the work folder.
 """
@@ -48,7 +48,7 @@ class _Found:
 
 
 def quarantined(facts: Facts) -> str:
-    """Return the table, or say that nothing was set aside."""
+    """Return the table, or a line that nothing was quarantined."""
     wanted = _counts(facts)
     if facts.manifest is not None and not wanted:
         return "<p>Nothing was set aside.</p>\n"
@@ -165,12 +165,12 @@ def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -
             found.is_all = False
             break
         found.files += 1
-        found.is_all &= _look_into(out, name, found)
+        found.is_all &= _read_entries(out, name, found)
     return found
 
 
-def _look_into(out: Folder, name: str, found: _Found) -> bool:
-    """Look into the start of a file, and tell whether that was all of it."""
+def _read_entries(out: Folder, name: str, found: _Found) -> bool:
+    """Read the entries at the start of a file; return whether that was all of it."""
     data = out.read_start(name, _START_BYTES)
     file = _file_position(name)
     lines = data.splitlines()

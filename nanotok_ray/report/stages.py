@@ -64,12 +64,12 @@ def _count(number: int | None) -> str:
 
 def _lines(facts: Facts) -> Iterator[_Line]:
     if facts.worked is not None and facts.worked.stages:
-        current = facts.worked.stages
-        ends = [*(item.at for item in current[1:]), facts.worked.last_at]
-        yield from map(_of_journal, current, ends)
+        journalled = facts.worked.stages
+        ends = [*(stage.at for stage in journalled[1:]), facts.worked.last_at]
+        yield from map(_of_journal, journalled, ends)
     elif facts.summary is not None:
         yield from (
-            _of_summary(name, item) for name, item in facts.summary.get("stages", {}).items()
+            _of_summary(name, values) for name, values in facts.summary.get("stages", {}).items()
         )
 
 
@@ -87,7 +87,7 @@ def _of_journal(stage: Stage, end: float) -> _Line:
 
 
 def _done(stage: Stage) -> int | None:
-    """Return what was done; progress is told now and then, so the last may be missing."""
+    """Return what was done; progress is reported now and then, so the last may be missing."""
     if stage.seconds is None:
         return stage.done
     return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
@@ -111,26 +111,29 @@ def sources(facts: Facts) -> str:
     """Return the table by source and split; nothing without a manifest."""
     if facts.manifest is None:
         return ""
-    current = facts.sources
+    by_source = facts.sources
     everything = facts.manifest["totals"]["all"]
-    limit = max((_per_token(item) for item in current.values()), default=0.0)
+    highest = max((_per_token(totals) for totals in by_source.values()), default=0.0)
     tokens = everything["tokens"]
     rows = []
-    for name, item in [*current.items(), *([("all", everything)] if len(current) > 1 else [])]:
+    for name, totals in [
+        *by_source.items(),
+        *([("all", everything)] if len(by_source) > 1 else []),
+    ]:
         source, _, split = name.rpartition("/")
         is_sum = name == "all"
         kind = "c6" if is_sum else _SPLITS[split]
-        ratio = _per_token(item)
+        ratio = _per_token(totals)
         part = Part(kind=kind, value=ratio, title=f"{ratio:.3f} bytes per token")
         rows.append(
             (
                 "all" if is_sum else escaped(name, 80),
-                bar([part], of=limit),
-                numbers.ratio(item["text_bytes"], item["tokens"]),
-                f"{item['documents']['out']:,}",
-                numbers.num_bytes(item["text_bytes"]),
-                f"{item['tokens']:,}",
-                numbers.share(item["tokens"], tokens),
+                bar([part], of=highest),
+                numbers.ratio(totals["text_bytes"], totals["tokens"]),
+                f"{totals['documents']['out']:,}",
+                numbers.num_bytes(totals["text_bytes"]),
+                f"{totals['tokens']:,}",
+                numbers.share(totals["tokens"], tokens),
                 "" if is_sum else escaped(facts.manifest["kinds"][source], 40),
             )
         )
@@ -141,7 +144,7 @@ def sources(facts: Facts) -> str:
     keys = {
         split: kind
         for split, kind in _SPLITS.items()
-        if any(name.endswith(f"/{split}") for name in current)
+        if any(name.endswith(f"/{split}") for name in by_source)
     }
     text = heading("Bytes per token, by source and split")
     return text + legend(keys) + table(heads, rows, texts=2)
@@ -166,16 +169,16 @@ def stragglers(journal: RunJournal) -> str:
         return ""
     rows = [
         (
-            code(numbers.slice_name(current.name, current.stage), 120),
-            escaped(current.stage, 60),
-            code(current.worker, 80),
-            numbers.seconds(current.seconds),
-            numbers.num_bytes(current.num_bytes),
-            numbers.rate(current.num_bytes, current.seconds),
+            code(numbers.slice_name(slowest_slice.name, slowest_slice.stage), 120),
+            escaped(slowest_slice.stage, 60),
+            code(slowest_slice.worker, 80),
+            numbers.seconds(slowest_slice.seconds),
+            numbers.num_bytes(slowest_slice.num_bytes),
+            numbers.rate(slowest_slice.num_bytes, slowest_slice.seconds),
             f"{times:.2f}\u00d7",
-            f"{current.attempts:,}",
+            f"{slowest_slice.attempts:,}",
         )
-        for times, current in found
+        for times, slowest_slice in found
     ]
     heads = ("slice", "stage", "worker", "time", "text", "rate", "of the median", "attempts")
     text = (

@@ -24,13 +24,13 @@ BINS: Final = 200
 class SliceBar:
     """A slice as it is drawn."""
 
-    own: JournalledSlice
+    slice_: JournalledSlice
     began: float
     """Seconds after the run began."""
     ended: float
 
 
-def origin_of(journal: RunJournal) -> float:
+def start_of(journal: RunJournal) -> float:
     """Return when the run began, or its first slice, where the head is not there."""
     first = min((slice_.at - slice_.seconds for slice_ in journal.slices), default=0.0)
     return began_at(journal) or first
@@ -41,7 +41,7 @@ def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
 
     A worker's clock may be off: a bar ends no later than the driver heard of it.
     """
-    start = origin_of(journal)
+    start = start_of(journal)
     bars = []
     for slice_ in journal.slices:
         end = slice_.at - start
@@ -49,7 +49,7 @@ def bars_of(journal: RunJournal) -> tuple[list[SliceBar], float]:
         if not 0 <= began <= end:
             began = max(end - slice_.seconds, 0.0)
         bars.append(
-            SliceBar(own=slice_, began=began, ended=max(min(began + slice_.seconds, end), began))
+            SliceBar(slice_=slice_, began=began, ended=max(min(began + slice_.seconds, end), began))
         )
     last = max([bar.ended for bar in bars] + [journal.last_at - start, 1e-3])
     return bars, last
@@ -62,15 +62,15 @@ def busy_seconds(
     lane_of = {worker: number for number, lane in enumerate(lanes) for worker in lane}
     stage_of = {name: number for number, name in enumerate(stages)}
     rows = np.array(
-        [stage_of[bar.own.stage] * len(lanes) + lane_of[bar.own.worker] for bar in bars]
+        [stage_of[bar.slice_.stage] * len(lanes) + lane_of[bar.slice_.worker] for bar in bars]
     )
     step = width / BINS
     starts = np.clip(np.array([bar.began for bar in bars]) / step, 0, BINS)
     ends = np.clip(np.array([bar.ended for bar in bars]) / step, 0, BINS)
     done = np.zeros((len(stages) * len(lanes), BINS + 2))
-    for places, sign in ((starts, 1.0), (ends, -1.0)):  # how much work has begun, less what ended
-        whole = places.astype(int)
-        rest = places - whole
+    for edges, sign in ((starts, 1.0), (ends, -1.0)):  # how much work has begun, less what ended
+        whole = edges.astype(int)
+        rest = edges - whole
         np.add.at(done, (rows, whole), sign * (1 - rest))
         np.add.at(done, (rows, whole + 1), sign * rest)
     busy = np.cumsum(done, axis=1)[:, :BINS] * step
@@ -101,7 +101,7 @@ def timeline(journal: RunJournal) -> str:
     bars, width = bars_of(journal)
     if not bars:
         return ""
-    workers = sorted({bar.own.worker for bar in bars}, key=_worker_order)
+    workers = sorted({bar.slice_.worker for bar in bars}, key=_worker_order)
     scale = Scale(low=0.0, high=width)
     is_binned = len(bars) > MAX_BARS or len(workers) > MAX_LANES
     lanes = _groups(workers) if is_binned else [[worker] for worker in workers]
@@ -118,7 +118,8 @@ def timeline(journal: RunJournal) -> str:
         ),
         shapes="".join(shapes),
         x_ticks=[
-            Tick(place=scale.place(at), label=numbers.tick_seconds(at)) for at in scale.time_ticks()
+            Tick(position=scale.position(at), label=numbers.tick_seconds(at))
+            for at in scale.time_ticks()
         ],
         y_ticks=_lane_ticks(lanes),
         height=_height(len(lanes)),
@@ -157,18 +158,18 @@ def _rows(lanes: int) -> float:
 def _slices(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale
 ) -> Iterator[str]:
-    lane_of = {worker: number for number, current in enumerate(lanes) for worker in current}
+    lane_of = {worker: number for number, workers in enumerate(lanes) for worker in workers}
     height = _rows(len(lanes))
     for bar in bars:
-        current, x = bar.own, scale.place(bar.began)
-        kind = "x1" if current.error is not None else stage_kind(current.stage)
+        drawn, x = bar.slice_, scale.position(bar.began)
+        kind = "x1" if drawn.error is not None else stage_kind(drawn.stage)
         yield rectangle(
             x,
-            1 - (lane_of[current.worker] + 0.92) * height,
-            max(scale.place(bar.ended) - x, _LEAST_SHARE),
+            1 - (lane_of[drawn.worker] + 0.92) * height,
+            max(scale.position(bar.ended) - x, _LEAST_SHARE),
             0.84 * height,
-            kind=f"{kind} again" if current.attempts > 1 else kind,
-            title=_slice_text(current),
+            kind=f"{kind} again" if drawn.attempts > 1 else kind,
+            title=_slice_text(drawn),
         )
 
 
@@ -185,7 +186,7 @@ def _slice_text(entry: JournalledSlice) -> str:
 
 def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
     """Draw stretches of time as dark as a lane was busy, in the colour of most of its work."""
-    stages = list(dict.fromkeys(bar.own.stage for bar in bars))
+    stages = list(dict.fromkeys(bar.slice_.stage for bar in bars))
     busy = busy_seconds(bars, lanes, stages, scale.high)
     height, width = _rows(len(lanes)), scale.high / BINS
     for lane, value in enumerate(lanes):
@@ -194,27 +195,27 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
         level = np.ceil(np.minimum(share, 1.0) * _LEVELS - 1e-9).astype(int)
         cells = enumerate(zip(level.tolist(), main.tolist(), strict=True))
         for (depth, stage), run in groupby(cells, lambda cell: cell[1]):
-            places = [position for position, _ in run]
+            bins = [position for position, _ in run]
             if not depth:
                 continue
-            part = share[places[0] : places[-1] + 1].mean()
+            part = share[bins[0] : bins[-1] + 1].mean()
             yield rectangle(
-                places[0] / BINS,
+                bins[0] / BINS,
                 1 - (lane + 0.96) * height,
-                len(places) / BINS,
+                len(bins) / BINS,
                 0.92 * height,
                 kind=f"{stage_kind(stages[stage])} v{depth}",
                 title=(
                     f"{_lane_name(value)}: mostly {stages[stage]}, {min(part, 1.0):.0%} busy, from "
-                    f"{numbers.seconds(places[0] * width)} to "
-                    f"{numbers.seconds((places[-1] + 1) * width)}"
+                    f"{numbers.seconds(bins[0] * width)} to "
+                    f"{numbers.seconds((bins[-1] + 1) * width)}"
                 ),
             )
 
 
 def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]:
     """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
-    began, failed_attempts = origin_of(journal), journal.failed_attempts
+    began, failed_attempts = start_of(journal), journal.failed_attempts
     if len(failed_attempts) > _MAX_MARKS:
         yield from _failed_cells([item.at - began for item in failed_attempts], scale, below=below)
         return
@@ -222,7 +223,7 @@ def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]
         name = numbers.slice_name(item.name, item.stage)[:200]
         more = f" and {item.slices - 1:,} more slices" if item.slices > 1 else ""
         yield rectangle(
-            max(scale.place(item.at - began) - _MARK_SHARE / 2, 0.0),
+            max(scale.position(item.at - began) - _MARK_SHARE / 2, 0.0),
             0.0,
             _MARK_SHARE,
             0.8 * below,
@@ -235,8 +236,8 @@ def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]
 
 
 def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[str]:
-    places = [min(int(scale.place(at) * BINS), BINS - 1) for at in times]
-    counts = Counter(places)
+    bins = [min(int(scale.position(at) * BINS), BINS - 1) for at in times]
+    counts = Counter(bins)
     limit = max(counts.values())
     for position, count in sorted(counts.items()):
         yield rectangle(
@@ -257,7 +258,7 @@ def _lane_ticks(lanes: Sequence[Sequence[str]]) -> list[Tick]:
     height = _rows(len(lanes))
     step = -(-len(lanes) // _LABELS)
     return [
-        Tick(place=1 - (number + 0.5) * height, label=escaped(_lane_name(lane), 60))
+        Tick(position=1 - (number + 0.5) * height, label=escaped(_lane_name(lane), 60))
         for number, lane in enumerate(lanes)
         if number % step == 0
     ]
@@ -272,8 +273,8 @@ def _lane_name(texts: Sequence[str]) -> str:
 
 
 def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> str:
-    kinds = {bar.own.stage: stage_kind(bar.own.stage) for bar in bars}
-    if journal.failed_attempts or any(bar.own.error is not None for bar in bars):
+    kinds = {bar.slice_.stage: stage_kind(bar.slice_.stage) for bar in bars}
+    if journal.failed_attempts or any(bar.slice_.error is not None for bar in bars):
         kinds["failed"] = "x1"
     return legend(kinds)
 
@@ -283,8 +284,8 @@ def _message(
 ) -> str:
     workers = sum(map(len, lanes))
     busy = sum(bar.ended - bar.began for bar in bars)
-    counted = Counter(bar.own.attempts > 1 for bar in bars)
-    slices = sum(bar.own.slices for bar in bars)
+    counted = Counter(bar.slice_.attempts > 1 for bar in bars)
+    slices = sum(bar.slice_.slices for bar in bars)
     text = (
         f"{slices:,} {'slice' if slices == 1 else 'slices'} on {workers:,} "
         f"{'worker, which was' if workers == 1 else 'workers, which were'} busy "

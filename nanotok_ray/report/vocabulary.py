@@ -1,6 +1,6 @@
 """How the vocabulary grew: bytes per token by number of merges, and how often each merge occurred.
 
-Takes the training report of a tokenizer; gives charts.
+Input is the training report of a tokenizer. Output is charts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,34 +42,34 @@ def _growth(report: Mapping[str, Any]) -> str:
     if not applied or not start:
         return ""
     left = start - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
-    places = spread(len(applied), _POINTS)
+    merges = spread(len(applied), _POINTS)
     x = Scale(low=1, high=max(len(applied), 2), is_log=True)
-    per_token = {position: start / left[position] for position in places}
+    per_token = {position: start / left[position] for position in merges}
     y = Scale(low=1.0, high=max(round_top(max(per_token.values()) * 1.08), 1.5))
     rows = [row for row in report["curve"] if row["merges"] and row["tokens"]]
     named = rows[-4:]
     plot = Plot(
         title="Bytes per token by number of merges",
         description=(
-            f"The text the tokenizer was learned from has {per_token[places[-1]]:.3f} bytes per "
+            f"The text the tokenizer was learned from has {per_token[merges[-1]]:.3f} bytes per "
             f"token after {len(applied):,} merges; the table below has more points."
         ),
-        shapes=curve(((x.place(p), y.place(v)) for p, v in per_token.items()), kind="curve")
+        shapes=curve(((x.position(p), y.position(v)) for p, v in per_token.items()), kind="curve")
         + "".join(
             dot(
-                x.place(row["merges"]),
-                y.place(row["bytes_per_token"]),
+                x.position(row["merges"]),
+                y.position(row["bytes_per_token"]),
                 title=f"{row['merges']:,} merges: {row['bytes_per_token']:.3f} bytes per token, "
                 f"{row['tokens']:,} tokens",
             )
             for row in rows
         ),
         x_ticks=_ticks(x),
-        y_ticks=[Tick(place=y.place(v), label=f"{v:g}") for v in y.ticks()],
+        y_ticks=[Tick(position=y.position(v), label=f"{v:g}") for v in y.ticks()],
         labels=[
             Label(
-                x=x.place(row["merges"]),
-                y=y.place(row["bytes_per_token"]),
+                x=x.position(row["merges"]),
+                y=y.position(row["bytes_per_token"]),
                 text=f"{row['bytes_per_token']:.2f}",
                 is_before=True,
             )
@@ -108,8 +108,8 @@ def _counts(report: Mapping[str, Any]) -> str:
         return ""
     x = Scale(low=1, high=max(len(counts), 2), is_log=True)
     y = Scale(low=1, high=10 * max(counts), is_log=True)
-    places = spread(len(counts), _POINTS)
-    points = [(x.place(merge), y.place(max(counts[merge - 1], 1))) for merge in places]
+    merges = spread(len(counts), _POINTS)
+    points = [(x.position(merge), y.position(max(counts[merge - 1], 1))) for merge in merges]
     marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]
     plot = Plot(
         title="How often a pair occurred when it was merged, by the number of the merge",
@@ -120,19 +120,19 @@ def _counts(report: Mapping[str, Any]) -> str:
         shapes=curve(points, kind="curve two")
         + "".join(
             dot(
-                x.place(merge),
-                y.place(max(counts[merge - 1], 1)),
+                x.position(merge),
+                y.position(max(counts[merge - 1], 1)),
                 title=f"merge {merge:,}: {tokens[merge - 1]!r}, {counts[merge - 1]:,} times",
                 kind="dot two",
             )
             for merge in marked
         ),
         x_ticks=_ticks(x),
-        y_ticks=[Tick(place=y.place(v), label=numbers.tick(v)) for v in y.ticks()],
+        y_ticks=[Tick(position=y.position(v), label=numbers.tick(v)) for v in y.ticks()],
         labels=[
             Label(
-                x=x.place(position),
-                y=y.place(max(counts[position - 1], 1)),
+                x=x.position(position),
+                y=y.position(max(counts[position - 1], 1)),
                 text=escaped(_seen(tokens[position - 1]), 24),
             )
             for position in marked
@@ -158,7 +158,7 @@ def _seen(token: str) -> str:
 
 
 def _ticks(scale: Scale) -> list[Tick]:
-    return [Tick(place=scale.place(v), label=numbers.tick(v)) for v in scale.ticks()]
+    return [Tick(position=scale.position(v), label=numbers.tick(v)) for v in scale.ticks()]
 
 
 def spread(last: int, limit: int) -> Sequence[int]:

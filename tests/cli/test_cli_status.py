@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, train_tokenizer
 from nanotok_ray.cli import main, status
-from nanotok_ray.cli.status import Clock, look
+from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.errors import SliceError, TransientIOError
 from nanotok_ray.job.events import StageStarted, ignore
 from nanotok_ray.job.journal import segment_name
@@ -42,7 +42,7 @@ def out(tmp_path):
 
 def seen(out, *, at=NOW):
     """Look once, through the real command's own functions, at a given time."""
-    return look(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
+    return read_status(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
 
 
 def shown(out, capsys, *options):
@@ -262,7 +262,7 @@ def test_watching_ends_with_the_run(out, monkeypatch):
     def sleep(seconds):
         now[0] += seconds
 
-    values = look(
+    values = read_status(
         out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
     )
     assert values["state"] == "dead"
@@ -272,17 +272,17 @@ def test_watching_ends_with_the_run(out, monkeypatch):
 def test_watching_goes_on_through_storage_that_fails_for_a_while(out, monkeypatch, capsys):
     hold(out, at=NOW)
     answers = iter([None, TransientIOError("slow down"), None])
-    once = status._look_once
+    once = status._read_once
 
     def look_once(*given):
         if (error := next(answers)) is not None:
             raise error
         return once(*given)
 
-    monkeypatch.setattr(status, "_look_once", look_once)
+    monkeypatch.setattr(status, "_read_once", look_once)
     times = iter([NOW, NOW + 10, NOW + 100])
     clock = Clock(now=lambda: next(times), sleep=lambda _: None)
-    assert look(out.url, watch=True, show=lambda _: None, clock=clock)["state"] == "dead"
+    assert read_status(out.url, watch=True, show=lambda _: None, clock=clock)["state"] == "dead"
     assert "slow down" in capsys.readouterr().err
 
 

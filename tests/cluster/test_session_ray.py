@@ -15,7 +15,7 @@ CODE = """
 import json, os
 from nanotok_ray.job.engine import Task
 from nanotok_ray.cluster.ray_executor import RayExecutor
-from nanotok_ray.cluster.ray_executor import look as look_around
+from nanotok_ray.cluster.ray_executor import cluster_resources
 from nanotok_ray.cluster.session import ray_session
 
 def look(names):
@@ -26,7 +26,7 @@ with ray_session(workers=1):
     task = Task(name="look", work=look, argument=names, num_bytes=0)
     [ended] = RayExecutor().run([task])
     assert ended.error is None, ended.error
-    print(json.dumps([look(names), ended.result, look_around().cpus]))
+    print(json.dumps([look(names), ended.result, cluster_resources().cpus]))
 import ray
 assert not ray.is_initialized()
 """

@@ -84,7 +84,7 @@ def follower(script, *, patience=300.0, timeout=None):
         patience=patience,
         timeout=timeout,
         show=shown.append,
-        tell=told.append,
+        on_message=told.append,
     )
     return own, told, shown
 
@@ -192,7 +192,7 @@ def start(server, *, chosen_id=None, patience=1e6):
         chosen_id=chosen_id,
         clock=FakeClock(),
         patience=patience,
-        tell=told.append,
+        on_message=told.append,
     )
     return starter.start(), told
 

@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cli.status import Clock, look
+from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.journal import read_journal, segment_name
 from nanotok_ray.job.journal_writer import Journal
@@ -59,13 +59,13 @@ def test_a_job_on_s3_is_told_of(out, proxy, tmp_path, in_process):
 
     def listen(event):
         if isinstance(event, StageStarted):
-            values = look(out.url, show=lambda _: None, clock=Clock())
+            values = read_status(out.url, show=lambda _: None, clock=Clock())
             states.append((values["state"], values["run"]))
 
     prepare(recipe(tmp_path / "in", out.url), on_event=listen)
     assert {state for state, _ in states} == {"running"}
     assert states[-1][1] == 1
-    assert look(out.url, show=lambda _: None)["state"] == "finished"
+    assert read_status(out.url, show=lambda _: None)["state"] == "finished"
 
 
 def test_an_object_store_that_refuses_the_journal_is_told_once(out, proxy):

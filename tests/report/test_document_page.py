@@ -53,7 +53,7 @@ def spelling(tokenizer):
 def document(ids, mask=None, images=None, **others):
     return Document(
         title=others.pop("title", "document 0 of 1"),
-        place="document 0 of a/b",
+        location="document 0 of a/b",
         ids=np.array(ids, dtype=np.uint16),
         mask=None if mask is None else np.array(mask, dtype=np.uint8),
         images=None if images is None else np.array(images, dtype=np.int32).reshape(-1, 3),
@@ -288,7 +288,7 @@ def test_the_same_documents_give_the_same_bytes_in_another_process():
         "import numpy as np, hashlib\n"
         "from nanotok_ray.report import Document, Spelling, page_of\n"
         "spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})\n"
-        "one = Document(title='a', place='b', ids=np.arange(256, dtype=np.uint16),\n"
+        "one = Document(title='a', location='b', ids=np.arange(256, dtype=np.uint16),\n"
         "               mask=np.arange(256, dtype=np.uint8) % 2)\n"
         "print(hashlib.sha256(page_of([one, one], spelling, title='t').encode()).hexdigest())\n"
     )

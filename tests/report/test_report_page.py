@@ -464,7 +464,7 @@ def test_bins_hold_all_the_work(tmp_path):
     write_journal(tmp_path, demo_run(3000, workers=12, hosts=3))
     journal = read_journal(Folder(str(tmp_path)))
     bars, width = bars_of(journal)
-    workers = sorted({bar.own.worker for bar in bars})
+    workers = sorted({bar.slice_.worker for bar in bars})
     busy = busy_seconds(bars, [workers[:5], workers[5:]], ["count", "tokenize"], width)
     total = sum(bar.ended - bar.began for bar in bars)
     assert math.isclose(busy.sum(), total, rel_tol=1e-9)
@@ -523,7 +523,7 @@ def test_ticks_are_round_in_order_and_within_the_scale(low, width, most):
     assert ticks == sorted(set(ticks))
     slack = max(width, high) * 1e-6
     assert all(low - slack <= tick <= high + slack for tick in ticks)
-    assert all(0 <= scale.place(tick) <= 1 for tick in ticks)
+    assert all(0 <= scale.position(tick) <= 1 for tick in ticks)
 
 
 @given(low=numbers, factor=st.floats(min_value=2, max_value=1e9), most=st.integers(2, 12))
@@ -556,8 +556,8 @@ def test_a_round_top_holds_its_value_and_is_no_higher_than_it_must(value, most):
 @given(a=numbers, b=numbers, is_log=st.booleans())
 def test_places_keep_the_order_of_values(a, b, is_log):
     scale = Scale(low=1e-6, high=1e12, is_log=is_log)
-    assert (scale.place(a) <= scale.place(b)) == (a <= b) or math.isclose(a, b, rel_tol=1e-9)
-    assert 0 <= scale.place(a) <= 1
+    assert (scale.position(a) <= scale.position(b)) == (a <= b) or math.isclose(a, b, rel_tol=1e-9)
+    assert 0 <= scale.position(a) <= 1
 
 
 @pytest.mark.parametrize(

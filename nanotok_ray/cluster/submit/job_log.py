@@ -18,7 +18,7 @@ _MAX_WAITING = 1000
 
 
 class LogText:
-    r"""Lines of one log; a stream that begins anew gives it from its first character.
+    r"""Lines of one log; a stream that begins anew repeats it from its first character.
 
     >>> log = LogText()
     >>> log.begin()
@@ -114,7 +114,7 @@ class LogTail:
     """The log of one job; use as a context manager, so that its thread ends."""
 
     def __init__(self, stream: Stream, *, whole: Callable[[], str]) -> None:
-        """Follow `stream`; `whole` gives all of a log at once, when the stream did not."""
+        """Follow `stream`; `whole` returns all of a log at once, when the stream did not."""
         self.text = LogText()
         self._stream = stream
         self._whole = whole
@@ -130,7 +130,7 @@ class LogTail:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the stream."""
+        """Close the stream."""
         self._close()
 
     def _close(self) -> None:

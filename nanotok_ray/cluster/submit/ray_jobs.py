@@ -1,7 +1,6 @@
-"""Ray's job server, as the loops want it: short waits, and two kinds of errors.
+"""Ray's job server as `submission.Jobs`: short waits, and two kinds of errors.
 
-Takes the address of a dashboard; gives `model.Jobs`. Import it
-where it is needed: it imports Ray.
+Input is the address of a dashboard. Import it where it is needed: it imports Ray.
 """
 
 import logging
@@ -144,7 +143,7 @@ class _Client(JobSubmissionClient):  # type: ignore[misc]  # untyped
 
 @contextmanager
 def _environment(address: str) -> Iterator[None]:
-    """Let the address be the one that was given: Ray prefers that of the environment."""
+    """Set the address in the environment meanwhile: Ray prefers that one."""
     former = os.environ.get(_ADDRESS)
     os.environ[_ADDRESS] = address
     try:

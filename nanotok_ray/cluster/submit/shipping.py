@@ -1,7 +1,7 @@
-"""A recipe as it travels to a cluster: alone, and with nothing in it that means another file there.
+"""A recipe as it is submitted: alone, and without paths that mean another file on the cluster.
 
-Takes the file of a recipe, what was asked on the command line, and the variables that the job
-gets; gives a `Submission`.
+Input is the file of a recipe, the arguments of the command line, and the variables that the job
+gets. Output is a `Submission`.
 """
 
 import hashlib
@@ -74,8 +74,8 @@ def ship(
         RecipeError: the recipe is wrong, or names a relative path or a variable that the job
             does not get.
     """
-    current = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
-    data, tables = _read(path, [*overrides, *current])
+    also_overrides = [] if also is None else [f"tokenizer.also={json.dumps(also.split(','))}"]
+    data, tables = _read(path, [*overrides, *also_overrides])
     recipe = _checked(path, tables, variables)
     _check_paths(path, tables, variables)
     name = f"{_slug(path)}.toml"
@@ -112,7 +112,7 @@ def check_id(submission_id: str) -> str:
     return submission_id
 
 
-def variables_of(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+def variables_of(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Read --env: NAME=VALUE, or NAME for the value it has here.
 
     Raises:
@@ -122,7 +122,7 @@ def variables_of(given: Sequence[str], environment: Mapping[str, str]) -> dict[s
     {'A': '1=2', 'HOME': '/root'}
     """
     variables = {}
-    for item in given:
+    for item in arguments:
         name, equals, value = item.partition("=")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise RecipeError(f"--env {item!r} is not of the form NAME=VALUE")

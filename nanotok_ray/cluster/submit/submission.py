@@ -149,7 +149,7 @@ class Starter:
     """The id that was asked for: a job that has it is never run again. None: the next attempt."""
     clock: Clock
     patience: float
-    tell: Callable[[str], None]
+    on_message: Callable[[str], None]
 
     _asked_for: str | None = None
 
@@ -171,7 +171,7 @@ class Starter:
                 if self.clock.now() - began >= self.patience:
                     raise
                 if not is_reported:
-                    self.tell(f"{error}; trying again for {self.patience:g} s (--patience)")
+                    self.on_message(f"{error}; trying again for {self.patience:g} s (--patience)")
                 is_reported = True
             self.clock.wait(START_PAUSE)
 
@@ -196,7 +196,7 @@ class Starter:
 
 
 TICK = 1.0
-"""Seconds from one look at the log to the next."""
+"""Seconds from one read of the log to the next."""
 
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
 """Seconds from one question to the next: in the first seconds of following, and later."""
@@ -226,7 +226,7 @@ class Follower:
     timeout: float | None
     show: Callable[[str], None]
     """Takes each line of the log."""
-    tell: Callable[[str], None]
+    on_message: Callable[[str], None]
     """Takes what there is to say of the connection."""
 
     _started: float = 0.0
@@ -258,7 +258,7 @@ class Follower:
         if state is None:
             return self._no_news(trouble)
         if self._is_silent:
-            self.tell("the job server answers again")
+            self.on_message("the job server answers again")
         self._is_silent = False
         self._state, self._last_news = state, self.clock.now()
         if not state.has_ended:
@@ -272,7 +272,7 @@ class Follower:
             text = f"no news of the job for {self.patience:g} s (--patience): {trouble}"
             return Followed(state=self._state, given_up=text)
         if not self._is_silent:
-            self.tell(f"no news of the job: {trouble}; asking again for {self.patience:g} s")
+            self.on_message(f"no news of the job: {trouble}; asking again for {self.patience:g} s")
         self._is_silent = True
         return None
 
