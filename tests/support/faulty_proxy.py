@@ -11,12 +11,13 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import BinaryIO, Self
 
 _PASSED_ON = {"connection", "expect", "keep-alive", "transfer-encoding", "content-length"}
+_CONDITIONS = {"if-match", "if-none-match"}
 
 
 class Fault(Enum):
@@ -59,6 +60,7 @@ class FaultyProxy:
         """Address of what is behind the proxy."""
         self.server_pid = server_pid
         self._lock = threading.Lock()
+        self._conditional = threading.Lock()
         self._rules: list[_Rule] = []
         self._released = threading.Event()
         self._clients: set[socket.socket] = set()
@@ -165,7 +167,16 @@ class FaultyProxy:
         return fault
 
     def _ask_server(self, request: Request) -> tuple[bytes, bytes]:
-        """Return head and body of the server's answer."""
+        """Return head and body of the server's answer; requests with a condition take turns.
+
+        S3 decides such requests one after the other. The server of the tests looks first and
+        writes later, so that two clients at the same time would both create an object.
+        """
+        is_conditional = not _CONDITIONS.isdisjoint(request.headers)
+        with self._conditional if is_conditional else nullcontext():
+            return self._forward(request)
+
+    def _forward(self, request: Request) -> tuple[bytes, bytes]:
         connection = http.client.HTTPConnection(*self.server)
         connection.putrequest(
             request.method, request.path, skip_host=True, skip_accept_encoding=True
