@@ -38,7 +38,7 @@ Layouts, and who reads them:
 Nothing is tokenized again. Where a file of the layout has the bytes of a native one it is a hard
 link to it, so that on one disk it takes no room. Options follow the name: NAME:KEY=VALUE,KEY=VALUE.
 Every file is read back as its readers do, and every document compared, before it counts as done.
-The same command again goes on where it stopped, does only what is new after the output has grown,
+The same command again resumes where it stopped, does only what is new after the output has grown,
 and removes what the output no longer has. `nanotok verify DIR/export/NAME` compares all of it once
 more. What is written into DIR itself holds its lease meanwhile: no job and no gc runs beside it.
 

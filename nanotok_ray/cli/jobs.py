@@ -30,7 +30,7 @@ Learn a tokenizer from every train document, tokenize the corpus, verify.
   nanotok prepare recipe.toml --also 8192,16384     (writes OUT/tokenizer-8192 ... too)
   nanotok prepare recipe.toml --dry-run
 
-Without RAY_ADDRESS a local Ray is started. The same command again goes on where it stopped, and
+Without RAY_ADDRESS a local Ray is started. The same command again resumes where it stopped, and
 takes in what was added since: the tokenizer and the splits stay as they are, unless --relearn and
 --resplit ask for others, so that all that was made stays too.
 """

@@ -90,10 +90,10 @@ def _run(arguments: argparse.Namespace) -> int:
         _print_failure(arguments, "failed", f"error: {error}")
         return exit_code(error)
     except KeyboardInterrupt:
-        _print_failure(arguments, "interrupted", "interrupted; the same command goes on from here")
+        _print_failure(arguments, "interrupted", "interrupted; the same command resumes from here")
         return INTERRUPTED
     except Terminated:
-        _print_failure(arguments, "terminated", "terminated; the same command goes on from here")
+        _print_failure(arguments, "terminated", "terminated; the same command resumes from here")
         return TERMINATED
     except BrokenPipeError:
         return FAILED

@@ -142,7 +142,7 @@ Run these in order. The first two check and plan; the third is the whole job:
 
   nanotok doctor recipe.toml        (is this machine ready, and can all inputs be read?)
   nanotok plan recipe.toml          (what there is to do, and how long it may take)
-  nanotok prepare recipe.toml       (the same command again goes on where it stopped)
+  nanotok prepare recipe.toml       (the same command again resumes where it stopped)
 
 docs/recipes.md says what a recipe holds; jobs/recipes/ has two. `nanotok COMMAND --help` has the
 options of each command, and examples."""

@@ -39,8 +39,8 @@ exit codes:
   5  slices failed for good, or storage, the disk or a job server did
   6  another run has this output
   7  the submitted job was stopped
-  130  interrupted (Ctrl-C): the same command goes on from there
-  143  terminated (SIGTERM): the same command goes on from there
+  130  interrupted (Ctrl-C): the same command resumes from there
+  143  terminated (SIGTERM): the same command resumes from there
 """
 
 

@@ -23,11 +23,11 @@ from nanotok_ray.units import printable
 _NEXT = {
     "nothing": "is the path right? no job has written anything there",
     "never run": "a plan is frozen; run `nanotok prepare RECIPE`",
-    "dead": "run the same command again: it goes on where this one stopped",
-    "failed": "mend what the error names and run the same command again: what is done is kept",
-    "interrupted": "run the same command again: it goes on where this one stopped",
-    "terminated": "run the same command again: it goes on where this one stopped",
-    "unfinished": "run `nanotok prepare RECIPE`: it goes on from what is there",
+    "dead": "run the same command again: it resumes where this one stopped",
+    "failed": "fix what the error names and run the same command again: what is done is kept",
+    "interrupted": "run the same command again: it resumes where this one stopped",
+    "terminated": "run the same command again: it resumes where this one stopped",
+    "unfinished": "run `nanotok prepare RECIPE`: it resumes from what is there",
     "trained": "run `nanotok tokenize RECIPE` to tokenize the corpus",
 }
 

@@ -181,7 +181,7 @@ def read_export(folder: Folder) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise IncompleteOutputError(
             f"{folder.join(EXPORT_NAME)} is missing: no export, or one that has not finished; "
-            "the same `nanotok export` goes on from there"
+            "the same `nanotok export` resumes from there"
         ) from error
     values = from_json(data, name=folder.join(EXPORT_NAME), expected_format=EXPORT_FORMAT)
     check_shape(values, _SHAPE, name=folder.join(EXPORT_NAME))

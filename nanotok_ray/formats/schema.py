@@ -236,7 +236,7 @@ def no_manifest(name: str) -> IncompleteOutputError:
     """Return the error for an output without a manifest; `name` is where it should be."""
     return IncompleteOutputError(
         f"{name} does not exist: the job has not finished, or this is not its output folder; run "
-        "the job again, it goes on where it stopped"
+        "the job again, it resumes where it stopped"
     )
 
 

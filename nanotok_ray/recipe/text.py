@@ -53,7 +53,7 @@ def tables_of(text: str, *, name: str) -> dict[str, Any]:
                 f"{name} is JSON, and recipes are TOML: write tables as [output] and keys as "
                 'path = "/data/out" (docs/recipes.md has examples)'
             ) from error
-        raise RecipeError(f"{name} is not TOML: {error}; mend that line") from error
+        raise RecipeError(f"{name} is not TOML: {error}; fix that line") from error
 
 
 def _is_json(text: str) -> bool:

@@ -83,7 +83,7 @@ def _no_manifest(facts: Facts) -> str:
     text = "There is no manifest: the corpus is not tokenized, or not all of it."
     if facts.status == DONE and facts.tokenizer is not None:
         return f'<p class="quiet">{text} The tokenizer is there.</p>\n'
-    return warning(f"{text} The same command goes on from where it stopped.")
+    return warning(f"{text} The same command resumes from where it stopped.")
 
 
 def _what(facts: Facts) -> str:

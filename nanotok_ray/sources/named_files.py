@@ -253,5 +253,5 @@ def _format_choices(rules: ReadingRules) -> str:
 def _problems_text(problems: Sequence[str]) -> str:
     if len(problems) == 1:
         return problems[0]
-    lines = [f"{len(problems):,} inputs cannot be used; mend them, or leave them out"]
+    lines = [f"{len(problems):,} inputs cannot be used; fix them, or leave them out"]
     return "\n".join([*lines, *(f"  {problem}" for problem in problems)])

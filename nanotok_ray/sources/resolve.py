@@ -183,7 +183,7 @@ def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int)
     if len(problems) == 1:
         return problems[0]
     head = f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used"
-    lines = [f"{head}; mend them, or leave them out of paths"]
+    lines = [f"{head}; fix them, or leave them out of paths"]
     lines += [f"  {problem}" for problem in problems[:MAX_LISTED_FILES]]
     if len(problems) > MAX_LISTED_FILES:
         lines.append(f"  and {len(problems) - MAX_LISTED_FILES:,} more")

@@ -83,7 +83,7 @@ def test_a_recipe_that_is_not_there_or_no_toml(tmp_path, capsys):
     )
     (tmp_path / "bad.toml").write_text("a = [\n1 2\n")
     code, line = told(capsys, "plan", str(tmp_path / "bad.toml"))
-    assert (code, "at line 2" in line, "mend that line" in line) == (2, True, True)
+    assert (code, "at line 2" in line, "fix that line" in line) == (2, True, True)
 
 
 @pytest.mark.parametrize("command", ["plan", "submit"])
@@ -95,7 +95,7 @@ def test_a_recipe_of_json_is_told_that_recipes_are_toml(tmp_path, capsys, comman
     assert code == 2
     for words in ("recipe.json is JSON", "recipes are TOML", "docs/recipes.md"):
         assert words in line
-    assert "mend that line" not in line
+    assert "fix that line" not in line
 
 
 def test_a_recipe_may_begin_with_a_byte_order_mark(recipe, tmp_path):

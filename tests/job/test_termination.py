@@ -158,4 +158,4 @@ def test_a_command_ends_with_code_143_and_says_so(tmp_path, capsys):
     sender.join()
     told = capsys.readouterr()
     assert '"status": "terminated"' in told.out
-    assert "goes on from here" in told.err
+    assert "resumes from here" in told.err

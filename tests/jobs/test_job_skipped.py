@@ -28,13 +28,13 @@ def corpus(tmp_path, in_process):
 
 @pytest.fixture
 def broken(breaking):
-    """Let the work on the first slice of one file fail, in both fan-outs, until it is mended."""
+    """Let the work on the first slice of one file fail, in both fan-outs, until it is fixed."""
     return breaking([count_work, tokenize_work], ("shard_00001", 0))
 
 
 @pytest.fixture
 def breaking(corpus):
-    """Let work fail for slices of these names (stem, number), until mended."""
+    """Let work fail for slices of these names (stem, number), until fixed."""
 
     def failing(work, names):
         def run(argument):
@@ -114,8 +114,8 @@ def test_the_next_run_tries_what_was_left_out(corpus, tmp_path, broken):
     assert not any("never works" in note for note in notes)
     assert values["quarantined"] == {}
     run(recipe(corpus, tmp_path / "whole", ALLOWED))
-    mended, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
-    assert {name: mended[name] for name in whole} == whole
+    fixed, whole = contents(tmp_path / "out"), contents(tmp_path / "whole")
+    assert {name: fixed[name] for name in whole} == whole
 
 
 def test_slices_left_out_in_any_round_of_max_chars_count_together(corpus, tmp_path, broken):
@@ -139,10 +139,10 @@ def test_slices_left_out_in_several_rounds_count_together(corpus, tmp_path, brea
 def test_a_slice_left_out_of_the_shards_alone_is_tried_again_with_the_same_tokenizer(
     corpus, tmp_path, breaking
 ):
-    mend = breaking([tokenize_work], ("shard_00001", 0))
+    fix = breaking([tokenize_work], ("shard_00001", 0))
     first, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
     assert first["quarantined"] == {"skipped": 1}
-    mend()
+    fix()
     second, _ = run(recipe(corpus, tmp_path / "out", ALLOWED))
     assert second["quarantined"] == {}
     assert second["tokenizer_sha256"] == first["tokenizer_sha256"]

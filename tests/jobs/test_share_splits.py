@@ -120,7 +120,7 @@ def opened(monkeypatch):
 
 @pytest.fixture
 def failing():
-    """Let the tasks of the file `0.jsonl` fail, until mended."""
+    """Let the tasks of the file `0.jsonl` fail, until fixed."""
 
     def run(work):
         if work.slice.stem == "0":

@@ -116,7 +116,7 @@ def test_runs_that_are_stopped_end_soon_and_the_next_goes_on(tmp_path, in_proces
         assert seconds < scaled(10)
         assert "Traceback" not in run.told
         assert "Exception" not in run.told
-        assert run.told.count(f"nanotok: {status}; the same command goes on from here") == 1
+        assert run.told.count(f"nanotok: {status}; the same command resumes from here") == 1
         assert (f"({kept} more are done already)" in run.told) == (kept > 0)
         run.until(lambda: not run.processes(), seconds=10)  # noqa: B023 - as above
         [lease] = tmp_path.glob("out/run/lease/*.json")

@@ -330,7 +330,7 @@ def _of_driver(state: JobState) -> str:
     >>> _of_driver(JobState(status="FAILED", exit_code=3))
     "; its driver's exit code 3"
     >>> _of_driver(JobState(status="FAILED", exit_code=-9))
-    '; its driver was killed by SIGKILL: the same command goes on from there'
+    '; its driver was killed by SIGKILL: the same command resumes from there'
     """
     if state.exit_code is None:
         return ""
@@ -338,7 +338,7 @@ def _of_driver(state: JobState) -> str:
         return f"; its driver's exit code {state.exit_code}"
     with suppress(ValueError):
         name = signal.Signals(-state.exit_code).name
-        return f"; its driver was killed by {name}: the same command goes on from there"
+        return f"; its driver was killed by {name}: the same command resumes from there"
     return f"; its driver was killed by signal {-state.exit_code}"
 
 

@@ -19,7 +19,7 @@ def opened_recipe(path: str) -> tuple[CheckResult, Recipe | None]:
     try:
         recipe = load_recipe(path)
     except NanotokError as error:
-        advice = "mend it; docs/recipes.md tells every key"
+        advice = "fix it; docs/recipes.md lists every key"
         return CheckResult(name=name, status="fail", found=str(error), advice=advice), None
     found = f"{path}: {len(recipe.sources)} sources, {recipe.tokenizer.vocab_size:,} ids"
     return CheckResult(name=name, status="ok", found=found), recipe
@@ -67,7 +67,7 @@ def _check_tokenizer(path: str) -> CheckResult:
     try:
         tokenizer = open_tokenizer(path)
     except (NanotokError, OSError) as error:
-        advice = "mend tokenizer.path in the recipe"
+        advice = "fix tokenizer.path in the recipe"
         return CheckResult(name=name, status="fail", found=str(error), advice=advice)
     return CheckResult(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
 
