@@ -104,7 +104,7 @@ class BatchRenderer:
     def render(self, documents: Documents, *, threads: int = 1) -> RenderedBatch:
         """Render documents; a document that cannot be used has a problem and is no error."""
         try:
-            ids, labels, offsets, declined, images, sizes = self._encoder.render(
+            ids, labels, offsets, fallback, images, sizes = self._encoder.render(
                 self._core_dialect,
                 list(self._special.items()),
                 documents.data,
@@ -125,14 +125,14 @@ class BatchRenderer:
         rendered = RenderedBatch(
             ids=ids, labels=labels, offsets=offsets, images=images, sizes=sizes, problems={}
         )
-        return self._with_declined(rendered, declined, documents) if len(declined) else rendered
+        return self._with_fallback(rendered, fallback, documents) if len(fallback) else rendered
 
-    def _with_declined(
-        self, rendered: RenderedBatch, declined: npt.NDArray[np.int64], documents: Documents
+    def _with_fallback(
+        self, rendered: RenderedBatch, fallback: npt.NDArray[np.int64], documents: Documents
     ) -> RenderedBatch:
         """Add the documents that the core leaves to the reference implementation."""
         parts, start = [], 0
-        for number in declined.tolist():
+        for number in fallback.tolist():
             parts += [rendered.part(start, number), self._plain(documents[number])]
             start = number + 1
         return RenderedBatch.joined([*parts, rendered.part(start, len(rendered))])
@@ -217,13 +217,13 @@ class BatchTexts:
 
 def texts_of(dialect: Dialect, documents: Documents) -> BatchTexts:
     """Return the texts of documents, as they would be encoded."""
-    data, offsets, bounds, declined = core_dialect(dialect).texts(documents.data, documents.offsets)
+    data, offsets, bounds, fallback = core_dialect(dialect).texts(documents.data, documents.offsets)
     texts = Documents(data=data, offsets=offsets)
-    if not len(declined):
+    if not len(fallback):
         return BatchTexts(texts=texts, bounds=bounds, problems={})
     parts, counts, problems = [], np.diff(bounds), {}
     start = 0
-    for number in declined.tolist():
+    for number in fallback.tolist():
         try:
             strings = Documents.from_strings(message_texts(documents[number], dialect))
         except MALFORMED as error:

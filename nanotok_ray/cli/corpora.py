@@ -18,7 +18,7 @@ from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.recipe.text import parse_size
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
-from nanotok_ray.sources.quarantine import TAIL, FirstBad, check_limits, places_of, reason_of
+from nanotok_ray.sources.quarantine import TAIL, FirstBad, check_limits, locations_of, reason_of
 from nanotok_ray.tokenizer.evaluation import KINDS, Corpus, CorpusReader
 from nanotok_ray.tokenizer.output import file_suffix
 from nanotok_ray.units import printable
@@ -291,7 +291,7 @@ def count_named(
         seconds = time.perf_counter() - start
         show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
         pieces = [piece for slice_ in named.slices for piece in slice_.pieces]
-        locations = places_of(found.entries, pieces)
+        locations = locations_of(found.entries, pieces)
         for line in _quarantine_lines(found, locations):
             show(Note(text=line))
     check_limits(

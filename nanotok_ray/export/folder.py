@@ -116,14 +116,14 @@ def remove_orphans(
     sources = {source.name for source in corpus.sources}
     sources |= {name.split("/")[1] for name in names if name.startswith(RECORDS)}
     tops = (*(f"{top}/" for top in sources), RECORDS, *_LEFT_BY_KILLED)
-    strangers = [
+    orphaned = [
         name
         for name in names + folder.list_temporaries()
         if name not in named and name.startswith(tops)
     ]
-    for name in sorted(strangers, key=lambda name: name.startswith(RECORDS)):
+    for name in sorted(orphaned, key=lambda name: name.startswith(RECORDS)):
         folder.remove(name)
-    return len(strangers)
+    return len(orphaned)
 
 
 def export_values(

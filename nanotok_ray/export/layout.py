@@ -265,11 +265,11 @@ def finished_units(
     """Return each unit that is exported, None for the others, for the cost of one listing."""
     sizes = folder.sizes()
 
-    def look(unit: Unit, key: str) -> Exported | None:
+    def find(unit: Unit, key: str) -> Exported | None:
         found = read_record(folder, unit, key=key) if record_name(unit) in sizes else None
         if found is None:
             return None
         return found if all(sizes.get(f["name"]) == f["size"] for f in found.files) else None
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
-        return list(pool.map(look, units, keys))
+        return list(pool.map(find, units, keys))

@@ -199,7 +199,7 @@ class _Job(Run):
         if published is not None:
             return self.summary(tokenizer, published, exports=self._export_missing())
         for change in setting_changes(self.published, tokenizing.settings):
-            self.start.tell(change)
+            self.start.note(change)
         export_pass = same_pass(self.recipe, tokenizing, self.out)
         with self.changing(on_ray=bool(tokenizing.todo)):
             return self._publish(tokenizing, export_pass)

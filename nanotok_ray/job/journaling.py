@@ -186,7 +186,7 @@ class Journaling:
     recipe: Recipe | None = None
     """None: nothing is written down."""
     command: str = ""
-    tell: OnEvent = ignore
+    on_event: OnEvent = ignore
     """Told if the journal could not be written."""
     now: Callable[[], float] = time.time
     stages: Mapping[str, tuple[float, int]] = field(default_factory=dict)
@@ -267,7 +267,7 @@ class Journaling:
         self._add({"event": "end", "at": self._at(), **end, **times})
         problem = self._journal.close(seconds=seconds, last_files=files)
         if problem is not None:
-            self.tell(Note(text=problem))
+            self.on_event(Note(text=problem))
 
     def _summary(self, end: Mapping[str, Any]) -> bytes:
         """Return what a run that failed leaves as its summary."""
@@ -344,7 +344,7 @@ class StageTimes:
     @contextmanager
     def journalled(self, recipe: Recipe, command: str) -> Iterator[None]:
         """Keep a journal of the run in the block, from its first lease on, and of how it ends."""
-        self.journaling = Journaling(recipe, command, tell=self.on_event, stages=self.stages)
+        self.journaling = Journaling(recipe, command, on_event=self.on_event, stages=self.stages)
         try:
             yield
         except BaseException as error:

@@ -39,7 +39,7 @@ from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
 
 T = TypeVar("T")
 
-LOOKS = 3
+MAX_LOCK_ATTEMPTS = 3
 
 
 class OutdatedError(Exception):
@@ -104,14 +104,14 @@ def retried_when_outdated(out: str, run: Callable[[], T]) -> T:
     Raises:
         OutputInUseError: that happened again and again.
     """
-    for _ in range(LOOKS):
+    for _ in range(MAX_LOCK_ATTEMPTS):
         try:
             return run()
         except OutdatedError:
             continue
     raise OutputInUseError(
-        f"other runs changed {out} each of the {LOOKS} times that this one looked at it: run this "
-        "command again when they have ended"
+        f"other runs changed {out} each of the {MAX_LOCK_ATTEMPTS} times that this one looked at "
+        "it: run this command again when they have ended"
     )
 
 
@@ -132,11 +132,11 @@ class Start:
     relearn: bool = False
     noted: set[str] = field(default_factory=set)
 
-    def tell(self, note: str) -> None:
+    def note(self, text: str) -> None:
         """Report a note, once."""
-        if note not in self.noted:
-            self.noted.add(note)
-            self.watch(Note(text=note))
+        if text not in self.noted:
+            self.noted.add(text)
+            self.watch(Note(text=text))
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ class Run:
         plan = plan_for(recipe, out, resplit=start.resplit)
         check_losses(recipe.output, out, before, plan)
         for note in [*plan.notes, *_changes(before, plan)]:
-            start.tell(note)
+            start.note(note)
         return cls(recipe, out, plan, frozen, published_settings(out), hold, start)
 
     @property
@@ -215,16 +215,16 @@ class Run:
         nothing, and stays.
         """
         for text in notes_on_sizes(training, tokenizer, self.out):
-            self.start.tell(text)
+            self.start.note(text)
         self.is_of_other_inputs = training.is_of_other_inputs
         if self.is_of_other_inputs:
-            self.start.tell(STALE_TOKENIZER)
+            self.start.note(STALE_TOKENIZER)
         if lacks_extension(training, tokenizer, self.out):
             with self.changing(on_ray=False):
                 self.begin_changes()
                 replace_extension(training, tokenizer, self.out)
                 self.has_changed = True
-            self.start.tell(
+            self.start.note(
                 "the special tokens added to the tokenizer are others now: it was not learned "
                 "again, and is without a span table until it is"
             )

@@ -30,7 +30,7 @@ from nanotok_ray.sources.quarantine import (
     entry_of,
     format_first_bad,
     is_quarantine_file,
-    places_of,
+    locations_of,
     reason_of,
 )
 from nanotok_ray.storage import Folder, open_input
@@ -216,7 +216,7 @@ def first_listed(
     """Return the first such entry of one quarantine file of a slice."""
     for entry in _entries(folder.join(name)):
         if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
-            (location,) = places_of([entry], slice_.pieces)
+            (location,) = locations_of([entry], slice_.pieces)
             dialect = next(
                 (piece.dialect for piece in slice_.pieces if piece.path == entry.file), None
             )

@@ -172,7 +172,7 @@ class CheckTables:
     spelling: dict[int, bytes]
     """Bytes of every id; of special tokens their names."""
     splitter: _core.Splitter
-    opinion: TiktokenCrossCheck
+    cross_check: TiktokenCrossCheck
 
     def spelled(self, ids: Ids) -> bytes:
         """Return the bytes that ids stand for."""
@@ -196,7 +196,7 @@ def check_tables(tokenizer: Tokenizer) -> CheckTables:
         lengths=model.token_lengths(),
         spelling=dict(enumerate(model.tokens)) | special,
         splitter=_core.Splitter(model.pattern),
-        opinion=TiktokenCrossCheck.of(tokenizer),
+        cross_check=TiktokenCrossCheck.of(tokenizer),
     )
 
 
@@ -232,10 +232,11 @@ class TextChecker:
 
     def _text_problem(self, document: npt.NDArray[np.uint8], ids: Ids) -> str | None:
         special = self._tokenizer.encode_special
-        before, after = ([special(name) for name in names] for names in self._frame)
+        prepended, appended = list(self._settings.prepend), list(self._settings.append)
+        before, after = [*map(special, prepended)], [*map(special, appended)]
         end = len(ids) - len(after)
         if ids[: len(before)].tolist() != before or ids[end:].tolist() != after:
-            return f"its ids are not within {list(self._frame[0])} and {list(self._frame[1])}"
+            return f"its ids are not within {prepended} and {appended}"
         text_ids = ids[len(before) : end]
         if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
             return f"its ids hold {int(text_ids.max())}, which is no id of text"
@@ -243,10 +244,6 @@ class TextChecker:
         if found != len(document):
             return f"its ids stand for {found:,} bytes, it has {len(document):,}"
         return self._piece_problem(document, text_ids)
-
-    @property
-    def _frame(self) -> tuple[Sequence[str], Sequence[str]]:
-        return self._settings.prepend, self._settings.append
 
     def _piece_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
         """Compare all of a document, or as many whole spans of a long one as fit the window."""
@@ -266,7 +263,7 @@ class TextChecker:
         piece, ids = document[start:stop].tobytes(), text_ids[first:last]
         if self._tables.spelled(ids) != piece:
             return f"bytes {start} to {stop} are not what its ids decode to"
-        answer = self._tables.opinion.ids(piece.decode())
+        answer = self._tables.cross_check.ids(piece.decode())
         if isinstance(answer, NoCrossCheck):
             self._silent(answer)
             return None
@@ -427,7 +424,7 @@ class RenderedChecker:
             return NoCrossCheck(LONG_CONVERSATION)
         answers: list[list[int]] = []
         for text in texts:
-            answer = self._tables.opinion.ids(to_utf8(text).decode())
+            answer = self._tables.cross_check.ids(to_utf8(text).decode())
             if isinstance(answer, NoCrossCheck):
                 return answer
             answers.append(answer)

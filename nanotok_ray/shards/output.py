@@ -157,7 +157,7 @@ def finished_records(
     """
     sizes = {name: size for prefix in below for name, size in folder.sizes(prefix).items()}
 
-    def look(item: tuple[str, str]) -> Record | None:
+    def read(item: tuple[str, str]) -> Record | None:
         name, key = item
         record = _record_of(folder, name, key=key) if name in sizes else None
         if record is None:
@@ -166,7 +166,7 @@ def finished_records(
         return record if is_there else None
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
-        return list(pool.map(look, wanted))
+        return list(pool.map(read, wanted))
 
 
 def finished_slices(out: Folder, expected: Sequence[Expected]) -> list[Record | None]:

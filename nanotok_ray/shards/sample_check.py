@@ -82,7 +82,7 @@ class SampleCheck:
         """What was checked so far."""
         return self._checker.count
 
-    def look(self, batch: Batch, rendered: Rendered) -> None:
+    def check(self, batch: Batch, rendered: Rendered) -> None:
         """Compare the sample's documents of a batch with their ids.
 
         Raises:

@@ -94,7 +94,7 @@ class _Writing:
         """Write the documents of a batch."""
         documents = self._renderer.render(piece, batch)
         if documents is not None:
-            self._sample_check.look(batch, documents)
+            self._sample_check.check(batch, documents)
             self.writer.write(documents)
 
     def record(self) -> dict[str, Any]:

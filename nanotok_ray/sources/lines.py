@@ -121,7 +121,7 @@ class PlainLines:
     """The lines of a block that are not blank."""
 
     documents: Documents
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     """Where each begins in the block."""
     blank: int
     """How many others there are."""
@@ -134,7 +134,7 @@ def split_plain(block: bytes, *, max_line_bytes: int, is_json: bool = False) -> 
     than `max_line_bytes` bytes or is not UTF-8.
 
     >>> lines = split_plain(b"one\r\n\n2\n", max_line_bytes=3)
-    >>> list(lines.documents), lines.places.tolist(), lines.blank
+    >>> list(lines.documents), lines.positions.tolist(), lines.blank
     ([b'one', b'2'], [0, 6], 1)
     """
     data = np.frombuffer(block, dtype=np.uint8)
@@ -159,7 +159,7 @@ def split_plain(block: bytes, *, max_line_bytes: int, is_json: bool = False) -> 
     except pa.ArrowInvalid:
         return None
     blank = len(filled) - len(lengths)
-    return PlainLines(documents=documents, places=starts[filled], blank=blank)
+    return PlainLines(documents=documents, positions=starts[filled], blank=blank)
 
 
 def _white(
@@ -232,7 +232,7 @@ def lines_to_batches(
     ):
         if isinstance(line, PlainLines):
             builder.skip_blank(line.blank)
-            index, positions = 0, line.places + position
+            index, positions = 0, line.positions + position
             while index < len(line.documents):
                 index = builder.add_some(line.documents, positions, first=index)
                 if builder.is_full:

@@ -157,16 +157,16 @@ def _escaped(
     data: NDArray[np.uint8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return texts, back to back, with what JSON does not allow in a string escaped."""
-    places = np.flatnonzero((data < _LOWEST_PRINTABLE) | (data == _QUOTE) | (data == _BACKSLASH))
-    if not len(places):
+    positions = np.flatnonzero((data < _LOWEST_PRINTABLE) | (data == _QUOTE) | (data == _BACKSLASH))
+    if not len(positions):
         return data, offsets
-    special = data[places]
+    special = data[positions]
     there, raw = set(np.unique(special).tolist()), data.tobytes()
     for byte, escape in _ESCAPES.items():
         if byte in there:
             raw = raw.replace(bytes([byte]), escape)
     longer = offsets_of(_EXTRA[special])
-    return np.frombuffer(raw, dtype=np.uint8), offsets + longer[np.searchsorted(places, offsets)]
+    return np.frombuffer(raw, dtype=np.uint8), offsets + longer[np.searchsorted(positions, offsets)]
 
 
 def _bytes_of(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -298,7 +298,7 @@ _LINES = {"jsonl", "lines"}
 _ROWS = re.compile(rf"^({TAIL}: rows )(\d+)(?= to )")
 
 
-def places_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) -> list[str]:
+def locations_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) -> list[str]:
     """Return the place of each entry: its file, and the line or row; of a tail, what it follows."""
     by_file = {piece.path: piece for piece in pieces}
     positions: dict[str, set[int]] = defaultdict(set)

@@ -69,7 +69,7 @@ def offer(loader, state):
         loader.next_batch()
 
 
-def places_of(state):
+def locations_of(state):
     """Return the keys on the way to everything in a state."""
     inner = [(name, own) for name, each in state.items() if type(each) is dict for own in each]
     return [(name,) for name in state] + inner
@@ -99,7 +99,7 @@ def test_an_altered_state_is_refused_or_leads_somewhere(shards, kind, data, batc
     loader = LOADERS[kind](shards)
     loader.skip_batches(batches)
     state = loader.state_dict()
-    place = data.draw(st.sampled_from(places_of(state)))
+    place = data.draw(st.sampled_from(locations_of(state)))
     offer(loader, changed(state, place, data.draw(VALUES)))
 
 
@@ -109,7 +109,7 @@ def test_each_part_of_a_state_may_be_anything(shards, kind):
     loader.skip_batches(5)
     state = loader.state_dict()
     some = [*LONG.values(), lambda: 2**62, lambda: 10**12, lambda: 2.0, lambda: -1, lambda: None]
-    for place in places_of(state):
+    for place in locations_of(state):
         for make in some:
             offer(loader, changed(state, place, make()))
     for make in LOADERS.values():

@@ -41,7 +41,7 @@ class Place:
         return None if masks[0] is None else np.concatenate(masks)
 
 
-def places_of(out: str) -> Iterator[Place]:
+def locations_of(out: str) -> Iterator[Place]:
     """Yield every source and split that has documents."""
     manifest = json.loads((Path(out) / "manifest.json").read_bytes())
     for source in manifest["sources"]:
@@ -77,7 +77,7 @@ def run(check: Callable[[Place, Path, Tally], None]) -> None:
         sys.exit(f"usage: PYTHONPATH=. {sys.argv[0]} OUT EXPORT")
     out, export = sys.argv[1:3]
     tally = Tally()
-    for place in places_of(out):
+    for place in locations_of(out):
         check(place, Path(export), tally)
     tell(tally.equal)
     for difference in tally.differences[:20]:

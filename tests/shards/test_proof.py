@@ -12,8 +12,7 @@ from nanotok_ray.errors import SampleCheckError
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
-from nanotok_ray.shards import document_check as opinions
-from nanotok_ray.shards import render, tokenize_slice
+from nanotok_ray.shards import document_check, render, tokenize_slice
 from nanotok_ray.shards.document_check import (
     LONG_CONVERSATION,
     LONG_SPAN,
@@ -115,9 +114,13 @@ def test_a_span_above_the_window_is_decoded_in_its_middle_alone():
 @pytest.mark.parametrize(
     ("tokenizer", "text", "reason"),
     [
-        (own_tokenizer(pattern=r"\p{L}+"), "a 1", opinions.GAPS),
-        (own_tokenizer((97, 98), (98, 99), (256, 99), (97, 257)), "abc", opinions.SHARED_BYTES),
-        (own_tokenizer((98, 99), (97, 98), (257, 99)), "abcd", opinions.NOT_LEARNED),
+        (own_tokenizer(pattern=r"\p{L}+"), "a 1", document_check.GAPS),
+        (
+            own_tokenizer((97, 98), (98, 99), (256, 99), (97, 257)),
+            "abc",
+            document_check.SHARED_BYTES,
+        ),
+        (own_tokenizer((98, 99), (97, 98), (257, 99)), "abcd", document_check.NOT_LEARNED),
         (own_tokenizer((97, 98), pattern="ab(?=[ab]{99})|a|b"), "ab" * 50_000, LOOKS_FURTHER),
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 99 else "",
@@ -137,16 +140,18 @@ def test_a_panic_a_refused_pattern_and_a_missing_package_are_reasons(monkeypatch
         raise PanicException
 
     monkeypatch.setattr("tiktoken.Encoding.encode_ordinary", panic)
-    assert prove("a")[1].not_encoded_again == {opinions.PANIC: 1}
+    assert prove("a")[1].not_encoded_again == {document_check.PANIC: 1}
 
-    reasons = {ImportError: opinions.NO_PACKAGE, ValueError: opinions.NO_PATTERN}
-    for error, reason in (reasons | {PanicException: opinions.PANIC}).items():
+    reasons = {ImportError: document_check.NO_PACKAGE, ValueError: document_check.NO_PATTERN}
+    for error, reason in (reasons | {PanicException: document_check.PANIC}).items():
 
         def fail(self, error=error):
             raise error
 
         monkeypatch.setattr(Tokenizer, "to_tiktoken", fail)
-        assert opinions.TiktokenCrossCheck.of(LEARNED).ids("a") == opinions.NoCrossCheck(reason)
+        assert document_check.TiktokenCrossCheck.of(LEARNED).ids(
+            "a"
+        ) == document_check.NoCrossCheck(reason)
 
 
 @pytest.mark.parametrize("limit", [None, 20])

@@ -39,5 +39,5 @@ def test_lines_split_at_once_are_those_split_one_by_one(content, most, is_json):
         is_blank = [not line or (is_json and line.isspace()) for line in expected]
         kept = [at for at, blank in enumerate(is_blank) if not blank]
         assert list(lines.documents) == [expected[at] for at in kept]
-        assert lines.places.tolist() == [places[at] for at in kept]
+        assert lines.positions.tolist() == [places[at] for at in kept]
         assert lines.blank == sum(is_blank)

@@ -72,11 +72,11 @@ def _check_tokenizer(path: str) -> CheckResult:
     return CheckResult(name=name, status="ok", found=f"{path}: {tokenizer.get_vocab_size():,} ids")
 
 
-def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
+def run_checks(locations: Sequence[str], *, address: str | None = None) -> Iterator[CheckResult]:
     """Check this machine and some places, and yield each result as it is made.
 
     Args:
-        places: folders or URLs of them, and files of recipes.
+        locations: folders or URLs of them, and files of recipes.
         address: the cluster or job server that is meant; its own checks are the caller's.
     """
     yield from check_software()
@@ -84,7 +84,7 @@ def run_checks(places: Sequence[str], *, address: str | None = None) -> Iterator
     yield from check_machine()
     recipes: list[Recipe] = []
     folders: list[str] = []
-    for location in places:
+    for location in locations:
         if not is_recipe(location):
             folders.append(location)
             continue

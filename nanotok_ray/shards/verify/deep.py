@@ -21,7 +21,7 @@ from nanotok_ray.shards.settings import ShardSettings
 from nanotok_ray.shards.verify.reading import (
     Compared,
     Run,
-    TextFrame,
+    TextComparison,
     account_problems,
     positions_in,
     read_again,
@@ -55,7 +55,7 @@ def compare_all(
     reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
     comparison = _Comparison(
         renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
-        frame=TextFrame.of(tokenizer, settings),
+        texts=TextComparison.of(tokenizer, settings),
         found=found,
     )
     is_read = read_again(
@@ -80,7 +80,7 @@ class _Comparison:
     """One slice being compared, batch by batch."""
 
     renderer: Renderer
-    frame: TextFrame
+    texts: TextComparison
     found: Compared
 
     def compare(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
@@ -98,7 +98,7 @@ class _Comparison:
                 self._add(run, missing, piece=piece)
                 continue
             is_written[at] = True
-            wrong = self.frame.differing(run.ids, run.lengths, batch.documents.take(at))
+            wrong = self.texts.differing(run.ids, run.lengths, batch.documents.take(at))
             self._add(run, wrong, piece=piece)
             if batch.document_ids is not None:
                 self._compare_ids(run, batch.document_ids.take(at), piece=piece)

@@ -180,7 +180,7 @@ def _records(
 ) -> Iterator[_Read | str]:
     """Yield the record of each slice, or why there is none."""
 
-    def look(item: Expected) -> _Read | str:
+    def read(item: Expected) -> _Read | str:
         name = item.record_name
         if name not in sizes:
             return f"{name} is missing"
@@ -192,7 +192,7 @@ def _records(
         return f"{name} is missing" if record is None else _Read(record, sizes[name])
 
     with ThreadPoolExecutor(max_workers=READERS) as pool:
-        yield from pool.map(look, expected)
+        yield from pool.map(read, expected)
 
 
 def _checked(

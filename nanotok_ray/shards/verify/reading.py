@@ -300,7 +300,7 @@ def account_problems(values: Mapping[str, Any], reading: SliceReading) -> Iterat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TextFrame:
+class TextComparison:
     """How a text becomes a document: special tokens before and after its ids."""
 
     tokenizer: Tokenizer
@@ -325,7 +325,7 @@ class TextFrame:
         if (lengths < size).any():
             return np.flatnonzero(lengths < size)
         ends = np.cumsum(lengths)
-        wrong, is_text = self._framed(ids, ends - lengths, ends)
+        wrong, is_text = self._surrounded(ids, ends - lengths, ends)
         inner = ids[is_text] if size else ids
         bounds = offsets_of(lengths - size)
         # Decoded, the name of a special token and the token itself look the same.
@@ -337,7 +337,7 @@ class TextFrame:
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(inner, bounds, as_bytes=True))
         return np.flatnonzero(wrong | unequal(decoded, documents))
 
-    def _framed(
+    def _surrounded(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return which documents have other tokens around the text, and which ids are text."""
