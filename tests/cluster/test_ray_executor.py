@@ -1,0 +1,19 @@
+"""What the executor on Ray answers where no session is open."""
+
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.lease import Holder
+
+
+def test_without_a_session_there_is_no_driver_and_no_driver_is_known_to_be_dead():
+    executor = RayExecutor()
+    assert executor.driver() == ("", "")
+    assert not executor.is_dead_driver("01000000")
+
+
+def test_a_process_without_a_session_is_described_without_a_ray_job():
+    with use_executor(RayExecutor()):
+        me = Holder.this_process()
+    assert (me.ray_cluster, me.ray_job) == ("", "")
+    assert me.lives(me)
+    assert not me.is_dead(me)
