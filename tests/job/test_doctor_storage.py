@@ -1,6 +1,5 @@
 """The doctor's probe of folders: on S3 behind faults, and in stores that do not do as they say."""
 
-import fsspec
 import pytest
 
 from nanotok_ray.errors import how_to_install
@@ -9,19 +8,11 @@ from nanotok_ray.job.doctor.result import worst
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.local import LocalStore
 from nanotok_ray.storage.remote import RemoteStore
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
-from tests.support.machine_speed import scaled
 from tests.support.missing_packages import uninstall_stores
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
 
 pytestmark = [pytest.mark.timeout(60)]
-
-CLIENT = {
-    "connect_timeout": scaled(1),
-    "read_timeout": scaled(1),
-    "retries": {"total_max_attempts": 1},
-}
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +22,9 @@ def server():
 
 
 @pytest.fixture
-def proxy(server, monkeypatch):
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    server.clear()
-    with use_retry_policy(RetryPolicy(tries=2, first_wait=0.001)):
-        yield server
-    server.clear()
+def proxy(server):
+    with without_waiting(server, tries=2) as proxy:
+        yield proxy
 
 
 @pytest.fixture

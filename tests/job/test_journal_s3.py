@@ -2,7 +2,6 @@
 
 import uuid
 
-import fsspec
 import pytest
 
 from nanotok_ray.api import prepare
@@ -11,17 +10,9 @@ from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.journal import read_journal, segment_name
 from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
-from tests.support.machine_speed import scaled
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
 from tests.support.small_corpus import recipe, write_corpus
-
-CLIENT = {
-    "connect_timeout": scaled(0.3),
-    "read_timeout": scaled(0.3),
-    "retries": {"max_attempts": 0},
-}
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +22,9 @@ def server():
 
 
 @pytest.fixture
-def proxy(server, monkeypatch):
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    server.clear()
-    with use_retry_policy(RetryPolicy(tries=3, first_wait=0.001)):
-        yield server
-    server.clear()
+def proxy(server):
+    with without_waiting(server, seconds=0.3, tries=3) as proxy:
+        yield proxy
 
 
 @pytest.fixture

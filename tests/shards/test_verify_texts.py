@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.shards.verify.reading import TextFrame
+from nanotok_ray.shards.verify.reading import TextComparison
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import texts
 
@@ -26,7 +26,7 @@ def differing(frame, documents, rows):
     ("before", "after"), [((), ()), (("<|bos|>",), ()), (("<|bos|>",) * 2, ("<|user_end|>",))]
 )
 def test_one_changed_id_anywhere_names_its_document(tokenizer, before, after):
-    frame = TextFrame(
+    frame = TextComparison(
         tokenizer=tokenizer,
         before=tuple(map(tokenizer.encode_special, before)),
         after=tuple(map(tokenizer.encode_special, after)),
@@ -46,7 +46,7 @@ def test_one_changed_id_anywhere_names_its_document(tokenizer, before, after):
 
 
 def test_a_special_token_in_place_of_its_spelled_out_name_is_found(tokenizer):
-    frame = TextFrame(tokenizer=tokenizer, before=(), after=())
+    frame = TextComparison(tokenizer=tokenizer, before=(), after=())
     rows = [tokenizer.encode("a"), [tokenizer.get_bos_token_id()]]
     assert tokenizer.decode(rows[1]) == "<|bos|>"
     assert differing(frame, ["a", "<|bos|>"], rows) == [1]
@@ -54,6 +54,6 @@ def test_a_special_token_in_place_of_its_spelled_out_name_is_found(tokenizer):
 
 def test_documents_shorter_than_their_frame_or_longer_than_their_text_are_found(tokenizer):
     bos = tokenizer.get_bos_token_id()
-    frame = TextFrame(tokenizer=tokenizer, before=(bos,), after=())
+    frame = TextComparison(tokenizer=tokenizer, before=(bos,), after=())
     assert differing(frame, ["", ""], [[bos], []]) == [1]
     assert differing(frame, ["a", "b"], [[bos, *b"a"], [bos, *b"bb"]]) == [1]

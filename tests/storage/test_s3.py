@@ -22,7 +22,7 @@ from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.made_output import BOS, MadeSource, export_here, made_output
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+from tests.support.s3_server import BUCKET, one_try, s3_behind_a_proxy, without_waiting
 from tests.support.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -32,11 +32,7 @@ PART_BYTES = 5 << 20
 
 READ_BYTES = 10_000
 
-CLIENT = {
-    "connect_timeout": scaled(1),
-    "read_timeout": scaled(1),
-    "retries": {"total_max_attempts": 1},
-}
+CLIENT = one_try(seconds=1)
 """Every try is ours, so that tests can count them."""
 
 READ_FAULTS = [
@@ -63,13 +59,9 @@ def server():
 
 
 @pytest.fixture
-def proxy(server, monkeypatch):
-    """Return the proxy without faults, and storage that does not wait."""
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": CLIENT})
-    server.clear()
-    with use_retry_policy(RetryPolicy(first_wait=0.001)):
-        yield server
-    server.clear()
+def proxy(server):
+    with without_waiting(server) as proxy:
+        yield proxy
 
 
 @pytest.fixture

@@ -6,10 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import fsspec
 import pytest
 from s3fs import S3FileSystem
 
+from nanotok_ray.storage.retries import RetryPolicy, use_retry_policy
 from tests.support.faulty_proxy import FaultyProxy
+from tests.support.machine_speed import scaled
 
 BUCKET = "bucket"
 
@@ -59,3 +62,26 @@ def _served() -> Iterator[tuple[int, int]]:
         yield port, process.pid
     finally:
         process.communicate("")
+
+
+def one_try(*, seconds: float) -> dict[str, object]:
+    """Return the settings of a client that tries once, and waits for so long on a quiet machine."""
+    limit = scaled(seconds)
+    retries = {"total_max_attempts": 1}
+    return {"connect_timeout": limit, "read_timeout": limit, "retries": retries}
+
+
+@contextmanager
+def without_waiting(
+    proxy: FaultyProxy, *, seconds: float = 1, tries: int | None = None
+) -> Iterator[FaultyProxy]:
+    """Yield the proxy without faults; storage alone tries again, `tries` times, at once."""
+    policy = RetryPolicy(first_wait=0.001)
+    if tries is not None:
+        policy = RetryPolicy(first_wait=0.001, tries=tries)
+    settings = {"config_kwargs": one_try(seconds=seconds)}
+    proxy.clear()
+    with pytest.MonkeyPatch.context() as patch, use_retry_policy(policy):
+        patch.setitem(fsspec.config.conf, "s3", settings)
+        yield proxy
+    proxy.clear()
