@@ -1,4 +1,4 @@
-"""A cluster in virtual time, as the engine wants one (`nanotok_ray/job/calls.py`).
+"""A cluster in virtual time, as the engine wants one (`nanotok_ray/job/worker_pool.py`).
 
 Events on a heap move the time; nothing sleeps. Calls wait in order for CPUs; for one that wants
 several, a node is kept free, as Ray 2.60 was seen to do. Nodes go away and come as the faults say;
@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.job.calls import ClusterResources, Reference, Step
 from nanotok_ray.job.task import AttemptResult, Cause, Failure
+from nanotok_ray.job.worker_pool import ClusterResources, Reference, Step
 from simulated_attempts import Course, course_of
 from simulated_faults import Faults
 from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
@@ -62,7 +62,7 @@ class SimulatedCluster:
         self._large: deque[_Call] = deque()
         self._kept: Node | None = None
         self._coming = 0
-        self.num_calls = self.nodes_lost = self.num_waits = 0
+        self.num_batches = self.nodes_lost = self.num_waits = 0
         self.seconds: set[int] = set()
         self.busy_seconds = 0.0
         slow = max(1, round(faults.slow_nodes * nodes)) if faults.slow_nodes else 0
@@ -81,29 +81,29 @@ class SimulatedCluster:
     def sleep(self, seconds: float) -> None:
         self._pass(self._now + seconds)
 
-    def room(self) -> ClusterResources:
+    def resources(self) -> ClusterResources:
         cpus = self._nodes.seen_cpus
         return ClusterResources(cpus=max(1, cpus), node_cpus=NODE_CPUS, node_memory=NODE_MEMORY)
 
     def free_cpus(self) -> int:
         return self._nodes.free_cpus
 
-    def start(
+    def submit(
         self,
         name: str,
         steps: Sequence[Step],
         *,
-        room: ClusterResources,
+        resources: ClusterResources,
         memory_level: int,
         spread: bool,
     ) -> Reference:
         del name
         self._pass(self._now + self._rng.uniform(*START_SECONDS))
-        cpus = room.request(memory_level)["num_cpus"]
+        cpus = resources.request(memory_level)["num_cpus"]
         slices = tuple(argument for _, argument in steps)
         call = _Call(next(self._numbers), slices, cpus, memory_level, spread)
         self._calls[call.number] = call
-        self.num_calls += 1
+        self.num_batches += 1
         if spread:
             self.seconds.add(call.number)
         (self._small if cpus == 1 else self._large).append(call)
@@ -125,7 +125,7 @@ class SimulatedCluster:
             self._now = max(self._now, end)
         return sorted(ready)[:number]  # type: ignore[type-var]
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         self._pass(self._now + LAND_SECONDS)
         del self._ended[reference]
         outcomes = self._calls.pop(reference).outcomes  # type: ignore[call-overload]

@@ -6,8 +6,8 @@ Stands between the engine and a simulated cluster, and is a cluster to the engin
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from nanotok_ray.job.calls import ClusterResources, Reference, Step
 from nanotok_ray.job.task import AttemptResult
+from nanotok_ray.job.worker_pool import ClusterResources, Reference, Step
 from simulated_cluster import SimulatedCluster
 
 
@@ -28,24 +28,24 @@ class TimedCalls:
         self._cluster.sleep(seconds)
         self._end()
 
-    def room(self) -> ClusterResources:
-        return self._cluster.room()
+    def resources(self) -> ClusterResources:
+        return self._cluster.resources()
 
     def free_cpus(self) -> int:
         return self._cluster.free_cpus()
 
-    def start(
+    def submit(
         self,
         name: str,
         steps: Sequence[Step],
         *,
-        room: ClusterResources,
+        resources: ClusterResources,
         memory_level: int,
         spread: bool,
     ) -> Reference:
         self._begin()
-        reference = self._cluster.start(
-            name, steps, room=room, memory_level=memory_level, spread=spread
+        reference = self._cluster.submit(
+            name, steps, resources=resources, memory_level=memory_level, spread=spread
         )
         self._end()
         return reference
@@ -59,9 +59,9 @@ class TimedCalls:
         self._end()
         return ready
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         self._begin()
-        outcomes = self._cluster.outcomes(reference, number)
+        outcomes = self._cluster.results(reference, number)
         self._end()
         return outcomes
 

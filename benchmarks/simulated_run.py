@@ -66,7 +66,7 @@ class Figures:
 
 def run(
     scenario: Scenario,
-    patience: RetryPolicy | None = None,
+    retry_policy: RetryPolicy | None = None,
     on_wait: Callable[[], None] = lambda: None,
 ) -> Figures:
     """Run a scenario; AssertionError if a slice ended never or twice.
@@ -83,7 +83,7 @@ def run(
     )
     calls = TimedCalls(cluster, on_wait)
     start = time.thread_time()
-    ended = list(run_tasks(tasks, patience=patience, runner_of=lambda _: calls))
+    ended = list(run_tasks(tasks, retry_policy=retry_policy, pool_of=lambda _: calls))
     driver = time.thread_time() - start - calls.own_seconds
     return figures_of(scenario, tasks, ended, cluster, driver)
 
@@ -106,7 +106,7 @@ def figures_of(
         seed=scenario.seed,
         slices=scenario.slices,
         cpus=scenario.cpus,
-        calls=cluster.num_calls,
+        calls=cluster.num_batches,
         turns=cluster.num_waits,
         seconds=cluster.now(),
         ideal=ideal_seconds(tasks, cpus=scenario.cpus),

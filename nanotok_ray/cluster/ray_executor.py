@@ -10,7 +10,6 @@ from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.cluster.session import check_address, ray_session
 from nanotok_ray.errors import NanotokError, SharedFolderError, TransientIOError
-from nanotok_ray.job.calls import ClusterResources, Reference, Step, run_batch
 from nanotok_ray.job.counting import CountedSlices
 from nanotok_ray.job.engine import OnFailure, run_tasks
 from nanotok_ray.job.events import OnEvent
@@ -25,6 +24,7 @@ from nanotok_ray.job.task import (
     TaskResult,
 )
 from nanotok_ray.job.training import Training
+from nanotok_ray.job.worker_pool import ClusterResources, Reference, Step, run_batch
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -80,7 +80,7 @@ def _first_line(error: Exception) -> str:
 GET_SECONDS = 60.0
 
 
-class RayBatchRunner:
+class RayWorkerPool:
     """Runs batches as tasks of the Ray session that is open."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
@@ -98,7 +98,7 @@ class RayBatchRunner:
         """Sleep."""
         time.sleep(seconds)
 
-    def room(self) -> ClusterResources:
+    def resources(self) -> ClusterResources:
         """Ask Ray for its nodes."""
         return cluster_resources()
 
@@ -106,17 +106,17 @@ class RayBatchRunner:
         """Ask Ray for what is free; none of a node that is dead."""
         return free_cpus()
 
-    def start(
+    def submit(
         self,
         name: str,
         steps: Sequence[Step],
         *,
-        room: ClusterResources,
+        resources: ClusterResources,
         memory_level: int,
         spread: bool,
     ) -> Reference:
         """Submit a task, which Ray does not try again by itself."""
-        options = room.request(memory_level)
+        options = resources.request(memory_level)
         if spread:
             options["scheduling_strategy"] = "SPREAD"
         reference: Reference = self._remote.options(name=name, **options).remote(
@@ -130,7 +130,7 @@ class RayBatchRunner:
         """Wait for tasks."""
         return self._split(references, number, seconds)[0]
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
         """Get the result of a task, or the failure that its death means.
 
         Raises:
@@ -204,19 +204,19 @@ class RayExecutor:
         self,
         tasks: Sequence[Task],
         *,
-        patience: RetryPolicy | None = None,
+        retry_policy: RetryPolicy | None = None,
         on_note: Callable[[str], None] | None = None,
         on_failure: OnFailure = lambda *_: None,
-        on_look: Callable[[int], None] = lambda _: None,
+        on_running: Callable[[int], None] = lambda _: None,
     ) -> Iterator[TaskResult]:
         """Run tasks on the Ray session that is open; see `engine.run_tasks`."""
         return run_tasks(
             tasks,
-            runner_of=RayBatchRunner,
-            patience=patience,
+            pool_of=RayWorkerPool,
+            retry_policy=retry_policy,
             on_note=on_note,
             on_failure=on_failure,
-            on_look=on_look,
+            on_running=on_running,
         )
 
     def learn(

@@ -1,28 +1,28 @@
-"""Running the tasks of a stage: calls in flight until each has ended, stragglers included."""
+"""Running the tasks of a stage: batches in flight until each has ended, stragglers included."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from nanotok_ray.job.calls import BatchRunner, ClusterResources, Reference
 from nanotok_ray.job.probes import Probe, probes_in
 from nanotok_ray.job.scheduler import Scheduler, TaskBatch
 from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task, TaskResult
+from nanotok_ray.job.worker_pool import ClusterResources, Reference, WorkerPool
 
 SLOWEST_RATE = float(1 << 20)
-"""Bytes a second that a call is trusted to do while none has ended."""
+"""Bytes a second that a batch is trusted to do while none has ended."""
 
 MAX_OBSERVATIONS = 1000
-"""As many of the last calls are looked at."""
+"""As many of the last batches are looked at."""
 
 PERCENTILE = 0.75
 
 
 class StragglerDetector:
-    """The calls in flight with the time since which they seem to run, and what calls took."""
+    """The batches in flight with the time since which they seem to run, and what batches took."""
 
-    def __init__(self, patience: RetryPolicy) -> None:
-        """Start without calls."""
-        self._patience = patience
+    def __init__(self, retry_policy: RetryPolicy) -> None:
+        """Start without batches."""
+        self._retry_policy = retry_policy
         self._running: dict[TaskBatch, float] = {}  # those that run longest first
         self._queued: OrderedDict[TaskBatch, None] = OrderedDict()
         self._large: OrderedDict[TaskBatch, None] = OrderedDict()
@@ -31,85 +31,87 @@ class StragglerDetector:
         self._seconds: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
         self._slowness: deque[float] = deque(maxlen=MAX_OBSERVATIONS)
 
-    def began(self, call: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
-        """Add a call that wants so many CPUs."""
-        self._wanted[call] = wanted
-        (self._large if wanted > 1 else self._queued)[call] = None
+    def began(self, batch: TaskBatch, now: float, *, cpus: int, wanted: int = 1) -> None:
+        """Add a batch that wants so many CPUs."""
+        self._wanted[batch] = wanted
+        (self._large if wanted > 1 else self._queued)[batch] = None
         self._advance(now, cpus)
 
-    def left(self, call: TaskBatch, now: float, *, cpus: int, seconds: float | None = None) -> None:
-        """Remove a call; `seconds` are what its slices took if it ended well."""
-        wanted = self._wanted.pop(call)
-        if self._running.pop(call, None) is not None:
+    def left(
+        self, batch: TaskBatch, now: float, *, cpus: int, seconds: float | None = None
+    ) -> None:
+        """Remove a batch; `seconds` are what its slices took if it ended well."""
+        wanted = self._wanted.pop(batch)
+        if self._running.pop(batch, None) is not None:
             self._busy -= wanted
-        self._queued.pop(call, None)
-        self._large.pop(call, None)
+        self._queued.pop(batch, None)
+        self._large.pop(batch, None)
         if seconds is not None:
             self._seconds.append(seconds)
-            self._slowness.append(seconds / call.num_bytes)
+            self._slowness.append(seconds / batch.num_bytes)
         self._advance(now, cpus)
 
     def overdue(self, now: float) -> list[TaskBatch]:
-        """Return calls in flight that deserve a second attempt, those that run longest first.
+        """Return batches in flight that deserve a second attempt, those that run longest first.
 
-        Calls that have one now, or had as many as they may, are left out.
+        Batches that have one now, or had as many as they may, are left out.
         """
         candidates = [
-            (call, seconds)
-            for call, seconds in self._longer_than(self._patience.overdue_floor, now)
-            if call.may_have_second(self._patience)
+            (batch, seconds)
+            for batch, seconds in self._longer_than(self._retry_policy.overdue_floor, now)
+            if batch.may_have_speculative(self._retry_policy)
         ]
         if not candidates:
             return []
         expected = _high(self._seconds), _high(self._slowness)
-        return [call for call, seconds in candidates if seconds > self._allowed(call, *expected)]
+        return [batch for batch, seconds in candidates if seconds > self._allowed(batch, *expected)]
 
     def past_deadline(self, now: float) -> list[tuple[TaskBatch, float]]:
-        """Return calls in flight that are to be given up, with the seconds that they had."""
+        """Return batches in flight that are to be given up, with the seconds that they had."""
         deadlines = [
-            (call, seconds, self._patience.deadline_of(call.num_bytes))
-            for call, seconds in self._longer_than(self._patience.deadline, now)
+            (batch, seconds, self._retry_policy.deadline_of(batch.num_bytes))
+            for batch, seconds in self._longer_than(self._retry_policy.deadline, now)
         ]
-        return [(call, given) for call, seconds, given in deadlines if seconds > given]
+        return [(batch, given) for batch, seconds, given in deadlines if seconds > given]
 
     @property
     def num_running(self) -> int:
-        """How many calls seem to run."""
+        """How many batches seem to run."""
         return len(self._running)
 
     @property
     def num_busy(self) -> int:
-        """On how many CPUs calls seem to run."""
+        """On how many CPUs batches seem to run."""
         return self._busy
 
     def _longer_than(self, least: float, now: float) -> Iterator[tuple[TaskBatch, float]]:
-        """Yield calls that seem to run for more than so many seconds, and for how long."""
-        for call, since in self._running.items():
+        """Yield batches that seem to run for more than so many seconds, and for how long."""
+        for batch, since in self._running.items():
             if now - since <= least:  # and so are all that follow
                 return
-            yield call, now - since
+            yield batch, now - since
 
-    def _allowed(self, call: TaskBatch, seconds: float | None, slowness: float | None) -> float:
-        """Return the seconds that a call may run before it is overdue."""
+    def _allowed(self, batch: TaskBatch, seconds: float | None, slowness: float | None) -> float:
+        """Return the seconds that a batch may run before it is overdue."""
         if seconds is None or slowness is None:
-            expected = call.num_bytes / SLOWEST_RATE
+            expected = batch.num_bytes / SLOWEST_RATE
         else:
-            expected = max(seconds, slowness * call.num_bytes)
-        return max(self._patience.overdue_floor, self._patience.overdue_factor * expected)
+            expected = max(seconds, slowness * batch.num_bytes)
+        return max(self._retry_policy.overdue_floor, self._retry_policy.overdue_factor * expected)
 
     def _advance(self, now: float, cpus: int) -> None:
         while self._queued and self._busy < cpus:
             self._run(self._queued.popitem(last=False)[0], now)
         while self._large and not self._queued:
-            call = next(iter(self._large))
-            if self._busy and self._busy + self._wanted[call] > cpus:
+            batch = next(iter(self._large))
+            if self._busy and self._busy + self._wanted[batch] > cpus:
                 return
-            del self._large[call]
-            self._run(call, now)
+            del self._large[batch]
+            self._run(batch, now)
 
-    def _run(self, call: TaskBatch, now: float) -> None:
-        self._running[call] = now
-        self._busy += self._wanted[call]
+    def _run(self, batch: TaskBatch, now: float) -> None:
+        self._running[batch] = now
+        self._busy += self._wanted[batch]
 
 
 def _high(values: Iterable[float]) -> float | None:
@@ -119,58 +121,58 @@ def _high(values: Iterable[float]) -> float | None:
 
 
 END_SECONDS = 2.0
-"""How long a call that was just interrupted may take to end when its stage is over."""
+"""How long a batch that was just interrupted may take to end when its stage is over."""
 
 
 class SupersededBatches:
-    """Calls whose other attempts ended first.
+    """Batches whose other attempts ended first.
 
     One that hangs in native code, or on a disk that does not answer, would keep its CPU for ever.
     """
 
-    def __init__(self, calls: BatchRunner, *, grace: float) -> None:
+    def __init__(self, workers: WorkerPool, *, grace: float) -> None:
         """Allow them so many seconds to end by themselves."""
-        self._calls = calls
+        self._workers = workers
         self._grace = grace
         self._since: dict[Reference, float] = {}
 
     def add(self, reference: Reference, now: float) -> None:
-        """Interrupt a call."""
+        """Interrupt a batch."""
         self._since[reference] = now
-        self._calls.cancel([reference])
+        self._workers.cancel([reference])
 
     def kill_late(self, now: float) -> None:
         """Kill those whose time is up."""
         late = [reference for reference, since in self._since.items() if now - since > self._grace]
         for reference in late:
             del self._since[reference]
-        self._calls.cancel(late, force=True)
+        self._workers.cancel(late, force=True)
 
     def end(self) -> None:
         """Kill those that have not ended after a moment.
 
-        Ray 2.60 loses an order to kill a call that comes right after the one to interrupt it.
+        Ray 2.60 loses an order to kill a batch that comes right after the one to interrupt it.
         """
         waiting = list(self._since)
         if waiting:
-            self._calls.wait(waiting, len(waiting), END_SECONDS)
-            self._calls.cancel(waiting, force=True)
+            self._workers.wait(waiting, len(waiting), END_SECONDS)
+            self._workers.cancel(waiting, force=True)
 
 
 WINDOW_PER_CPU = 2
-"""Calls in flight for each CPU: one runs, and the next is there when it ends."""
+"""Batches in flight for each CPU: one runs, and the next is there when it ends."""
 
 LEAST_WINDOW = 1024
-"""Calls in flight at least: waiting calls are all that an autoscaler sees of what is to do."""
+"""Batches in flight at least: waiting batches are all that an autoscaler sees of what is to do."""
 
 MAX_WINDOW = 20_000
-"""Calls in flight at most: each costs the driver 7 kB and more."""
+"""Batches in flight at most: each costs the driver 7 kB and more."""
 
 WAIT_SECONDS = 1.0
 WAIT_PARTS = 16
-"""One in so many of the calls in flight is waited for at a time."""
+"""One in so many of the batches in flight is waited for at a time."""
 
-ROOM_SECONDS = 10.0
+RESOURCES_SECONDS = 10.0
 """How long what the cluster has is taken for known."""
 
 OnFailure = Callable[[str, int, Failure], None]
@@ -182,187 +184,193 @@ MAX_NOTE_CHARS = 400
 def run_tasks(
     tasks: Iterable[Task],
     *,
-    runner_of: Callable[[Sequence[Probe]], BatchRunner],
-    patience: RetryPolicy | None = None,
+    pool_of: Callable[[Sequence[Probe]], WorkerPool],
+    retry_policy: RetryPolicy | None = None,
     on_note: Callable[[str], None] | None = None,
     on_failure: OnFailure = lambda *_: None,
-    on_look: Callable[[int], None] = lambda _: None,
+    on_running: Callable[[int], None] = lambda _: None,
 ) -> Iterator[TaskResult]:
     """Run tasks and yield each as it ends, exactly once.
 
-    Small tasks share a call, and the largest go first. Leaving the loop early cancels the rest.
+    Small tasks share a batch, and the largest go first. Leaving the loop early cancels the rest.
 
     Args:
         tasks: what is to be done.
-        patience: how often and when what failed is tried again.
+        retry_policy: how often and when what failed is tried again.
         on_note: called with a text for the first few failures that are not for good, and for
             what else a person should know.
         on_failure: called for every such failure with the first slice's name, how many slices,
             and why.
-        on_look: called with how many calls seem to run, a second later at the latest.
-        runner_of: returns what runs the batches; its workers look at the probes first.
+        on_running: called with how many batches seem to run, a second later at the latest.
+        pool_of: returns what runs the batches; its workers look at the probes first.
 
     Raises:
         SharedFolderError: a node does not see a folder of the tasks.
     """
     known = tuple(tasks)
-    patience = patience or RetryPolicy()
-    attempts = Scheduler(known, patience=patience)
+    retry_policy = retry_policy or RetryPolicy()
+    scheduler = Scheduler(known, retry_policy=retry_policy)
     with probes_in({folder for task in known for folder in task.shared}) as probes:
-        flight = _InFlight(known, attempts, patience, cluster=runner_of(probes))
+        flight = _InFlight(known, scheduler, retry_policy, workers=pool_of(probes))
         flight.on_note, flight.on_failure = on_note or flight.on_note, on_failure
         try:
-            while not attempts.is_over:
+            while not scheduler.is_over:
                 flight.fill()
-                on_look(flight.num_running)
+                on_running(flight.num_running)
                 for reference in flight.wait():
-                    yield from flight.land(reference)
-                yield from flight.give_up_late_ones()
+                    yield from flight.finish(reference)
+                yield from flight.give_up_late()
         finally:
             flight.cancel_all()
 
 
 class _InFlight:
-    """The calls in flight."""
+    """The batches in flight."""
 
     def __init__(
         self,
         tasks: Sequence[Task],
-        attempts: Scheduler,
-        patience: RetryPolicy,
+        scheduler: Scheduler,
+        retry_policy: RetryPolicy,
         *,
-        cluster: BatchRunner,
+        workers: WorkerPool,
     ) -> None:
         self._tasks = tasks
-        self._attempts = attempts
-        self._pace = StragglerDetector(patience)
-        self._cluster = cluster
-        self._overtaken = SupersededBatches(cluster, grace=patience.superseded_grace)
-        self._calls: dict[Reference, TaskBatch] = {}
+        self._scheduler = scheduler
+        self._stragglers = StragglerDetector(retry_policy)
+        self._workers = workers
+        self._superseded = SupersededBatches(workers, grace=retry_policy.superseded_grace)
+        self._batches: dict[Reference, TaskBatch] = {}
         self._references: dict[TaskBatch, Reference] = {}
-        self._room: tuple[float, ClusterResources] | None = None
+        self._resources: tuple[float, ClusterResources] | None = None
         self._num_notes = 0
         self.on_note: Callable[[str], None] = lambda _: None
         self.on_failure: OnFailure = lambda *_: None
 
     @property
-    def room(self) -> ClusterResources:
+    def resources(self) -> ClusterResources:
         """What the cluster has, known since a moment."""
-        now = self._cluster.now()
-        if self._room is None or now - self._room[0] > ROOM_SECONDS:
-            self._room = now, self._cluster.room()
-        return self._room[1]
+        now = self._workers.now()
+        if self._resources is None or now - self._resources[0] > RESOURCES_SECONDS:
+            self._resources = now, self._workers.resources()
+        return self._resources[1]
 
     @property
     def width(self) -> int:
-        """Calls in flight at most."""
-        return min(max(WINDOW_PER_CPU * self.room.cpus, LEAST_WINDOW), MAX_WINDOW)
+        """Batches in flight at most."""
+        return min(max(WINDOW_PER_CPU * self.resources.cpus, LEAST_WINDOW), MAX_WINDOW)
 
     @property
     def num_running(self) -> int:
-        """How many calls seem to run."""
-        return self._pace.num_running
+        """How many batches seem to run."""
+        return self._stragglers.num_running
 
     def fill(self) -> None:
-        """Make calls until the window is full; beside slow ones, if there is nothing else to do."""
-        now = self._cluster.now()
-        while len(self._calls) < self.width:
-            now = self._cluster.now()
-            call = self._attempts.take(now, cpus=self.room.cpus)
-            if call is None:
+        """Submit batches until the window is full, then speculative attempts beside slow ones."""
+        now = self._workers.now()
+        while len(self._batches) < self.width:
+            now = self._workers.now()
+            batch = self._scheduler.take(now, cpus=self.resources.cpus)
+            if batch is None:
                 break
-            self._make(call, now)
-        if self._attempts.due(now) != 0:
-            self._fill_with_seconds(now)
+            self._make(batch, now)
+        if self._scheduler.due(now) != 0:
+            self._fill_with_speculative(now)
 
     def wait(self) -> list[Reference]:
-        """Return calls that ended, after a while at the latest, or when a call is due."""
+        """Return batches that ended, after a while at the latest, or when a batch is due."""
         seconds = WAIT_SECONDS
-        if len(self._calls) < self.width:
-            due = self._attempts.due(self._cluster.now())
+        if len(self._batches) < self.width:
+            due = self._scheduler.due(self._workers.now())
             seconds = WAIT_SECONDS if due is None else min(WAIT_SECONDS, due)
-        if not self._calls:
-            self._cluster.sleep(seconds)
+        if not self._batches:
+            self._workers.sleep(seconds)
             return []
-        return self._cluster.wait(self._calls, max(1, len(self._calls) // WAIT_PARTS), seconds)
+        return self._workers.wait(self._batches, max(1, len(self._batches) // WAIT_PARTS), seconds)
 
-    def land(self, reference: Reference) -> list[TaskResult]:
-        """Return the slices that ended with a call."""
-        call = self._calls.pop(reference, None)
-        if call is None:  # its other attempt was first, since it was found to have ended
+    def finish(self, reference: Reference) -> list[TaskResult]:
+        """Return the slices that ended with a batch."""
+        batch = self._batches.pop(reference, None)
+        if batch is None:  # its other attempt was first, since it was found to have ended
             return []
-        del self._references[call]
-        return self._settle(call, self._cluster.outcomes(reference, len(call.slices)))
+        del self._references[batch]
+        return self._settle(batch, self._workers.results(reference, len(batch.slices)))
 
-    def give_up_late_ones(self) -> list[TaskResult]:
-        """Kill calls that run past their deadlines, and yield the slices that ended with them.
+    def give_up_late(self) -> list[TaskResult]:
+        """Kill batches that run past their deadlines, and yield the slices that ended with them.
 
-        Nobody knows when a call starts; while fewer CPUs are busy than calls seem to run, some only
-        wait for a CPU, and none is given up.
+        Nobody knows when a batch starts; while fewer CPUs are busy than batches seem to run, some
+        only wait for a CPU, and none is given up.
         """
-        now = self._cluster.now()
-        self._overtaken.kill_late(now)
-        late = self._pace.past_deadline(now)
-        if not late or self.room.cpus - self._cluster.free_cpus() < self._pace.num_busy:
+        now = self._workers.now()
+        self._superseded.kill_late(now)
+        late = self._stragglers.past_deadline(now)
+        if not late or self.resources.cpus - self._workers.free_cpus() < self._stragglers.num_busy:
             return []
         ended = []
-        for call, seconds in late:
-            reference = self._references.pop(call, None)
+        for batch, seconds in late:
+            reference = self._references.pop(batch, None)
             if reference is None:  # the other attempt was given up, and the slices failed for good
                 continue
-            del self._calls[reference]
-            self._cluster.cancel([reference], force=True)
+            del self._batches[reference]
+            self._workers.cancel([reference], force=True)
             text = f"it ran for over {seconds:,g} s, its limit by limits.slice_deadline"
             outcome = AttemptResult(failure=Failure(Cause.SLOW, text))
-            ended += self._settle(call, [outcome] * len(call.slices))
+            ended += self._settle(batch, [outcome] * len(batch.slices))
         return ended
 
     def cancel_all(self) -> None:
-        """Cancel what is in flight, and kill superseded calls that have not ended yet."""
-        self._cluster.cancel(self._calls)
-        self._overtaken.end()
+        """Cancel what is in flight, and kill superseded batches that have not ended yet."""
+        self._workers.cancel(self._batches)
+        self._superseded.end()
 
-    def _settle(self, call: TaskBatch, outcomes: Sequence[AttemptResult]) -> list[TaskResult]:
-        """Take what became of a call that is no longer in flight."""
-        self._tell(call, outcomes)
-        now = self._cluster.now()
+    def _settle(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> list[TaskResult]:
+        """Take what became of a batch that is no longer in flight."""
+        self._report(batch, outcomes)
+        now = self._workers.now()
         is_whole = all(outcome.failure is None for outcome in outcomes)
         seconds = sum(outcome.seconds for outcome in outcomes) if is_whole else None
-        self._pace.left(call, now, cpus=self.room.cpus, seconds=seconds)
-        ended = self._attempts.ended(call, outcomes, now)
-        if call.twin in self._references and not self._attempts.is_wanted(call.twin):
-            self._pace.left(call.twin, now, cpus=self.room.cpus)
-            reference = self._references.pop(call.twin)
-            del self._calls[reference]
-            self._overtaken.add(reference, now)
+        self._stragglers.left(batch, now, cpus=self.resources.cpus, seconds=seconds)
+        ended = self._scheduler.ended(batch, outcomes, now)
+        if batch.other_attempt in self._references and not self._scheduler.is_wanted(
+            batch.other_attempt
+        ):
+            self._stragglers.left(batch.other_attempt, now, cpus=self.resources.cpus)
+            reference = self._references.pop(batch.other_attempt)
+            del self._batches[reference]
+            self._superseded.add(reference, now)
         return ended
 
-    def _fill_with_seconds(self, now: float) -> None:
-        """Try overdue calls a second time on CPUs that are free."""
-        overdue = self._pace.overdue(now)
+    def _fill_with_speculative(self, now: float) -> None:
+        """Try overdue batches a second time on CPUs that are free."""
+        overdue = self._stragglers.overdue(now)
         if not overdue:
             return
-        for slow in overdue[: self._cluster.free_cpus()]:
-            self._make(self._attempts.take_second(slow), now)
+        for slow in overdue[: self._workers.free_cpus()]:
+            self._make(self._scheduler.take_speculative(slow), now)
             self._note(f"{self._name(slow)} takes long and is tried a second time beside the first")
 
-    def _make(self, call: TaskBatch, now: float) -> None:
-        steps = [(self._tasks[number].work, self._tasks[number].argument) for number in call.slices]
-        room = self.room
-        reference = self._cluster.start(
-            self._name(call),
+    def _make(self, batch: TaskBatch, now: float) -> None:
+        steps = [
+            (self._tasks[number].work, self._tasks[number].argument) for number in batch.slices
+        ]
+        resources = self.resources
+        reference = self._workers.submit(
+            self._name(batch),
             steps,
-            room=room,
-            memory_level=call.memory_level,
-            spread=call.is_second,
+            resources=resources,
+            memory_level=batch.memory_level,
+            spread=batch.is_speculative,
         )
-        self._calls[reference] = call
-        self._references[call] = reference
-        self._pace.began(call, now, cpus=room.cpus, wanted=room.cpus_at(call.memory_level))
+        self._batches[reference] = batch
+        self._references[batch] = reference
+        self._stragglers.began(
+            batch, now, cpus=resources.cpus, wanted=resources.cpus_at(batch.memory_level)
+        )
 
-    def _tell(self, call: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
+    def _report(self, batch: TaskBatch, outcomes: Sequence[AttemptResult]) -> None:
         """Report failures that may not be for good."""
-        tasks = [self._tasks[number] for number in call.slices]
+        tasks = [self._tasks[number] for number in batch.slices]
         failures = [
             (task.slices, outcome.failure)
             for task, outcome in zip(tasks, outcomes, strict=True)
@@ -373,7 +381,7 @@ class _InFlight:
             self.on_failure(tasks[0].name, number, first)
             slices = "" if number == 1 else f", {number} slices"
             text = first.text.partition("\n")[0][:MAX_NOTE_CHARS]
-            self._note(f"{self._name(call)}{slices}: {first.cause.value}: {text}")
+            self._note(f"{self._name(batch)}{slices}: {first.cause.value}: {text}")
 
     def _note(self, text: str) -> None:
         self._num_notes += 1
@@ -381,7 +389,7 @@ class _InFlight:
             last = "; more such notes are left out" if self._num_notes == MAX_NOTES else ""
             self.on_note(f"{text}{last}")
 
-    def _name(self, call: TaskBatch) -> str:
-        name = self._tasks[call.slices[0]].name
-        more = len(call.slices) - 1
+    def _name(self, batch: TaskBatch) -> str:
+        name = self._tasks[batch.slices[0]].name
+        more = len(batch.slices) - 1
         return f"{name} and {more} more" if more else name

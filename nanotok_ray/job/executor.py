@@ -45,10 +45,10 @@ class Executor(Protocol):
         self,
         tasks: Sequence[Task],
         *,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         on_note: Callable[[str], None],
         on_failure: OnFailure,
-        on_look: Callable[[int], None],
+        on_running: Callable[[int], None],
     ) -> Iterator[TaskResult]:
         """Run tasks inside a session and yield each as it ends, in any order.
 
@@ -56,11 +56,11 @@ class Executor(Protocol):
 
         Args:
             tasks: The tasks to run.
-            patience: How often and when a failed attempt is repeated.
+            retry_policy: How often and when a failed attempt is repeated.
             on_note: Called with a text that a person should read.
             on_failure: Called for each failed attempt that may be repeated: the name of the first
                 slice, the number of slices, and the failure.
-            on_look: Called with the number of calls that seem to run.
+            on_running: Called with the number of calls that seem to run.
 
         Raises:
             SharedFolderError: A node does not see a folder of the tasks.

@@ -18,7 +18,7 @@ from nanotok_ray.job.dry_run import DryRun, dry_run
 from nanotok_ray.job.existing import freeze
 from nanotok_ray.job.exporting import layouts_of
 from nanotok_ray.job.journaling import stages_of_last_run
-from nanotok_ray.job.scheduler import num_calls
+from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice
 from nanotok_ray.sources.slices import SliceReading
@@ -223,7 +223,7 @@ def _reads(slices: Sequence[Slice]) -> list[Slice]:
 
 def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
     reads = _reads(slices)
-    tasks = num_calls([slice_.num_bytes for slice_ in reads], cpus=cpus)
+    tasks = num_batches([slice_.num_bytes for slice_ in reads], cpus=cpus)
     if rate is None:
         return _stage(None, basis="unknown") | {"tasks": tasks}
     return _stage(rate.seconds(reads, cpus=cpus), basis=rate.basis) | {

@@ -1,4 +1,4 @@
-"""Slices into calls, the attempts of each slice, and what is to be done next."""
+"""Slices into batches, the attempts of each slice, and what is to be done next."""
 
 import heapq
 import itertools
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from nanotok_ray.job.task import AttemptResult, Cause, Failure, RetryPolicy, Task, TaskResult
 
 LEAST_BYTES = 8 << 20
-"""A call of less is hardly longer than what Ray does around it."""
+"""A batch of less is hardly longer than what Ray does around it."""
 
 MAX_BYTES = 4 << 30
 """About 30 seconds of work for one CPU; what is lost when a node goes away."""
@@ -19,17 +19,17 @@ SLICE_BYTES = 64 << 10
 """What a slice weighs at least: opening and writing files takes time however small they are."""
 
 MAX_SLICES = 256
-"""In one call: its argument names all their files, and lies in the driver's memory."""
+"""In one batch: its argument names all their files, and lies in the driver's memory."""
 
-CALLS_PER_CPU = 4
-"""Into so many calls a CPU what is left would be cut."""
+BATCHES_PER_CPU = 4
+"""Into so many batches a CPU what is left would be cut."""
 
 LEAST_CPUS = 32
-"""Calls are cut as if for so many CPUs at least: a cluster that begins with none may grow."""
+"""Batches are cut as if for so many CPUs at least: a cluster that begins with none may grow."""
 
 
 def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
-    """Yield the tasks of each call, as they are made, on a cluster that always has that many CPUs.
+    """Yield the tasks of each batch, as they are made, on a cluster that always has that many CPUs.
 
     >>> from nanotok_ray.job.task import Task
     >>> tasks = [Task(name="", work=len, argument="", num_bytes=5 << 20) for _ in range(3)]
@@ -44,10 +44,10 @@ def groups(tasks: Sequence[Task], *, cpus: int) -> Iterator[list[Task]]:
         yield [tasks[number] for number in waiting.take(cpus=cpus)]
 
 
-def num_calls(sizes: Sequence[int], *, cpus: int) -> int:
-    """Return how many calls slices of so many bytes become.
+def num_batches(sizes: Sequence[int], *, cpus: int) -> int:
+    """Return how many batches slices of so many bytes become.
 
-    >>> num_calls([5 << 20] * 3, cpus=2), num_calls([], cpus=2)
+    >>> num_batches([5 << 20] * 3, cpus=2), num_batches([], cpus=2)
     (3, 0)
     """
     tasks = [Task(name="", work=len, argument="", num_bytes=size) for size in sizes]
@@ -60,7 +60,7 @@ def weight(task: Task) -> int:
 
 
 class Waiting:
-    """The tasks that no call has taken yet, by their numbers, the largest first."""
+    """The tasks that no batch has taken yet, by their numbers, the largest first."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         """Let all tasks wait; those of one size stay in order."""
@@ -73,13 +73,13 @@ class Waiting:
         return len(self._numbers)
 
     def take(self, *, cpus: int) -> list[int]:
-        """Take the tasks of the next call: one, and more up to the share of a call.
+        """Take the tasks of the next batch: one, and more up to the share of a batch.
 
         Raises:
             IndexError: none is waiting.
         """
-        calls = CALLS_PER_CPU * max(cpus, LEAST_CPUS)
-        share = max(LEAST_BYTES, min(MAX_BYTES, self._left // calls))
+        batches = BATCHES_PER_CPU * max(cpus, LEAST_CPUS)
+        share = max(LEAST_BYTES, min(MAX_BYTES, self._left // batches))
         taken: list[int] = []
         size = 0
         while self._numbers and len(taken) < MAX_SLICES:
@@ -94,7 +94,7 @@ class Waiting:
 
 
 ALONE = frozenset({Cause.WORKER, Cause.MEMORY, Cause.CALL, Cause.SLOW})
-"""Causes that say nothing about which slice of a call is at fault."""
+"""Causes that say nothing about which slice of a batch is at fault."""
 
 
 @dataclass(eq=False, slots=True)
@@ -105,16 +105,18 @@ class TaskBatch:
     num_bytes: int
     memory_level: int = 0
     """0: no memory is asked for; else 2 ** level times a CPU's share of its node."""
-    is_second: bool = False
+    is_speculative: bool = False
     """Whether it runs beside a first attempt at the same slices."""
-    twin: "TaskBatch | None" = None
+    other_attempt: "TaskBatch | None" = None
     """The other attempt at the same slices, if there is one in flight, or one ended them."""
-    num_seconds: int = 0
+    num_speculative: int = 0
     """Second attempts at the same slices so far."""
 
-    def may_have_second(self, patience: RetryPolicy) -> bool:
+    def may_have_speculative(self, retry_policy: RetryPolicy) -> bool:
         """Return whether it may be tried a second time beside this attempt."""
-        return self.twin is None and self.num_seconds < patience.second_attempts
+        return (
+            self.other_attempt is None and self.num_speculative < retry_policy.speculative_attempts
+        )
 
 
 @dataclass(slots=True)
@@ -130,10 +132,10 @@ class _Account:
 class Scheduler:
     """The attempts at the slices of one stage."""
 
-    def __init__(self, tasks: Sequence[Task], *, patience: RetryPolicy) -> None:
+    def __init__(self, tasks: Sequence[Task], *, retry_policy: RetryPolicy) -> None:
         """Let all tasks wait, the largest first."""
         self._tasks = tasks
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._fresh = Waiting(tasks)
         self._again: list[tuple[float, int, TaskBatch]] = []
         self._numbers = itertools.count()
@@ -146,72 +148,74 @@ class Scheduler:
         return not (self._fresh or self._begun)
 
     def due(self, now: float) -> float | None:
-        """Return the seconds until a call can be taken (0: now), None if none will by waiting."""
+        """Return the seconds until a batch can be taken (0: now), None if none will by waiting."""
         if self._fresh:
             return 0.0
         return max(0.0, self._again[0][0] - now) if self._again else None
 
     def take(self, now: float, *, cpus: int) -> TaskBatch | None:
-        """Take the next call to make, None if there is none now."""
+        """Take the next batch to make, None if there is none now."""
         if self._again and self._again[0][0] <= now:
-            call = heapq.heappop(self._again)[2]
+            batch = heapq.heappop(self._again)[2]
         elif self._fresh:
-            call = self._call(self._fresh.take(cpus=cpus))
+            batch = self._batch(self._fresh.take(cpus=cpus))
         else:
             return None
-        self._begin(call)
-        return call
+        self._begin(batch)
+        return batch
 
-    def take_second(self, call: TaskBatch) -> TaskBatch:
-        """Take a second call of the slices of one that is in flight and has none yet."""
-        second = self._call([number for number in call.slices if number in self._begun])
+    def take_speculative(self, batch: TaskBatch) -> TaskBatch:
+        """Take a second batch of the slices of one that is in flight and has none yet."""
+        second = self._batch([number for number in batch.slices if number in self._begun])
         levels = [self._begun[number].memory_level for number in second.slices]
-        second.memory_level, second.is_second = max(levels), True
-        call.twin, second.twin = second, call
-        call.num_seconds = second.num_seconds = call.num_seconds + 1
+        second.memory_level, second.is_speculative = max(levels), True
+        batch.other_attempt, second.other_attempt = second, batch
+        batch.num_speculative = second.num_speculative = batch.num_speculative + 1
         self._begin(second)
         return second
 
-    def is_wanted(self, call: TaskBatch) -> bool:
-        """Return whether a call in flight has slices that have not ended."""
-        return any(number in self._begun for number in call.slices)
+    def is_wanted(self, batch: TaskBatch) -> bool:
+        """Return whether a batch in flight has slices that have not ended."""
+        return any(number in self._begun for number in batch.slices)
 
     def ended(
-        self, call: TaskBatch, outcomes: Sequence[AttemptResult], now: float
+        self, batch: TaskBatch, outcomes: Sequence[AttemptResult], now: float
     ) -> list[TaskResult]:
-        """Take what became of the slices of a call, and return those that ended with it."""
+        """Take what became of the slices of a batch, and return those that ended with it."""
         ended: list[TaskResult] = []
         again: list[tuple[int, Failure | None]] = []
-        for number, outcome in zip(call.slices, outcomes, strict=True):
+        for number, outcome in zip(batch.slices, outcomes, strict=True):
             account = self._begun.get(number)
             if account is None:  # its other attempt was first
                 continue
             account.in_flight -= 1
-            last = self._judge(number, account, outcome, call)
+            last = self._judge(number, account, outcome, batch)
             if last is not None:
                 ended.append(last)
             elif account.in_flight == 0:  # else its other attempt may yet succeed
                 again.append((number, outcome.failure))
         self._try_again(again, now)
-        if call.twin is not None and self.is_wanted(call):  # the other may have another beside it
-            call.twin.twin = None
+        if batch.other_attempt is not None and self.is_wanted(
+            batch
+        ):  # the other may have another beside it
+            batch.other_attempt.other_attempt = None
         return ended
 
     def _judge(
-        self, number: int, account: _Account, outcome: AttemptResult, call: TaskBatch
+        self, number: int, account: _Account, outcome: AttemptResult, batch: TaskBatch
     ) -> TaskResult | None:
         """Return the end of a slice if this was it."""
         failure = outcome.failure
         if failure is None:
             return self._end(number, account, outcome, None)
         if failure.cause is Cause.MEMORY:
-            if call.memory_level < account.memory_level:  # its other attempt had reported that
+            if batch.memory_level < account.memory_level:  # its other attempt had reported that
                 return None
-            account.memory_level = call.memory_level + 1
-        if failure.cause in ALONE and len(call.slices) > 1:
+            account.memory_level = batch.memory_level + 1
+        if failure.cause in ALONE and len(batch.slices) > 1:
             return None
         account.failures[failure.cause] += 1
-        if account.failures[failure.cause] < self._patience.limits[failure.cause]:
+        if account.failures[failure.cause] < self._retry_policy.limits[failure.cause]:
             return None
         if account.in_flight and failure.cause is not Cause.ERROR:
             return None
@@ -244,20 +248,20 @@ class Scheduler:
             self._wait(together, now)
 
     def _wait(self, numbers: Sequence[int], now: float) -> None:
-        """Put a call of slices that were begun where it waits for its time."""
+        """Put a batch of slices that were begun where it waits for its time."""
         accounts = [self._begun[number] for number in numbers]
-        call = self._call(numbers)
-        call.memory_level = max(account.memory_level for account in accounts)
+        batch = self._batch(numbers)
+        batch.memory_level = max(account.memory_level for account in accounts)
         failures = max(max(account.failures.values(), default=0) for account in accounts)
-        seconds = self._patience.wait(failures, self._jitter) if failures else 0.0
-        heapq.heappush(self._again, (now + seconds, next(self._numbers), call))
+        seconds = self._retry_policy.wait(failures, self._jitter) if failures else 0.0
+        heapq.heappush(self._again, (now + seconds, next(self._numbers), batch))
 
-    def _call(self, numbers: Sequence[int]) -> TaskBatch:
+    def _batch(self, numbers: Sequence[int]) -> TaskBatch:
         size = sum(weight(self._tasks[number]) for number in numbers)
         return TaskBatch(slices=tuple(numbers), num_bytes=size)
 
-    def _begin(self, call: TaskBatch) -> None:
-        for number in call.slices:
+    def _begin(self, batch: TaskBatch) -> None:
+        for number in batch.slices:
             account = self._begun.setdefault(number, _Account())
             account.attempts += 1
             account.in_flight += 1

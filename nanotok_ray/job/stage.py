@@ -148,13 +148,13 @@ def _run(
         on_event(AttemptFailed(stage=stage, name=name, slices=slices, cause=cause, text=text))
 
     if tasks:
-        patience = RetryPolicy() if deadline is None else RetryPolicy(deadline=deadline)
+        retry_policy = RetryPolicy() if deadline is None else RetryPolicy(deadline=deadline)
         yield from executor.run(
             tasks,
-            patience=patience,
+            retry_policy=retry_policy,
             on_note=on_note,
             on_failure=on_failure,
-            on_look=tally.look,
+            on_running=tally.look,
         )
 
 

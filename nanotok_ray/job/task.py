@@ -122,19 +122,19 @@ class RetryPolicy:
     missed_deadlines: int = 2
     """The same for attempts that had this slice alone and were given up at their deadline."""
     deadline: float = 3600.0
-    """Seconds that a call may run for each started GiB of its slices: a third of a megabyte a
+    """Seconds that a batch may run for each started GiB of its slices: a third of a megabyte a
     second, a thirtieth of what a slow CPU does with text that ten to one was compressed."""
     first_wait: float = 1.0
     """Before the second attempt; doubles with each further one."""
     longest_wait: float = 30.0
     overdue_floor: float = 30.0
-    """No call is tried a second time beside the first before it has run for this long."""
+    """No batch is tried a second time beside the first before it has run for this long."""
     overdue_factor: float = 3.0
     """... nor before it has run for so many times what calls of its size take."""
-    second_attempts: int = 3
-    """How often a call is tried beside itself; more than once if such attempts fail."""
+    speculative_attempts: int = 3
+    """How often a batch is tried beside itself; more than once if such attempts fail."""
     superseded_grace: float = 30.0
-    """A call that was interrupted, as its other attempt was first, is killed after so long."""
+    """A batch that was interrupted, as its other attempt was first, is killed after so long."""
 
     @property
     def limits(self) -> Mapping[Cause, int]:
@@ -150,7 +150,7 @@ class RetryPolicy:
         }
 
     def deadline_of(self, num_bytes: int) -> float:
-        """Return the seconds that a call of so many bytes may run.
+        """Return the seconds that a batch of so many bytes may run.
 
         >>> RetryPolicy().deadline_of(1), RetryPolicy().deadline_of(20 << 30)
         (3600.0, 72000.0)

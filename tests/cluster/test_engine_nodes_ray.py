@@ -140,9 +140,9 @@ def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_o
 ):
     notes, marker = [], str(tmp_path / "begun")
     cluster.add_node(num_cpus=1, env_vars={"NODE": "spot", "OF_CLUSTER": cluster.address})
-    patience = replace(QUICK, worker_deaths=1, lost_nodes=2)
+    retry_policy = replace(QUICK, worker_deaths=1, lost_nodes=2)
     tasks = tasks_of(drain_and_go, marker)
-    ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))
+    ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert {each.result for each in ended} <= {"0", "1", "2"}
@@ -153,7 +153,7 @@ def test_a_node_that_is_drained_and_reclaimed_costs_no_slice_an_attempt_of_its_o
 def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
     notes = []
     tasks = tasks_of(cut_the_power, ("1", str(tmp_path / "struck")))
-    ended = list(RayExecutor().run(tasks, patience=QUICK, on_note=notes.append))
+    ended = list(RayExecutor().run(tasks, retry_policy=QUICK, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 6
     assert sorted(each.attempts for each in ended) == [1, 1, 1, 1, 1, 2]
     assert len(notes) == 1
@@ -163,10 +163,10 @@ def test_a_node_that_dies_costs_no_slice(cluster, tmp_path):
 def test_a_node_that_falls_silent_is_overtaken_long_before_ray_gives_its_call_up(cluster, tmp_path):
     pids = tmp_path / "pids"
     notes = []
-    patience = RetryPolicy(overdue_floor=scaled(1.0))
+    retry_policy = RetryPolicy(overdue_floor=scaled(1.0))
     try:
         tasks = tasks_of(freeze, ("2", str(pids)))
-        ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))
+        ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
     finally:
         for pid in pids.read_text().split():
             os.kill(int(pid), signal.SIGKILL)

@@ -75,7 +75,7 @@ def test_a_worker_that_dies_in_a_call_of_many_slices_costs_none_of_them(tmp_path
     markers = [str(tmp_path / name) for name in ("a", "b", "c!", "d")]
     notes = []
     ended = list(
-        RayExecutor().run(tasks_of(die_once, markers), patience=QUICK, on_note=notes.append)
+        RayExecutor().run(tasks_of(die_once, markers), retry_policy=QUICK, on_note=notes.append)
     )
     assert sorted(each.task.argument for each in ended) == markers
     assert [each.result for each in ended] == [1] * 4
@@ -100,7 +100,7 @@ def test_a_slice_that_always_kills_its_worker_is_found_and_costs_no_other():
 @pytest.mark.usefixtures("shared_ray")
 def test_storage_that_fails_twice_is_waited_for(tmp_path):
     arguments = [[str(tmp_path / name) for name in names] for names in ("ab", "", "cd")]
-    ended = list(RayExecutor().run(tasks_of(fail_twice, arguments), patience=QUICK))
+    ended = list(RayExecutor().run(tasks_of(fail_twice, arguments), retry_policy=QUICK))
     assert sorted((each.task.name, each.attempts, each.error) for each in ended) == [
         ("slice 0", 3, None),
         ("slice 1", 1, None),
@@ -114,8 +114,8 @@ def test_a_call_that_hangs_is_overtaken_by_a_second_attempt(tmp_path):
     tasks = [*tasks_of(hang_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]  # each in a call of its own
     notes = []
-    patience = RetryPolicy(overdue_floor=scaled(0.3))
-    ended = list(RayExecutor().run(tasks, patience=patience, on_note=notes.append))
+    retry_policy = RetryPolicy(overdue_floor=scaled(0.3))
+    ended = list(RayExecutor().run(tasks, retry_policy=retry_policy, on_note=notes.append))
     assert [each.error for each in ended] == [None] * 3
     assert {each.task.argument: each.attempts for each in ended} == {marker: 2, "a": 1, "b": 1}
     assert notes == ["slice 0 takes long and is tried a second time beside the first"]
@@ -136,8 +136,10 @@ def test_a_call_that_was_overtaken_and_hangs_for_good_gives_its_cpu_back(tmp_pat
     marker = str(tmp_path / "hung")
     tasks = [*tasks_of(hang_for_good_once, [marker]), *tasks_of(die, ["a", "b"])]
     tasks = [replace(task, num_bytes=LEAST_BYTES) for task in tasks]
-    patience = RetryPolicy(overdue_floor=scaled(0.3))
-    assert [each.error for each in RayExecutor().run(tasks, patience=patience)] == [None] * 3
+    retry_policy = RetryPolicy(overdue_floor=scaled(0.3))
+    assert [each.error for each in RayExecutor().run(tasks, retry_policy=retry_policy)] == [
+        None
+    ] * 3
     pid = Path(f"{marker}.pid").read_text()
     while Path(f"/proc/{pid}").exists():  # else the time limit ends the test
         time.sleep(0.01)
@@ -151,11 +153,11 @@ def hang(argument):
 
 @pytest.mark.usefixtures("ray_with_deaths")
 def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_other():
-    patience = replace(QUICK, deadline=1.0)
+    retry_policy = replace(QUICK, deadline=1.0)
     first, hung, last = tasks_of(hang, ["a", "hung", "c"])
     large = [replace(task, num_bytes=60 << 30) for task in (first, last)]  # have a minute each
     tasks = [large[0], hung, large[1]]
-    ended = {each.task.name: each for each in RayExecutor().run(tasks, patience=patience)}
+    ended = {each.task.name: each for each in RayExecutor().run(tasks, retry_policy=retry_policy)}
     assert [ended[f"slice {number}"].error for number in (0, 2)] == [None, None]
     failed = ended["slice 1"]
     assert failed.attempts == 2
@@ -164,7 +166,7 @@ def test_a_slice_all_of_whose_attempts_hang_is_given_up_by_name_and_costs_no_oth
 
 @pytest.mark.usefixtures("shared_ray")
 def test_an_argument_that_no_worker_can_read_fails_its_own_slice_alone():
-    ended = list(RayExecutor().run(tasks_of(die, ["a", Unreadable(), "c"]), patience=QUICK))
+    ended = list(RayExecutor().run(tasks_of(die, ["a", Unreadable(), "c"]), retry_policy=QUICK))
     assert {each.task.name: bool(each.error) for each in ended} == {
         "slice 0": False,
         "slice 1": True,
@@ -187,4 +189,4 @@ def test_a_worker_that_does_not_see_the_folder_ends_the_stage():
     shared = (SharedFolder(url="memory://of-each-process", probes="probe"),)
     tasks = [Task(name="slice", work=die, argument="", num_bytes=0, shared=shared)]
     with pytest.raises(SharedFolderError, match="memory://of-each-process is not one folder"):
-        list(RayExecutor().run(tasks, patience=QUICK))
+        list(RayExecutor().run(tasks, retry_policy=QUICK))

@@ -23,7 +23,7 @@ def attempts_at(count, *, num_bytes=0, **settings):
         Task(name=f"slice {number}", work=len, argument="", num_bytes=num_bytes)
         for number in range(count)
     ]
-    given = {"patience": LIMITS} | settings
+    given = {"retry_policy": LIMITS} | settings
     return Scheduler(tasks, **given)
 
 
@@ -173,8 +173,8 @@ def test_of_two_attempts_the_first_that_ends_well_counts_and_the_other_is_not_wa
 ):
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
-    second = attempts.take_second(call)
-    assert (second.slices, second.is_second, call.twin, second.twin) == (
+    second = attempts.take_speculative(call)
+    assert (second.slices, second.is_speculative, call.other_attempt, second.other_attempt) == (
         (0, 1),
         True,
         second,
@@ -191,7 +191,7 @@ def test_of_two_attempts_the_first_that_ends_well_counts_and_the_other_is_not_wa
 def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left_to_it():
     attempts = attempts_at(2)
     [call] = take_all(attempts, 0.0)
-    second = attempts.take_second(call)
+    second = attempts.take_speculative(call)
     [good] = attempts.ended(call, [bad(Cause.STORAGE), GOOD], 0.0)
     assert good.task.name == "slice 1"
     assert take_all(attempts, 100.0) == []
@@ -204,9 +204,9 @@ def test_while_one_of_two_attempts_is_in_flight_what_failed_in_the_other_is_left
 
 
 def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight():
-    attempts = attempts_at(1, patience=RetryPolicy(worker_deaths=1))
+    attempts = attempts_at(1, retry_policy=RetryPolicy(worker_deaths=1))
     [call] = take_all(attempts, 0.0)
-    second = attempts.take_second(call)
+    second = attempts.take_speculative(call)
     assert failed(attempts, call, Failure(Cause.WORKER, "killed"), 0.0) == []
     [ended] = attempts.ended(second, [GOOD], 1.0)
     assert (ended.error, ended.attempts) == (None, 2)
@@ -215,7 +215,7 @@ def test_the_last_failure_allowed_ends_no_slice_whose_other_attempt_is_in_flight
 def test_an_error_ends_its_slice_though_another_attempt_is_in_flight():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
-    second = attempts.take_second(call)
+    second = attempts.take_speculative(call)
     [ended] = attempts.ended(call, [bad(Cause.ERROR)], 0.0)
     assert ended.error == "text of ERROR"
     assert not attempts.is_wanted(second)
@@ -238,8 +238,8 @@ def test_every_slice_ends_once_and_in_time_whatever_happens(count, rng, badness)
             assert attempts.due(now) is not None
             continue
         call = in_flight[rng.randrange(len(in_flight))]
-        if call.twin is None and attempts.is_wanted(call) and rng.random() < 0.2:
-            in_flight.append(attempts.take_second(call))
+        if call.other_attempt is None and attempts.is_wanted(call) and rng.random() < 0.2:
+            in_flight.append(attempts.take_speculative(call))
             continue
         in_flight.remove(call)
         ended += happen(attempts, call, rng, badness, now)
@@ -267,7 +267,7 @@ def draw(rng: random.Random) -> Cause:
 def test_two_attempts_side_by_side_that_lack_the_same_memory_count_as_one_failure():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
-    second = attempts.take_second(call)
+    second = attempts.take_speculative(call)
     assert failed(attempts, second, Failure(Cause.MEMORY, "why"), 1.0) == []
     assert failed(attempts, call, Failure(Cause.MEMORY, "why"), 2.0) == []
     levels = []
@@ -282,15 +282,15 @@ def test_two_attempts_side_by_side_that_lack_the_same_memory_count_as_one_failur
 def test_an_attempt_beside_a_slow_one_may_be_followed_by_another_if_it_fails():
     attempts = attempts_at(1)
     [call] = take_all(attempts, 0.0)
-    for number in range(LIMITS.second_attempts):
-        assert call.may_have_second(LIMITS)
-        second = attempts.take_second(call)
+    for number in range(LIMITS.speculative_attempts):
+        assert call.may_have_speculative(LIMITS)
+        second = attempts.take_speculative(call)
         assert second.memory_level == min(number, 1)
-        assert not call.may_have_second(LIMITS)
+        assert not call.may_have_speculative(LIMITS)
         cause = Cause.NODE if number else Cause.MEMORY
         assert failed(attempts, second, Failure(cause, "why"), 1.0) == []
-    assert not call.may_have_second(LIMITS)
+    assert not call.may_have_speculative(LIMITS)
     assert attempts.take(1e9, cpus=1) is None
     [ended] = attempts.ended(call, [GOOD], 2.0)
-    assert (ended.error, ended.attempts) == (None, 1 + LIMITS.second_attempts)
+    assert (ended.error, ended.attempts) == (None, 1 + LIMITS.speculative_attempts)
     assert attempts.is_over

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.job.scheduler import (
-    CALLS_PER_CPU,
+    BATCHES_PER_CPU,
     LEAST_BYTES,
     LEAST_CPUS,
     MAX_BYTES,
@@ -38,7 +38,7 @@ def test_every_task_is_in_one_call_in_order_and_no_call_is_larger_than_its_share
     left = sum(map(weight, tasks))
     for call in calls:
         size = sum(map(weight, call))
-        share = max(LEAST_BYTES, min(MAX_BYTES, left / (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
+        share = max(LEAST_BYTES, min(MAX_BYTES, left / (BATCHES_PER_CPU * max(cpus, LEAST_CPUS))))
         assert len(call) == 1 or size <= share
         assert len(call) <= MAX_SLICES
         left -= size
@@ -49,7 +49,7 @@ def test_no_call_could_have_taken_the_next_task_too(own, cpus):
     calls = list(groups(tasks_of(own), cpus=cpus))
     left = sum(weight(task) for call in calls for task in call)
     for call, following in pairwise(calls):
-        share = max(LEAST_BYTES, min(MAX_BYTES, left // (CALLS_PER_CPU * max(cpus, LEAST_CPUS))))
+        share = max(LEAST_BYTES, min(MAX_BYTES, left // (BATCHES_PER_CPU * max(cpus, LEAST_CPUS))))
         more = sum(map(weight, call)) + weight(following[0])
         assert more > share or len(call) == MAX_SLICES
         left -= sum(map(weight, call))

@@ -10,8 +10,8 @@ from nanotok_ray.job.task import RetryPolicy
 MIB = 1 << 20
 
 
-def call_of(size, *, twin=None):
-    return TaskBatch(slices=(0,), num_bytes=size, twin=twin)
+def call_of(size, *, other_attempt=None):
+    return TaskBatch(slices=(0,), num_bytes=size, other_attempt=other_attempt)
 
 
 def pace_after(*calls):
@@ -70,8 +70,8 @@ def test_the_longest_running_are_first_and_none_is_tried_a_third_time():
     for since, call in enumerate(calls):
         pace.began(call, float(since), cpus=5)
     assert pace.overdue(31.5) == calls[:2]
-    calls[0].twin = call_of(MIB, twin=calls[0])
-    pace.began(calls[0].twin, 100.0, cpus=5)
+    calls[0].other_attempt = call_of(MIB, other_attempt=calls[0])
+    pace.began(calls[0].other_attempt, 100.0, cpus=5)
     assert pace.overdue(1000.0) == calls[1:]
 
 
@@ -105,10 +105,10 @@ def test_a_call_has_all_of_its_time_from_the_moment_a_cpu_was_free_for_it():
 def test_a_second_attempt_has_a_deadline_of_its_own():
     pace = StragglerDetector(RetryPolicy(deadline=10.0))
     first = call_of(MIB)
-    first.twin = call_of(MIB, twin=first)
+    first.other_attempt = call_of(MIB, other_attempt=first)
     pace.began(first, 0.0, cpus=2)
-    pace.began(first.twin, 5.0, cpus=2)
-    assert (past(pace, 11.0), past(pace, 16.0)) == ([first], [first, first.twin])
+    pace.began(first.other_attempt, 5.0, cpus=2)
+    assert (past(pace, 11.0), past(pace, 16.0)) == ([first], [first, first.other_attempt])
 
 
 def test_calls_that_want_several_cpus_are_taken_to_run_when_no_other_waits():
@@ -138,7 +138,7 @@ def test_a_call_is_tried_beside_itself_so_often_and_no_more():
     pace = pace_after((MIB, 1.0))
     call = call_of(MIB)
     pace.began(call, 0.0, cpus=2)
-    call.num_seconds = RetryPolicy().second_attempts - 1
+    call.num_speculative = RetryPolicy().speculative_attempts - 1
     assert pace.overdue(1000.0) == [call]
-    call.num_seconds += 1
+    call.num_speculative += 1
     assert pace.overdue(1000.0) == []

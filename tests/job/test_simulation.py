@@ -28,10 +28,10 @@ SHARES = st.sampled_from([0.0, 0.001, 0.01, 0.03])
 def weather(monkeypatch):
     """Return a function that runs a weather of its own."""
 
-    def run_in(faults, patience=None, **settings):
+    def run_in(faults, retry_policy=None, **settings):
         with monkeypatch.context() as patch:
             patch.setattr(simulated_scenarios, "WEATHERS", {"own": faults})
-            return run(Scenario(weather="own", **settings), patience)
+            return run(Scenario(weather="own", **settings), retry_policy)
 
     return run_in
 
@@ -57,7 +57,7 @@ def test_every_slice_ends_once_and_none_but_poison_fails_whatever_goes_wrong(
 ):
     tasks = tasks_of(slices, faults, random.Random(seed))
     cluster = SimulatedCluster(faults, nodes=nodes, first_nodes=nodes, seed=seed)
-    ended = list(run_tasks(tasks, runner_of=lambda _: cluster, patience=PATIENT))
+    ended = list(run_tasks(tasks, pool_of=lambda _: cluster, retry_policy=PATIENT))
     assert_once(tasks, ended)
     assert [each.error for each in ended if each.error and not each.task.argument.is_poison] == []
 

@@ -27,7 +27,7 @@ class ClusterResources:
     node_memory: int
 
     def request(self, level: int) -> dict[str, Any]:
-        """Return what a call asks Ray for, at a memory level (`TaskBatch.memory_level`).
+        """Return what a batch asks Ray for, at a memory level (`TaskBatch.memory_level`).
 
         CPUs too: calls of level 0 ask for no memory, and only CPUs keep them off a node.
 
@@ -42,7 +42,7 @@ class ClusterResources:
         return {"num_cpus": cpus, "memory": self.node_memory * cpus // self.node_cpus}
 
     def cpus_at(self, level: int) -> int:
-        """Return how many CPUs a call of a memory level asks for."""
+        """Return how many CPUs a batch of a memory level asks for."""
         return min(1 << level, self.node_cpus)
 
 
@@ -95,10 +95,10 @@ def _failed(
 
 
 Reference = Hashable
-"""A call that was started."""
+"""A batch that was started."""
 
 
-class BatchRunner(Protocol):
+class WorkerPool(Protocol):
     """Calls on a cluster, and its clock. Times are in seconds."""
 
     def now(self) -> float:
@@ -107,18 +107,18 @@ class BatchRunner(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait for so many seconds."""
 
-    def room(self) -> ClusterResources:
+    def resources(self) -> ClusterResources:
         """Return what the cluster has now."""
 
     def free_cpus(self) -> int:
         """Return the CPUs that nothing runs on, as known a moment ago."""
 
-    def start(
+    def submit(
         self,
         name: str,
         steps: Sequence[Step],
         *,
-        room: ClusterResources,
+        resources: ClusterResources,
         memory_level: int,
         spread: bool,
     ) -> Reference:
@@ -127,7 +127,7 @@ class BatchRunner(Protocol):
         Args:
             name: what a person sees.
             steps: functions and their arguments.
-            room: what the memory level is measured by.
+            resources: what the memory level is measured by.
             memory_level: as in `attempts.TaskBatch`.
             spread: whether it should go where little runs.
         """
@@ -137,8 +137,8 @@ class BatchRunner(Protocol):
     ) -> list[Reference]:
         """Return calls that ended, at most so many; wait for so many, and so long, at most."""
 
-    def outcomes(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
-        """Return what became of the steps, of which there are so many, of a call that ended.
+    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+        """Return what became of the steps, of which there are so many, of a batch that ended.
 
         Raises:
             SharedFolderError: the worker's node does not see a folder of the job.
