@@ -35,7 +35,7 @@ def main() -> None:
     training = training_of(recipe, make_plan(recipe))
     shutil.rmtree(recipe.output.path, ignore_errors=True)
     start = time.perf_counter()
-    with ray_session(workers=workers):
+    with ray_session(cpus=workers):
         started = time.perf_counter()
         warm(training, workers)
         resident.reset_peak()

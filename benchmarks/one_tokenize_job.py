@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import resident
-from nanotok_ray.api import tokenize_corpus
+from nanotok_ray.api import tokenize
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.formats.manifest import MANIFEST_NAME
@@ -38,13 +38,13 @@ def main() -> None:
     out = Path(recipe.output.path)
     shutil.rmtree(out, ignore_errors=True)
     start = time.perf_counter()
-    with ray_session(workers=workers):
+    with ray_session(cpus=workers):
         started = time.perf_counter()
         warm(recipe, workers)
         for process in ["self", *worker_processes()]:
             resident.reset_peak(process)
         used, begin = cpu_seconds(), time.perf_counter()
-        summary = tokenize_corpus(recipe, workers=workers)
+        summary = tokenize(recipe, cpus=workers)
         seconds = time.perf_counter() - begin
         cpu = cpu_seconds() - used
         peaks = [resident.peak(process) for process in worker_processes()]

@@ -1,86 +1,98 @@
 """The jobs as functions: each chooses the executor, and attaches the report page.
 
-Without an executor, tasks run on the one that `use_executor` has set, else on Ray: on the session
-that is open, on the cluster of RAY_ADDRESS, or on a local one that is started and ended.
+An executor is "ray", "local" (worker processes of this machine; Ray is never imported) or an
+object. By default jobs run on Ray: on the session that is open, on the cluster of `address` or
+RAY_ADDRESS, or on a local Ray that is started and ended. Verification and export run in threads of
+this process by default.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any, Literal
 
-from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.errors import RecipeError
 from nanotok_ray.export import Layout
-from nanotok_ray.job import exporting, job, verifying
+from nanotok_ray.job import exporting, verifying
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import Executor, executor_in_use, use_executor
 from nanotok_ray.job.exporting import ExportResult
+from nanotok_ray.job.job import run_job
+from nanotok_ray.job.journaling import StageTimes
+from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job.run import Start
 from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import write_report
 from nanotok_ray.shards.verify import Verification
 from nanotok_ray.storage import Folder
 
+ExecutorName = Literal["ray", "local"]
+
 
 def prepare(
     recipe: Recipe,
     *,
-    workers: int | None = None,
+    executor: Executor | ExecutorName | None = None,
+    address: str | None = None,
+    cpus: int | None = None,
     resplit: bool = False,
     relearn: bool = False,
     on_event: OnEvent = ignore,
-    executor: Executor | None = None,
 ) -> Summary:
-    """Learn the tokenizer if it is not learned yet, then tokenize the corpus; see `job.prepare`.
+    """Learn the tokenizer if it is not learned yet, then tokenize the corpus.
+
+    A tokenizer that was learned by the same rules stays when inputs are added, changed or removed,
+    so that the shards of all other inputs stay too.
+
+    Args:
+        recipe: The recipe; see `load_recipe`.
+        executor: What runs the tasks: "ray", "local" or an executor; None: Ray.
+        address: HOST:PORT of a Ray cluster's head; None: RAY_ADDRESS, else a local Ray.
+        cpus: The CPUs to use on this machine; None: all of them. Ignored on a running cluster.
+        resplit: Assign train and val anew instead of keeping what an earlier plan froze.
+        relearn: Learn the tokenizer from the inputs of now, whether or not it was learned before.
+        on_event: Called with the events of the stages; see `nanotok_ray.job.events`.
 
     Raises:
-        NanotokError: A class of `nanotok_ray.errors`.
+        NanotokError: A class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
-    with _using(executor):
-        return job.prepare(
-            recipe,
-            workers=workers,
-            resplit=resplit,
-            relearn=relearn,
-            on_event=on_event,
-            write_page=write_report,
+    with use_executor(_executor(executor, address)):
+        start = Start(
+            "prepare", cpus=cpus, resplit=resplit, relearn=relearn, watch=StageTimes(on_event)
         )
+        return run_job(recipe, start, write_page=write_report)
 
 
-def train_tokenizer(
+def train(
     recipe: Recipe,
     *,
-    workers: int | None = None,
+    executor: Executor | ExecutorName | None = None,
+    address: str | None = None,
+    cpus: int | None = None,
     resplit: bool = False,
     on_event: OnEvent = ignore,
-    executor: Executor | None = None,
 ) -> Summary:
-    """Learn the tokenizer and stop there; see `job.train_tokenizer`.
-
-    Raises:
-        NanotokError: A class of `nanotok_ray.errors`.
-    """
-    with _using(executor):
-        return job.train_tokenizer(
-            recipe, workers=workers, resplit=resplit, on_event=on_event, write_page=write_report
-        )
+    """Learn the tokenizer and stop there. Arguments and errors are those of `prepare`."""
+    with use_executor(_executor(executor, address)):
+        start = Start("train", cpus=cpus, resplit=resplit, watch=StageTimes(on_event))
+        return run_job(recipe, start, write_page=write_report)
 
 
-def tokenize_corpus(
+def tokenize(
     recipe: Recipe,
     *,
-    workers: int | None = None,
+    executor: Executor | ExecutorName | None = None,
+    address: str | None = None,
+    cpus: int | None = None,
     resplit: bool = False,
     on_event: OnEvent = ignore,
-    executor: Executor | None = None,
 ) -> Summary:
-    """Tokenize the corpus with the tokenizer that is there; see `job.tokenize_corpus`.
+    """Tokenize the corpus with `tokenizer.path` of the recipe, else with the output's tokenizer.
 
-    Raises:
-        NanotokError: A class of `nanotok_ray.errors`.
+    Arguments and errors are those of `prepare`.
     """
-    with _using(executor):
-        return job.tokenize_corpus(
-            recipe, workers=workers, resplit=resplit, on_event=on_event, write_page=write_report
-        )
+    with use_executor(_executor(executor, address)):
+        start = Start("tokenize", cpus=cpus, resplit=resplit, watch=StageTimes(on_event))
+        return run_job(recipe, start, write_page=write_report)
 
 
 def export(
@@ -88,45 +100,90 @@ def export(
     layout: Layout,
     *,
     folder: Folder | None = None,
-    workers: int | None = None,
+    executor: Executor | ExecutorName | None = None,
+    address: str | None = None,
+    cpus: int | None = None,
     on_event: OnEvent = ignore,
-    executor: Executor | None = None,
 ) -> ExportResult:
     """Write a finished output in the layout of another trainer; see `exporting.export`.
+
+    Args:
+        out: The output folder.
+        layout: The layout with its options.
+        folder: The target; None: `export/NAME` in the output.
+        executor: As in `prepare`; None: threads of this process, but Ray with `address` or `cpus`.
+        address: As in `prepare`.
+        cpus: As in `prepare`.
+        on_event: As in `prepare`.
 
     Raises:
         NanotokError: A class of `nanotok_ray.errors`.
     """
-    with _using(executor):
-        return exporting.export(out, layout, folder=folder, workers=workers, on_event=on_event)
+    with use_executor(_executor(executor, address, default=_in_threads(cpus))):
+        return exporting.export(out, layout, folder=folder, cpus=cpus, on_event=on_event)
 
 
 def verify(
     folder: Folder,
     *,
-    workers: int | None = None,
+    executor: Executor | ExecutorName | None = None,
+    address: str | None = None,
+    cpus: int | None = None,
     sample: bool = True,
     deep: bool = False,
     masks: bool = False,
     on_event: OnEvent = ignore,
-    executor: Executor | None = None,
 ) -> Verification:
-    """Verify a finished output, in this process or as tasks; see `verifying.verify`.
+    """Verify a finished output; see `verifying.verify`. Executors are chosen as for `export`.
 
     Raises:
         NanotokError: A class of `nanotok_ray.errors`.
     """
-    with _using(executor):
+    with use_executor(_executor(executor, address, default=_in_threads(cpus))):
         return verifying.verify(
-            folder, workers=workers, sample=sample, deep=deep, masks=masks, on_event=on_event
+            folder, cpus=cpus, sample=sample, deep=deep, masks=masks, on_event=on_event
         )
 
 
-@contextmanager
-def _using(executor: Executor | None) -> Iterator[None]:
-    """Use an executor; None: the one in use, else Ray."""
-    if executor is None and executor_in_use() is not None:
-        yield
-        return
-    with use_executor(executor or RayExecutor()):
-        yield
+def verify_export(
+    folder: Folder, out: Folder, *, cpus: int | None = None, on_event: OnEvent = ignore
+) -> tuple[dict[str, Any], list[str]]:
+    """Compare an export with its output, in threads; see `exporting.verify_export`.
+
+    Raises:
+        NanotokError: A class of `nanotok_ray.errors`.
+    """
+    with use_executor(_executor(None, None, default=lambda: LocalExecutor(in_threads=True))):
+        return exporting.verify_export(folder, out, cpus=cpus, on_event=on_event)
+
+
+def _in_threads(cpus: int | None) -> Callable[[], Executor] | None:
+    return (lambda: LocalExecutor(in_threads=True)) if cpus is None else None
+
+
+def _executor(
+    executor: Executor | str | None,
+    address: str | None,
+    *,
+    default: Callable[[], Executor] | None = None,
+) -> Executor:
+    """Return the executor that was chosen, else the one in use, else the default, else Ray.
+
+    Raises:
+        RecipeError: There is no executor of this name, or it has no use for an address.
+    """
+    if isinstance(executor, Executor):
+        return executor
+    if executor not in {None, "ray", "local"}:
+        raise RecipeError(f'executor is {executor!r}; choose "ray", "local" or an Executor')
+    if executor == "local":
+        if address is not None:
+            raise RecipeError(f'address {address!r} is for Ray, and executor is "local"; drop one')
+        return LocalExecutor()
+    if executor is None and address is None:
+        found = executor_in_use() or (None if default is None else default())
+        if found is not None:
+            return found
+    from nanotok_ray.cluster.ray_executor import RayExecutor  # noqa: PLC0415 - where it is used
+
+    return RayExecutor(address=address)

@@ -54,6 +54,23 @@ def add_relearn(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_executor(parser: argparse.ArgumentParser) -> None:
+    """Add --workers and --local."""
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="CPUs of this machine to use, unless a Ray cluster is joined (default: all of them)",
+    )
+    parser.add_argument(
+        "--local",
+        action="store_const",
+        const="local",
+        dest="executor",
+        help="run tasks in processes of this machine, without Ray (default: on Ray)",
+    )
+
+
 def positive(text: str) -> int:
     """Read a number from 1 on, as argparse wants it.
 

@@ -94,7 +94,7 @@ def _run_export(arguments: argparse.Namespace) -> int:
                 Folder(arguments.folder),
                 layout,
                 folder=None if arguments.output is None else Folder(arguments.output),
-                workers=arguments.workers,
+                cpus=arguments.workers,
                 on_event=progress,
             )
         _print_result(

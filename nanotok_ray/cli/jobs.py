@@ -11,11 +11,11 @@ from typing import Any
 
 from nanotok_ray.cli import train_files
 from nanotok_ray.cli.arguments import (
+    add_executor,
     add_overrides,
     add_relearn,
     add_removed,
     add_resplit,
-    positive,
 )
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
@@ -104,12 +104,7 @@ def _add_inputs(parser: argparse.ArgumentParser, *, default_recipe: str | None) 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
-    parser.add_argument(
-        "--workers",
-        type=positive,
-        metavar="N",
-        help="CPUs of a local Ray (default: all of this machine)",
-    )
+    add_executor(parser)
     add_resplit(parser)
     add_removed(parser)
     parser.add_argument(
@@ -154,16 +149,16 @@ def _run_prepare(arguments: argparse.Namespace) -> int:
 
 
 def _run_tokenize(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.api import tokenize_corpus  # noqa: PLC0415 - as above
+    from nanotok_ray.api import tokenize  # noqa: PLC0415 - as above
 
-    return _run_job(arguments, tokenize_corpus)
+    return _run_job(arguments, tokenize)
 
 
 def _run_train(arguments: argparse.Namespace) -> int:
     if train_files.is_meant(arguments):
         print_json(train_files.train_files(arguments))
         return 0
-    from nanotok_ray.api import train_tokenizer  # noqa: PLC0415 - as above
+    from nanotok_ray.api import train  # noqa: PLC0415 - as above
 
     arguments.recipe = arguments.inputs[0] if arguments.inputs else arguments.default_recipe
     flags = {
@@ -173,7 +168,7 @@ def _run_train(arguments: argparse.Namespace) -> int:
     }
     arguments.overrides += [f"{key}={value}" for key, value in flags.items() if value is not None]
     _override_also(arguments)
-    return _run_job(arguments, train_tokenizer, after=_copy_to_nanochat)
+    return _run_job(arguments, train, after=_copy_to_nanochat)
 
 
 def _override_also(arguments: argparse.Namespace) -> None:
@@ -193,7 +188,11 @@ def _run_job(
         return _dry_run(arguments, recipe)
     with Progress(sys.stderr) as progress:
         summary = job(
-            recipe, workers=arguments.workers, resplit=arguments.resplit, on_event=progress
+            recipe,
+            executor=arguments.executor,
+            cpus=arguments.workers,
+            resplit=arguments.resplit,
+            on_event=progress,
         )
     if after is not None:
         after(arguments, recipe)

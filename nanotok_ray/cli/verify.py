@@ -82,7 +82,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     with Progress(sys.stderr) as progress:
         result = verify(
             Folder(arguments.folder),
-            workers=arguments.workers,
+            cpus=arguments.workers,
             sample=not arguments.no_sample,
             deep=arguments.deep,
             masks=arguments.masks,
@@ -125,7 +125,7 @@ def _lies_in_output(folder: Folder) -> bool:
 
 
 def _run_verify_export(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.job.exporting import verify_export  # noqa: PLC0415 - as above
+    from nanotok_ray.api import verify_export  # noqa: PLC0415 - as above
 
     folder = Folder(arguments.folder)
     if arguments.deep or arguments.masks or arguments.no_sample or arguments.workers:

@@ -2,29 +2,26 @@
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.cluster.learner_task import learn_in_task
 from nanotok_ray.cluster.metrics import Metrics
 from nanotok_ray.cluster.session import check_address, ray_session
-from nanotok_ray.errors import NanotokError, SharedFolderError, TransientIOError
 from nanotok_ray.job.counting import CountedSlices
-from nanotok_ray.job.engine import OnFailure, run_tasks
 from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.task import (
-    AttemptResult,
-    Cause,
-    Failure,
-    RetryPolicy,
-    SharedFolder,
-    Task,
-    TaskResult,
-)
+from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
 from nanotok_ray.job.training import Training
-from nanotok_ray.job.worker_pool import ClusterResources, Reference, Step, run_batch
+from nanotok_ray.job.worker_pool import (
+    ClusterResources,
+    Reference,
+    Step,
+    batch_failure,
+    run_batch,
+)
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -44,7 +41,7 @@ def failure_of(error: "RayError") -> Failure:
     from ray import exceptions  # noqa: PLC0415 - the session must have set its environment before
 
     if isinstance(error, exceptions.RayTaskError):
-        return _raised(error.cause, str(error))
+        return batch_failure(error.cause, str(error))
     causes: tuple[tuple[tuple[type[RayError], ...], Cause], ...] = (
         ((exceptions.OutOfMemoryError,), Cause.MEMORY),
         ((exceptions.WorkerCrashedError,), Cause.WORKER),
@@ -61,15 +58,6 @@ def failure_of(error: "RayError") -> Failure:
     )
     cause = next((cause for kinds, cause in causes if isinstance(error, kinds)), Cause.CALL)
     return Failure(cause, f"{type(error).__name__}: {_first_line(error)}")
-
-
-def _raised(error: Exception, text: str) -> Failure:
-    """Return cause and words for an error that was raised in a worker outside of any slice."""
-    if isinstance(error, SharedFolderError):
-        raise error
-    if isinstance(error, TransientIOError):
-        return Failure(Cause.STORAGE, str(error))
-    return Failure(Cause.CALL, str(error) if isinstance(error, NanotokError) else text)
 
 
 def _first_line(error: Exception) -> str:
@@ -187,37 +175,33 @@ def free_cpus() -> int:
     return int(ray.available_resources().get("CPU", 0))
 
 
-class RayExecutor:
-    """Runs tasks on Ray; the methods are those of `Executor`."""
+class RayExecutor(Executor):
+    """Runs tasks on Ray."""
+
+    name = "ray"
+
+    def __init__(self, *, address: str | None = None) -> None:
+        """Choose the cluster.
+
+        Args:
+            address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, else a
+                local Ray. A session that is open already is used in any case.
+        """
+        self._address = address
 
     def check(self) -> None:
-        """Check that the cluster of RAY_ADDRESS can be joined; see `session.check_address`."""
-        check_address()
+        """Check that the cluster can be joined; see `session.check_address`."""
+        check_address(self._address)
 
     def session(
-        self, *, workers: int | None = None, shared: Collection[SharedFolder] = ()
+        self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()
     ) -> AbstractContextManager[None]:
         """Return a Ray session; see `session.ray_session`."""
-        return ray_session(workers=workers, shared=shared)
+        return ray_session(address=self._address, cpus=cpus, shared=shared)
 
-    def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        retry_policy: RetryPolicy | None = None,
-        on_note: Callable[[str], None] | None = None,
-        on_failure: OnFailure = lambda *_: None,
-        on_running: Callable[[int], None] = lambda _: None,
-    ) -> Iterator[TaskResult]:
-        """Run tasks on the Ray session that is open; see `engine.run_tasks`."""
-        return run_tasks(
-            tasks,
-            pool_of=RayWorkerPool,
-            retry_policy=retry_policy,
-            on_note=on_note,
-            on_failure=on_failure,
-            on_running=on_running,
-        )
+    def pool(self, probes: Sequence[Probe]) -> RayWorkerPool:
+        """Return the workers of the Ray session that is open."""
+        return RayWorkerPool(probes)
 
     def learn(
         self, training: Training, counted: CountedSlices, out: Folder, *, on_event: OnEvent

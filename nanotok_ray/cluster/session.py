@@ -170,16 +170,26 @@ _REMOVALS = 5
 _ORIGIN = "the environment variable RAY_ADDRESS"
 
 
-def check_address() -> None:
-    """Check that the cluster of RAY_ADDRESS can be joined, if a session would join one.
+def check_address(address: str | None = None) -> None:
+    """Check that the cluster can be joined that a session would join, if any.
+
+    Args:
+        address: as in `ray_session`.
 
     Raises:
-        RecipeError: RAY_ADDRESS is no address that a driver can join.
+        RecipeError: it is no address that a driver can join.
         UnreachableError: the cluster that it names cannot be reached, or refuses the token.
     """
-    address = os.environ.get("RAY_ADDRESS") or "local"
-    if address != "local" and not _is_open():
-        require_cluster(address, origin=_ORIGIN)
+    found, origin = _address(address)
+    if found != "local" and not _is_open():
+        require_cluster(found, origin=origin)
+
+
+def _address(address: str | None) -> tuple[str, str]:
+    """Return the address to use, and where it was given."""
+    if address is not None:
+        return address, "the address that was given"
+    return os.environ.get("RAY_ADDRESS") or "local", _ORIGIN
 
 
 def _is_open() -> bool:
@@ -188,16 +198,20 @@ def _is_open() -> bool:
 
 @contextmanager
 def ray_session(
-    *, workers: int | None = None, shared: Collection[SharedFolder] = ()
+    *,
+    address: str | None = None,
+    cpus: int | None = None,
+    shared: Collection[SharedFolder] = (),
 ) -> Iterator[None]:
     """Use Ray inside the block; what was started here is shut down at its end.
 
     Args:
-        workers: CPUs of a local Ray; None: all of the machine. Ignored on a running cluster.
+        address: HOST:PORT of a cluster's head, "auto" or "local"; None: RAY_ADDRESS, else "local".
+        cpus: CPUs of a local Ray; None: all of the machine. Ignored on a running cluster.
         shared: folders that every node must see as they are here.
 
     Raises:
-        RecipeError: RAY_ADDRESS is no address that a driver can join.
+        RecipeError: the address is none that a driver can join.
         UnreachableError: the cluster that it names cannot be reached, or refuses the token.
         SharedFolderError: a node does not.
         Terminated: SIGTERM came.
@@ -206,12 +220,12 @@ def ray_session(
         check_nodes(shared)
         yield
         return
-    check_address()
-    address = os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local" and "ray" not in sys.modules:
+    check_address(address)
+    found, origin = _address(address)
+    if found == "local" and "ray" not in sys.modules:
         for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
             os.environ.setdefault(name, value)
-    session = _started(workers) if address == "local" else _joined(address)
+    session = _started(cpus) if found == "local" else _joined(found, origin=origin)
     with terminable() as listen, session:
         listen()  # ray.init has put its own handler of SIGTERM in place
         check_nodes(shared)
@@ -219,14 +233,14 @@ def ray_session(
 
 
 @contextmanager
-def _started(workers: int | None) -> Iterator[None]:
+def _started(cpus: int | None) -> Iterator[None]:
     """Start a local Ray; at its end its session folder goes, unless its logs may be wanted."""
     import ray  # noqa: PLC0415 - reads the auth mode from the environment when it is imported
 
     folder: Path | None = None
     _check_temporary_folder()
     try:
-        folder = _start(workers)
+        folder = _start(cpus)
         yield
     except Exception as error:
         if isinstance(error, SliceError) or not isinstance(error, NanotokError):
@@ -238,7 +252,7 @@ def _started(workers: int | None) -> Iterator[None]:
             _remove_session(folder)
 
 
-def _start(workers: int | None) -> Path:
+def _start(cpus: int | None) -> Path:
     """Start a local Ray, and return its session folder.
 
     Raises:
@@ -250,7 +264,7 @@ def _start(workers: int | None) -> Path:
     try:
         context = ray.init(
             address="local",
-            num_cpus=workers,
+            num_cpus=cpus,
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.WARNING,
@@ -290,17 +304,17 @@ def _temporary_folder() -> str:
 
 
 @contextmanager
-def _joined(address: str) -> Iterator[None]:
+def _joined(address: str, *, origin: str) -> Iterator[None]:
     import ray  # noqa: PLC0415 - as above
 
     try:
-        _join(address)
+        _join(address, origin=origin)
         yield
     finally:
         ray.shutdown()
 
 
-def _join(address: str) -> None:
+def _join(address: str, *, origin: str) -> None:
     import ray  # noqa: PLC0415 - as above
 
     try:
@@ -308,7 +322,7 @@ def _join(address: str) -> None:
     except Exception as error:  # Ray raises errors of all kinds here
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise UnreachableError(
-            f"cannot join the Ray cluster of {_ORIGIN}, {address}: {reason}; {NOT_JOINED}"
+            f"cannot join the Ray cluster of {origin}, {address}: {reason}; {NOT_JOINED}"
         ) from error
 
 

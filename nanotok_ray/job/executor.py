@@ -1,15 +1,18 @@
-"""What runs the tasks of a job: a session in which tasks can run, and the run itself.
+"""What runs the tasks of a job: sessions, and in them the scheduler over a pool of workers.
 
-The stages ask `current_executor()`, which the entry points of `nanotok_ray.api` set.
+The stages ask `current_executor()`, which the functions of `nanotok_ray.api` set.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
-from nanotok_ray.job.engine import OnFailure
-from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.engine import OnFailure, run_tasks
+from nanotok_ray.job.events import OnEvent, ignore
+from nanotok_ray.job.probes import Probe
 from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task, TaskResult
+from nanotok_ray.job.worker_pool import WorkerPool
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -18,37 +21,48 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer import Tokenizer
 
 
-class Executor(Protocol):
-    """The interface that runs the tasks of a stage, in sessions around the stages of a job."""
+class Executor(ABC):
+    """Runs the tasks of a stage on the workers of a session.
 
-    def check(self) -> None:
+    A subclass opens sessions and returns their workers; the scheduler is the same for all.
+    """
+
+    name: ClassVar[str]
+    """What the journal and the tests call it."""
+
+    def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Check, before anything is planned, that a session can be opened.
 
         Raises:
             NanotokError: The session cannot be opened; see `session.check_address`.
         """
 
+    @abstractmethod
     def session(
-        self, *, workers: int | None = None, shared: Collection[SharedFolder] = ()
+        self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()
     ) -> AbstractContextManager[None]:
         """Return a context manager inside which tasks can run; sessions may be nested.
 
         Args:
-            workers: The CPUs to use where the executor starts workers itself; None: all of them.
+            cpus: The CPUs to use where the executor starts workers itself; None: all of them.
             shared: The folders that every node must see as they are here.
 
         Raises:
             NanotokError: The session cannot be opened; see `session.ray_session`.
         """
 
+    @abstractmethod
+    def pool(self, probes: Sequence[Probe]) -> WorkerPool:
+        """Return the workers of the session that is open; they check the probes first."""
+
     def run(
         self,
         tasks: Sequence[Task],
         *,
-        retry_policy: RetryPolicy,
-        on_note: Callable[[str], None],
-        on_failure: OnFailure,
-        on_running: Callable[[int], None],
+        retry_policy: RetryPolicy | None = None,
+        on_note: Callable[[str], None] = lambda _: None,
+        on_failure: OnFailure = lambda *_: None,
+        on_running: Callable[[int], None] = lambda _: None,
     ) -> Iterator[TaskResult]:
         """Run tasks inside a session and yield each as it ends, in any order.
 
@@ -60,12 +74,21 @@ class Executor(Protocol):
             on_note: Called with a text that a person should read.
             on_failure: Called for each failed attempt that may be repeated: the name of the first
                 slice, the number of slices, and the failure.
-            on_running: Called with the number of calls that seem to run.
+            on_running: Called with the number of batches that seem to run.
 
         Raises:
             SharedFolderError: A node does not see a folder of the tasks.
         """
+        return run_tasks(
+            tasks,
+            pool_of=self.pool,
+            retry_policy=retry_policy,
+            on_note=on_note,
+            on_failure=on_failure,
+            on_running=on_running,
+        )
 
+    @abstractmethod
     def learn(
         self, training: "Training", counted: "CountedSlices", out: Folder, *, on_event: OnEvent
     ) -> "Tokenizer":
@@ -78,12 +101,16 @@ class Executor(Protocol):
 
     def metrics(self) -> OnEvent:
         """Return a new listener that records the metrics of one run."""
+        return ignore
 
     def driver(self) -> tuple[str, str]:
         """Return the cluster and the job that this process drives; empty if there is none."""
+        return "", ""
 
     def is_dead_driver(self, job: str) -> bool:
         """Return whether the driver of another job of this cluster has ended for sure."""
+        del job
+        return False
 
 
 _executors: list[Executor] = []

@@ -1,14 +1,17 @@
 """The export stage, in threads or as tasks, and the verification of an export."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
-from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.errors import CorruptOutputError, ExportError, IncompleteOutputError, RecipeError
+from nanotok_ray.errors import (
+    CorruptOutputError,
+    ExportError,
+    IncompleteOutputError,
+    NanotokError,
+    RecipeError,
+)
 from nanotok_ray.export import (
     EXPORT_NAME,
     EXPORTS,
@@ -32,12 +35,12 @@ from nanotok_ray.export import (
     write_export,
 )
 from nanotok_ray.formats.manifest import MANIFEST_NAME
-from nanotok_ray.job.events import Advanced, Event, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.job.events import Event, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import run_stage
-from nanotok_ray.job.task import Task
+from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import Tokenizing
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
@@ -46,48 +49,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-def run_here(
-    stage: str,
-    work: Callable[[A], R],
-    arguments: Sequence[A],
-    *,
-    sizes: Sequence[int],
-    num_done: int,
-    on_event: OnEvent,
-) -> Iterator[R]:
-    """Yield the result for each argument in order; the first error ends it all.
-
-    Args:
-        stage: its name, for people.
-        work: called in threads.
-        arguments: one for each call.
-        sizes: bytes that each stands for.
-        num_done: how many were done already.
-        on_event: called with the events of start, progress and end.
-    """
-    start, done_bytes = time.perf_counter(), 0
-    on_event(StageStarted(stage=stage, todo=len(sizes), num_done=num_done, num_bytes=sum(sizes)))
-    for done, (result, size) in enumerate(
-        zip(_in_threads(work, arguments), sizes, strict=True), start=1
-    ):
-        done_bytes += size
-        on_event(Advanced(stage=stage, done=done, todo=len(sizes), num_bytes=done_bytes))
-        yield result
-    on_event(StageEnded(stage=stage, seconds=time.perf_counter() - start, num_bytes=done_bytes))
-
-
-def _in_threads(work: Callable[[A], R], arguments: Sequence[A]) -> Iterator[R]:
-    with ThreadPoolExecutor(max_workers=default_threads()) as pool:
-        try:
-            yield from pool.map(work, arguments)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
 STAGE = "export"
-
-Runner = Callable[[Sequence[ExportWork], int], None]
-"""Exports units, of which so many were done already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +77,7 @@ def export(
     layout: Layout,
     *,
     folder: Folder | None = None,
-    workers: int | None = None,
+    cpus: int | None = None,
     on_event: OnEvent = ignore,
 ) -> ExportResult:
     """Write a finished output in another layout.
@@ -124,26 +86,24 @@ def export(
         out: the output folder of a job.
         layout: the layout with its options.
         folder: where to; None: `export/NAME` in the output.
-        workers: CPUs of a local Ray, or any number on the cluster that RAY_ADDRESS names; None:
-            threads of this process.
+        cpus: CPUs to use where the executor starts workers itself; None: all of them.
         on_event: called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: there is no manifest.
         ExportError: the layout cannot hold this output, or the folder holds something else.
         CorruptOutputError: a native file is not what it should be, or the output changed meanwhile.
-        SliceError: units failed for good, on Ray.
+        SliceError: units failed for good.
         OutputInUseError: another run has the output, in which the folder lies.
         LeaseLostError: another run has taken the output over.
     """
     exporting = Exporting.of(out, layout, folder=folder)
     if exporting.is_done:
-        return exporting.run(in_threads(on_event))
-    use_ray = workers is not None and bool(exporting.todo)
-    session = current_executor().session(workers=workers) if use_ray else nullcontext()
+        return exporting.run(on_event)
+    session = current_executor().session(cpus=cpus) if exporting.todo else nullcontext()
     with session, _held(out, exporting.folder, on_event) as guarded:
         current = Exporting.of(out, layout, folder=folder)  # who held it may have changed all
-        return current.run(on_ray(guarded) if use_ray else in_threads(guarded))
+        return current.run(guarded)
 
 
 @contextmanager
@@ -207,14 +167,24 @@ class Exporting:
         """Whether there is nothing to do."""
         return self.is_whole and not self.todo
 
-    def run(self, run: Runner) -> ExportResult:
-        """Export what is missing, then write the joint files and export.json."""
+    def run(self, on_event: OnEvent) -> ExportResult:
+        """Export what is missing, then write the joint files and export.json.
+
+        Units are tasks of the session that is open.
+        """
         if self.is_done:
             return self._result(read_export(self.folder))
         todo = self.todo
         begin(self.folder, self.corpus, [item for item in self.found if item is not None])
         if todo:
-            run(todo, len(self.works) - len(todo))
+            tasks = [_task(work) for work in todo]
+            run_stage(
+                STAGE,
+                tasks,
+                num_done=len(self.works) - len(todo),
+                on_event=on_event,
+                fatal=(NanotokError,),
+            )
         exported = self._exported(again=bool(todo))
         self._check_output()  # files of a job that runs now would pass for orphaned files
         joint = Target(self.folder)
@@ -250,29 +220,6 @@ class Exporting:
             raise CorruptOutputError(
                 f"{out.join(MANIFEST_NAME)} changed while it was exported: a job ran; export again"
             )
-
-
-def in_threads(on_event: OnEvent) -> Runner:
-    """Export in threads of this process."""
-
-    def run(works: Sequence[ExportWork], num_done: int) -> None:
-        sizes = [work.unit.num_bytes for work in works]
-        for _ in run_here(
-            STAGE, export_unit, works, sizes=sizes, num_done=num_done, on_event=on_event
-        ):
-            pass
-
-    return run
-
-
-def on_ray(on_event: OnEvent) -> Runner:
-    """Export as tasks of the Ray session that is open."""
-
-    def run(works: Sequence[ExportWork], num_done: int) -> None:
-        tasks = [_task(work) for work in works]
-        run_stage(STAGE, tasks, num_done=num_done, on_event=on_event)
-
-    return run
 
 
 def _finished(target: Folder, works: Sequence[ExportWork]) -> tuple[Exported | None, ...]:
@@ -342,7 +289,7 @@ CHECK_STAGE = "verify"
 
 
 def verify_export(
-    folder: Folder, out: Folder, *, on_event: OnEvent = ignore
+    folder: Folder, out: Folder, *, cpus: int | None = None, on_event: OnEvent = ignore
 ) -> tuple[dict[str, Any], list[str]]:
     """Compare every document of an export with the native shards; return export.json and problems.
 
@@ -358,10 +305,24 @@ def verify_export(
         return values, [f"{folder.url} is not an export of what {out.url} holds now: export again"]
     units = units_of(corpus, shards, joined=layout.joined)
     works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
-    sizes = [unit.num_bytes for unit in units]
-    found = run_here(CHECK_STAGE, check_unit, works, sizes=sizes, num_done=0, on_event=on_event)
-    problems = [problem for unit_problems in found for problem in unit_problems]
-    return values, problems + list(_joint_problems(folder, values))
+    problems: dict[str, list[str]] = {work.unit.name: [] for work in works}
+
+    def add(ended: TaskResult) -> int:
+        problems[ended.task.argument.unit.name] = ended.result
+        return ended.task.num_bytes
+
+    tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
+    with current_executor().session(cpus=cpus):
+        run_stage(
+            CHECK_STAGE,
+            tasks,
+            num_done=0,
+            on_event=on_event,
+            on_result=add,
+            fatal=(NanotokError,),
+        )
+    found = [problem for unit_problems in problems.values() for problem in unit_problems]
+    return values, found + list(_joint_problems(folder, values))
 
 
 def _layout(folder: Folder, values: Mapping[str, Any]) -> Layout:

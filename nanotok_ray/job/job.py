@@ -24,7 +24,7 @@ from nanotok_ray.formats.manifest import (
     TOKENIZER_FOLDER,
     to_json,
 )
-from nanotok_ray.job.events import Note, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.job.events import Note, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import existing_tokenizer, setting_changes, tokenizer_in
 from nanotok_ray.job.exporting import (
@@ -32,7 +32,6 @@ from nanotok_ray.job.exporting import (
     ExportResult,
     exportings,
     layouts_of,
-    on_ray,
     same_pass,
 )
 from nanotok_ray.job.journaling import StageTimes
@@ -60,111 +59,25 @@ def no_page(output: Folder) -> None:
     """Write no report page."""
 
 
-def prepare(
-    recipe: Recipe,
-    *,
-    workers: int | None = None,
-    resplit: bool = False,
-    relearn: bool = False,
-    on_event: OnEvent = ignore,
-    write_page: WritePage = no_page,
-) -> Summary:
-    """Learn the tokenizer if need be, then tokenize the corpus.
+def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) -> Summary:
+    """Run the job that a command starts, from the start again where another run came between.
 
-    A tokenizer that was learned by the same rules stays when inputs are added, changed or removed,
-    so that the shards of all other inputs stay too; with `relearn` it is learned from what there is
-    now.
+    A run that had the lease leaves a report page, of its failure too; one that is terminated has
+    no time for it.
+
+    Args:
+        recipe: the recipe.
+        start: the command (prepare, train or tokenize) and its options.
+        write_page: writes the report page.
 
     Raises:
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
-    check_special_tokens(recipe)
-    layouts_of(recipe)
-    watch = StageTimes(on_event)
-    start = Start("prepare", workers=workers, resplit=resplit, relearn=relearn, watch=watch)
-    return _run(recipe, start, _prepare, write_page)
-
-
-def _prepare(job: "_Job") -> Summary:
-    recipe = job.recipe
-    if recipe.tokenizer.path is not None:
-        return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
-    training = training_of(recipe, job.plan)
-    training, tokenizer = current_tokenizer(training, job.out, relearn=job.start.relearn)
-    if tokenizer is not None:
-        job.complete(training, tokenizer)
-        return job.tokenize(tokenizer)
-    with job.changing():
-        return job.tokenize(job.train(training))
-
-
-def train_tokenizer(
-    recipe: Recipe,
-    *,
-    workers: int | None = None,
-    resplit: bool = False,
-    on_event: OnEvent = ignore,
-    write_page: WritePage = no_page,
-) -> Summary:
-    """Learn the tokenizer and stop there.
-
-    Raises:
-        NanotokError: a class of `nanotok_ray.errors`.
-    """
-    start = Start("train", workers=workers, resplit=resplit, watch=StageTimes(on_event))
-    return _run(recipe, start, _train, write_page)
-
-
-def _train(job: "_Job") -> Summary:
-    training = training_of(job.recipe, job.plan)
-    tokenizer = finished_tokenizer(training, job.out)
-    if tokenizer is not None:
-        job.complete(training, tokenizer)
-        return job.summary(tokenizer)
-    with job.changing():
-        tokenizer = job.train(training)
-    return job.summary(tokenizer)
-
-
-def tokenize_corpus(
-    recipe: Recipe,
-    *,
-    workers: int | None = None,
-    resplit: bool = False,
-    on_event: OnEvent = ignore,
-    write_page: WritePage = no_page,
-) -> Summary:
-    """Tokenize the corpus with the tokenizer that is there.
-
-    That is `tokenizer.path` of the recipe, else the one in the output folder.
-
-    Raises:
-        NanotokError: a class of `nanotok_ray.errors`.
-    """
-    start = Start("tokenize", workers=workers, resplit=resplit, watch=StageTimes(on_event))
-    return _run(recipe, start, _tokenize, write_page)
-
-
-def _tokenize(job: "_Job") -> Summary:
-    tokenizer = existing_tokenizer(job.recipe, job.out)
-    if tokenizer is None:
-        raise IncompleteOutputError(
-            f"no tokenizer in {job.out.join(TOKENIZER_FOLDER)}: train one first, "
-            "or name one as tokenizer.path in the recipe"
-        )
-    return job.tokenize(job.adopt(tokenizer))
-
-
-def _run(
-    recipe: Recipe, start: Start, run: Callable[["_Job"], Summary], write_page: WritePage
-) -> Summary:
-    """Run a job, with its journal, from the start again where another run came between.
-
-    A run that had the lease leaves a report page, of its failure too; one that is terminated has
-    no time for it.
-    """
+    if start.command == "prepare":
+        check_special_tokens(recipe)
+        layouts_of(recipe)
     current_executor().check()  # before planning, which may take long
-    watch = start.watch
+    watch, run = start.watch, _COMMANDS[start.command]
     try:
         with watch.journalled(recipe, start.command):
             summary = retried_when_outdated(recipe.output.path, lambda: run(_Job.of(recipe, start)))
@@ -189,6 +102,43 @@ def _write(write_page: WritePage, output: str, watch: StageTimes) -> None:
         watch.on_event(Note(text=text))
 
 
+def _prepare(job: "_Job") -> Summary:
+    recipe = job.recipe
+    if recipe.tokenizer.path is not None:
+        return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
+    training = training_of(recipe, job.plan)
+    training, tokenizer = current_tokenizer(training, job.out, relearn=job.start.relearn)
+    if tokenizer is not None:
+        job.complete(training, tokenizer)
+        return job.tokenize(tokenizer)
+    with job.changing():
+        return job.tokenize(job.train(training))
+
+
+def _train(job: "_Job") -> Summary:
+    training = training_of(job.recipe, job.plan)
+    tokenizer = finished_tokenizer(training, job.out)
+    if tokenizer is not None:
+        job.complete(training, tokenizer)
+        return job.summary(tokenizer)
+    with job.changing():
+        tokenizer = job.train(training)
+    return job.summary(tokenizer)
+
+
+def _tokenize(job: "_Job") -> Summary:
+    tokenizer = existing_tokenizer(job.recipe, job.out)
+    if tokenizer is None:
+        raise IncompleteOutputError(
+            f"no tokenizer in {job.out.join(TOKENIZER_FOLDER)}: train one first, "
+            "or name one as tokenizer.path in the recipe"
+        )
+    return job.tokenize(job.adopt(tokenizer))
+
+
+_COMMANDS = {"prepare": _prepare, "train": _train, "tokenize": _tokenize}
+
+
 class _Job(Run):
     """One run to its end: tokenize, verify, publish, and summarise."""
 
@@ -201,7 +151,7 @@ class _Job(Run):
         for change in setting_changes(self.published, tokenizing.settings):
             self.start.note(change)
         export_pass = same_pass(self.recipe, tokenizing, self.out)
-        with self.changing(on_ray=bool(tokenizing.todo)):
+        with self.changing(with_tasks=bool(tokenizing.todo)):
             return self._publish(tokenizing, export_pass)
 
     def _publish(self, tokenizing: Tokenizing, export_pass: SamePass | None) -> Summary:
@@ -228,16 +178,16 @@ class _Job(Run):
         todo = exportings(self.recipe, self.out)
         if all(exporting.is_done for exporting in todo):
             return self._export(todo)
-        with self.changing(on_ray=any(exporting.todo for exporting in todo)):
+        with self.changing(with_tasks=any(exporting.todo for exporting in todo)):
             self.has_changed = True
             return self._export(todo)
 
     def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
-        """Write the output in the other layouts of the recipe, on the Ray that is open."""
+        """Write the output in the other layouts of the recipe."""
         results = []
         for exporting in todo:
             with self.session() if exporting.todo else nullcontext():
-                results.append(exporting.run(on_ray(self.watch)))
+                results.append(exporting.run(self.watch))
         return results
 
     def summary(

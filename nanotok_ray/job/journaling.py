@@ -29,7 +29,7 @@ from nanotok_ray.job.events import (
     StageStarted,
     ignore,
 )
-from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.executor import current_executor, executor_in_use
 from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FORMAT, TERMINATED
 from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.recipe import Recipe
@@ -131,6 +131,7 @@ def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
 
 def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:
     """Return the row that says what runs, on what, and since when."""
+    executor = executor_in_use()
     return {
         "event": "run",
         "at": at,
@@ -143,6 +144,7 @@ def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float)
         "pid": os.getpid(),
         "version": nanotok_ray.__version__,
         "core": _core.cpu_level(),
+        "executor": "" if executor is None else executor.name,
         "python": platform.python_version(),
         **_ray(),
         "recipe": without_secrets(recipe.text),

@@ -126,7 +126,7 @@ class Start:
     """How a run was started, beside its recipe, and its notes; a run that starts over keeps it."""
 
     command: str
-    workers: int | None
+    cpus: int | None
     resplit: bool
     watch: StageTimes
     relearn: bool = False
@@ -180,12 +180,12 @@ class Run:
     def session(self) -> AbstractContextManager[None]:
         """Open a session, once there is something to do: its nodes must share the folders."""
         shared = shared_folders(self.out.url, self.recipe.output.work)
-        return current_executor().session(workers=self.start.workers, shared=shared)
+        return current_executor().session(cpus=self.start.cpus, shared=shared)
 
     @contextmanager
-    def changing(self, *, on_ray: bool = True) -> Iterator[None]:
-        """Open Ray if it is needed, and hold the lease."""
-        with self.session() if on_ray else nullcontext(), self.hold.taken(self.watch):
+    def changing(self, *, with_tasks: bool = True) -> Iterator[None]:
+        """Open a session if there will be tasks, and hold the lease."""
+        with self.session() if with_tasks else nullcontext(), self.hold.taken(self.watch):
             yield
 
     def begin_changes(self) -> None:
@@ -220,7 +220,7 @@ class Run:
         if self.is_of_other_inputs:
             self.start.note(STALE_TOKENIZER)
         if lacks_extension(training, tokenizer, self.out):
-            with self.changing(on_ray=False):
+            with self.changing(with_tasks=False):
                 self.begin_changes()
                 replace_extension(training, tokenizer, self.out)
                 self.has_changed = True
@@ -229,7 +229,7 @@ class Run:
                 "again, and is without a span table until it is"
             )
         if lacks_smaller(training, tokenizer, self.out):
-            with self.changing(on_ray=False):
+            with self.changing(with_tasks=False):
                 self.has_changed = bool(add_smaller(training, tokenizer, self.out))
         self.learned = finished_learning(training, self.out)
 
@@ -241,7 +241,7 @@ class Run:
         folder = self.out.join(TOKENIZER_FOLDER)
         if not differing_files(tokenizer.model, folder):
             return tokenizer
-        with self.changing(on_ray=False):
+        with self.changing(with_tasks=False):
             self.begin_changes()
             tokenizer.save(folder, overwrite=True)
             path = self.recipe.tokenizer.path

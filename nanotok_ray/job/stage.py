@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from nanotok_ray.errors import DiskFullError, ExportError, QuarantineLimitError, SliceError
+from nanotok_ray.errors import (
+    DiskFullError,
+    ExportError,
+    NanotokError,
+    QuarantineLimitError,
+    SliceError,
+)
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -51,11 +57,12 @@ def run_stage(
     max_skipped: int = 0,
     on_result: Callable[[TaskResult], int] = lambda ended: ended.result or 0,
     deadline: float | None = None,
+    fatal: tuple[type[NanotokError], ...] = ENDS_STAGE,
     executor: Executor | None = None,
 ) -> list[TaskResult]:
     """Run tasks and return those that failed; a failed one does not stop the others.
 
-    An error of `ENDS_STAGE` does: what is in flight is cancelled, and the error is raised.
+    A fatal error does: what is in flight is cancelled, and the error is raised.
 
     Args:
         stage: count, merge, tokenize or verify.
@@ -65,13 +72,13 @@ def run_stage(
         max_skipped: so many may fail; more fail the job at the end.
         on_result: called with each task that ended well; returns its bytes.
         deadline: seconds that an attempt may run for each started GiB; None: as `RetryPolicy` says.
+        fatal: the classes of errors, raised by a task, that end the stage.
         executor: what runs the tasks; None: `current_executor()`.
 
     Raises:
         SliceError: naming the slices that failed, their input files, and why.
         SharedFolderError: a node does not see a folder of the tasks.
-        DiskFullError: a disk is full.
-        ExportError: a layout cannot hold the output.
+        NanotokError: a fatal error; by default DiskFullError and ExportError are.
     """
     size = sum(task.num_bytes for task in tasks)
     todo = sum(task.slices for task in tasks)
@@ -80,7 +87,7 @@ def run_stage(
     tally = _Tally(stage, todo, on_event)
     failures: list[TaskResult] = []
     for ended in _run(tally, tasks, deadline, executor or current_executor()):
-        if isinstance(ended.raised, ENDS_STAGE):
+        if isinstance(ended.raised, fatal):
             raise ended.raised
         if ended.error is not None:
             failures.append(ended)

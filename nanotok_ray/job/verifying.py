@@ -1,26 +1,21 @@
-"""Verification as a stage: its progress as events, and its slices as tasks on Ray if so asked.
+"""Verification as a stage: the slices are tasks of the executor in use.
 
-Writes nothing: a node that does not see the folder is found by the record that it cannot read, not
-by a probe.
+It writes nothing: a node that does not see the folder is found by the record that it cannot read,
+not by a probe.
 """
 
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from nanotok_ray.counts.patterns import default_threads
-from nanotok_ray.job.events import Advanced, OnEvent, StageEnded, StageStarted, ignore
+from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.stage import format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.shards.verify import (
     Result,
-    Runner,
     SliceCheck,
     SliceWork,
     Unchecked,
     Verification,
-    check_here,
     check_slice,
     verify_output,
 )
@@ -32,18 +27,17 @@ STAGE = "verify"
 def verify(
     folder: Folder,
     *,
-    workers: int | None = None,
+    cpus: int | None = None,
     sample: bool = True,
     deep: bool = False,
     masks: bool = False,
     on_event: OnEvent = ignore,
 ) -> Verification:
-    """Verify a finished output, in this process or, with `workers`, on Ray.
+    """Verify a finished output.
 
     Args:
         folder: the output folder.
-        workers: CPUs of a local Ray, or any number on the cluster that RAY_ADDRESS names; None:
-            threads of this process.
+        cpus: CPUs to use where the executor starts workers itself; None: all of them.
         sample: compare some documents with their sources.
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare every one
@@ -55,66 +49,39 @@ def verify(
         CorruptOutputError: manifest, plan or tokenizer cannot be read at all.
         VerificationError: deep and masks are both asked for.
     """
-    run: Runner = _Here(on_event) if workers is None else _OnRay(workers, on_event)
+
+    def run(works: Sequence[SliceWork]) -> list[Result]:
+        return _check(works, cpus=cpus, on_event=on_event)
+
     return verify_output(folder, sample=sample, deep=deep, masks=masks, run=run)
 
 
-@dataclass(frozen=True, slots=True)
-class _Here:
-    """Threads of this process."""
+def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -> list[Result]:
+    """Check slices as tasks; a slice that cannot be checked does not stop the others."""
+    tasks = [_task(work) for work in works]
+    indexes = {id(task.argument): index for index, task in enumerate(tasks)}
+    results: list[Result] = []
 
-    on_event: OnEvent
+    def add(ended: TaskResult) -> int:
+        check: SliceCheck = ended.result
+        results.append((indexes[id(ended.task.argument)], check))
+        return ended.task.num_bytes
 
-    def __call__(self, works: Sequence[SliceWork]) -> Iterator[Result]:
-        start, size = time.perf_counter(), sum(map(_num_bytes, works))
-        self.on_event(StageStarted(stage=STAGE, todo=len(works), num_done=0, num_bytes=size))
-        done_bytes = failed = 0
-        results = check_here(works, threads=default_threads())
-        for done, (index, check) in enumerate(results, start=1):
-            done_bytes += _num_bytes(works[index])
-            failed += isinstance(check, Unchecked)
-            self.on_event(
-                Advanced(
-                    stage=STAGE, done=done, todo=len(works), num_bytes=done_bytes, failed=failed
-                )
-            )
-            yield index, check
-        seconds = time.perf_counter() - start
-        self.on_event(StageEnded(stage=STAGE, seconds=seconds, num_bytes=done_bytes))
-
-
-@dataclass(frozen=True, slots=True)
-class _OnRay:
-    """The checks as tasks on Ray, through `run_stage`."""
-
-    workers: int
-    on_event: OnEvent
-
-    def __call__(self, works: Sequence[SliceWork]) -> list[Result]:
-        tasks = [_task(work) for work in works]
-        indexes = {id(task.argument): index for index, task in enumerate(tasks)}
-        results: list[Result] = []
-
-        def keep(ended: TaskResult) -> int:
-            check: SliceCheck = ended.result
-            results.append((indexes[id(ended.task.argument)], check))
-            return ended.task.num_bytes
-
-        if not tasks:
-            return results
-        with current_executor().session(workers=self.workers):
-            failed = run_stage(
-                STAGE,
-                tasks,
-                num_done=0,
-                on_event=self.on_event,
-                max_skipped=len(tasks),
-                on_result=keep,
-            )
-        for ended in failed:
-            why = Unchecked(format_failure(ended).strip())
-            results.append((indexes[id(ended.task.argument)], why))
+    if not tasks:
         return results
+    with current_executor().session(cpus=cpus):
+        failed = run_stage(
+            STAGE,
+            tasks,
+            num_done=0,
+            on_event=on_event,
+            max_skipped=len(tasks),
+            on_result=add,
+        )
+    for ended in failed:
+        why = Unchecked(format_failure(ended).strip())
+        results.append((indexes[id(ended.task.argument)], why))
+    return results
 
 
 def _num_bytes(work: SliceWork) -> int:

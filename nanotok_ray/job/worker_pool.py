@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from nanotok_ray.errors import (
     OF_THE_MACHINE,
     NanotokError,
+    SharedFolderError,
     TransientIOError,
     os_error_message,
 )
@@ -92,6 +93,23 @@ def _failed(
     cause: Cause, text: str, start: float, *, raised: NanotokError | None = None
 ) -> AttemptResult:
     return AttemptResult(seconds=time.perf_counter() - start, failure=Failure(cause, text, raised))
+
+
+def batch_failure(error: Exception, text: str) -> Failure:
+    """Return the failure of a batch in which an error was raised outside of its steps.
+
+    Args:
+        error: The error.
+        text: What to report of an error that is none of ours.
+
+    Raises:
+        SharedFolderError: The worker does not see a folder of the job.
+    """
+    if isinstance(error, SharedFolderError):
+        raise error
+    if isinstance(error, TransientIOError):
+        return Failure(Cause.STORAGE, str(error))
+    return Failure(Cause.CALL, str(error) if isinstance(error, NanotokError) else text)
 
 
 Reference = Hashable

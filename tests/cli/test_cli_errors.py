@@ -14,6 +14,7 @@ from nanotok_ray.cli import main
 from nanotok_ray.cluster.submit.shipping import ship
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.export import parse_layout
+from nanotok_ray.job.local import LocalExecutor
 from nanotok_ray.recipe import load_recipe
 from tests.support.finished_output import finished_output
 from tests.support.made_output import BOS, MadeSource, made_output
@@ -128,13 +129,13 @@ def test_an_error_that_says_all_itself_stays_as_it_is():
     assert os_error_message(OSError(5, "odd", "/a")) == "/a: odd"
 
 
-@pytest.mark.parametrize("workers", [None, 1])
-def test_a_layout_that_cannot_hold_a_document_is_one_error_on_ray_and_in_threads(
-    tmp_path, in_process, workers
+@pytest.mark.parametrize("executor", [None, LocalExecutor(in_threads=True), "local"])
+def test_a_layout_that_cannot_hold_a_document_is_one_error_on_every_executor(
+    tmp_path, in_process, executor
 ):
     made = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[BOS, 1], [BOS, 5, BOS]]]))
     with pytest.raises(ExportError, match=r"holds <\|bos\|> again at token 2"):
-        export(made, parse_layout("llmc"), workers=workers)
+        export(made, parse_layout("llmc"), executor=executor)
     assert not made.exists("export/llmc/export.json")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import Clock, read_status
 from nanotok_ray.errors import SliceError, TransientIOError
@@ -115,7 +115,7 @@ def test_an_output_of_before_there_were_journals_is_finished(job, out):
 
 
 def test_training_alone_is_done(job, out, capsys):
-    train_tokenizer(job)
+    train(job)
     code, values, text = shown(out, capsys)
     assert (code, values["state"]) == (0, "trained")
     assert "nanotok tokenize RECIPE" in text

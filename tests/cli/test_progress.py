@@ -126,9 +126,9 @@ def test_a_fan_out_says_every_second_how_many_tasks_run(monkeypatch):
     monkeypatch.setattr(fan_outs.time, "monotonic", lambda: times[-1])
 
     class Slow(InProcess):
-        def run(self, tasks, *, on_look, **_):
+        def run(self, tasks, *, on_running, **_):
             for _ in range(30):
-                on_look(2)
+                on_running(2)
                 times.append(times[-1] + 0.1)
             for task in tasks:
                 yield TaskResult(task=task, result=5)

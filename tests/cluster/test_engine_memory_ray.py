@@ -22,7 +22,7 @@ def session(monkeypatch):
     threshold = (get_used_memory() + MARGIN_BYTES) / get_system_memory()
     monkeypatch.setenv("RAY_memory_usage_threshold", f"{threshold:.4f}")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "50")
-    with ray_session(workers=2):
+    with ray_session(cpus=2):
         yield
 
 

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
 
 
 def test_a_running_node_is_found_without_asking_ray():
-    with ray_session(workers=1):
+    with ray_session(cpus=1):
         import ray  # noqa: PLC0415 - the session sets its environment before
 
         context = ray.get_runtime_context()

@@ -22,7 +22,7 @@ def look(names):
     return {name: os.environ.get(name) for name in names}
 
 names = ["RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_task_oom_retries"]
-with ray_session(workers=1):
+with ray_session(cpus=1):
     task = Task(name="look", work=look, argument=names, num_bytes=0)
     [ended] = RayExecutor().run([task])
     assert ended.error is None, ended.error
@@ -63,7 +63,7 @@ def sessions():
 for error in (None, KeyboardInterrupt(), SliceError("its worker died")):
     before = sessions()
     try:
-        with ray_session(workers=1):
+        with ray_session(cpus=1):
             assert len(sessions()) == len(before) + 2  # one, and the link to it
             if error is not None:
                 raise error

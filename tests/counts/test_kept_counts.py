@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from nanotok_ray.api import train_tokenizer
+from nanotok_ray.api import train
 from nanotok_ray.counts.cache import cached_counts, remove_counts
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
@@ -17,7 +17,7 @@ def work(tmp_path, in_process):
     with (tmp_path / "in/chats/0.jsonl").open("a") as file:
         file.write("oops\n")
     overrides = ("source.chats.count=true", "limits.max_quarantined_share=1.0")
-    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    train(recipe(tmp_path / "in", tmp_path / "out", *overrides))
     return tmp_path / "out-work"
 
 

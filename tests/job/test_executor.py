@@ -41,8 +41,8 @@ def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatc
     path.write_text(RECIPE.format(root=tmp_path / "in", out=out))
     sessions, tasks = [], []
 
-    def note(*, workers, shared=()):
-        sessions.append((workers, [folder.url for folder in shared]))
+    def note(*, cpus, shared=()):
+        sessions.append((cpus, [folder.url for folder in shared]))
 
     def order(given):
         tasks.append({task.name.split()[0] for task in given})

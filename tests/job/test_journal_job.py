@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import LeaseLostError, SliceError
 from nanotok_ray.job import journal_writer, journaling
 from nanotok_ray.job.events import Advanced, AttemptFailed, Note, SliceEnded, StageStarted
@@ -66,7 +66,7 @@ def test_a_stage_is_in_the_journal_as_soon_as_it_begins(job, out, monkeypatch):
 def test_learning_that_ends_early_says_how_many_merges_it_made(tmp_path, in_process, out):
     write_corpus(tmp_path / "in")
     own = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=20000")
-    train_tokenizer(own)
+    train(own)
     learned = next(stage for stage in read_journal(out).stages if stage.name == "learn")
     merges = json.loads(out.read_bytes("tokenizer/report.json"))["merges"]["count"]
     assert learned.done == len(merges) < learned.todo
@@ -93,7 +93,7 @@ def test_a_job_leaves_a_journal(job, out):
 
 
 def test_the_head_says_what_ran_where(job, out):
-    train_tokenizer(job)
+    train(job)
     head = read_journal(out).head
     assert (head["command"], head["pid"]) == ("train", os.getpid())
     assert head["cpus"] >= 1
@@ -107,15 +107,15 @@ def test_a_run_that_does_nothing_leaves_none(job, out):
 
 
 def test_each_run_has_its_own_under_the_number_of_its_lease(job, out):
-    train_tokenizer(job)
-    tokenize_corpus(job)
+    train(job)
+    tokenize(job)
     assert list(runs_in(out)) == [1, 2]
     assert out.exists(lease_name(2))
     assert read_journal(out, 1).head["command"] == "train"
 
 
 def test_two_leases_of_one_run_are_one_journal(job, out, tmp_path):
-    train_tokenizer(job)
+    train(job)
     folder = str(tmp_path / "out/tokenizer")
     other = recipe(tmp_path / "in", tmp_path / "other", f"tokenizer.path={folder}")
     prepare(other)
@@ -156,7 +156,7 @@ def test_how_a_run_ended_is_written_before_the_lease_is_let_go(
 
 
 def test_a_failed_run_keeps_the_times_of_the_last_for_planning(job, out, tmp_path):
-    train_tokenizer(job)
+    train(job)
     prepare(job)
     before = summary_of(out)
     before["stages"]["count"] = {"seconds": 10.0, "bytes": 10**9}

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from nanotok_ray.api import train_tokenizer
+from nanotok_ray.api import train
 from nanotok_ray.cluster import learner_task
 from nanotok_ray.cluster.learner_task import learning_events, placement_notes
 from nanotok_ray.errors import SourceError
@@ -18,7 +18,7 @@ IN_TASK = "learner.memory=100MiB"
 
 def run(job):
     events = []
-    train_tokenizer(job, on_event=events.append)
+    train(job, on_event=events.append)
     return events
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import rustbpe
 
-from nanotok_ray.api import train_tokenizer
+from nanotok_ray.api import train
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ def test_the_cut_is_nanochats(tmp_path, in_process, max_chars, doc_cap, slice_by
     overrides = [f"limits.max_chars={max_chars}", f"limits.slice_bytes={slice_bytes}"]
     if doc_cap is not None:
         overrides.append(f"limits.doc_cap={doc_cap}")
-    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    train(recipe(tmp_path / "in", tmp_path / "out", *overrides))
     expected = upstream_documents(max_chars=max_chars, doc_cap=doc_cap)
     report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
     assert report["texts"] == len(expected)
@@ -47,8 +47,8 @@ def test_the_cut_is_nanochats(tmp_path, in_process, max_chars, doc_cap, slice_by
 
 def test_slices_after_the_cut_are_not_counted(tmp_path, in_process):
     write_corpus(tmp_path / "in")
-    train_tokenizer(recipe(tmp_path / "in", tmp_path / "all"))
-    train_tokenizer(recipe(tmp_path / "in", tmp_path / "cut", "limits.max_chars=2000"))
+    train(recipe(tmp_path / "in", tmp_path / "all"))
+    train(recipe(tmp_path / "in", tmp_path / "cut", "limits.max_chars=2000"))
     everything = list((tmp_path / "all-work").rglob("*.arrow"))
     assert 1 < len(list((tmp_path / "cut-work").rglob("*.arrow"))) < len(everything) / 2
 
@@ -71,7 +71,7 @@ def test_a_limit_that_a_slice_reaches_exactly_is_not_passed_by_it(tmp_path, in_p
     expected = upstream_documents(max_chars=limit, doc_cap=None)
     assert len(expected) > reached
     overrides = ["limits.slice_bytes=1000", f"limits.max_chars={limit}"]
-    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out", *overrides))
+    train(recipe(tmp_path / "in", tmp_path / "out", *overrides))
     report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
     assert (report["texts"], report["code_points"]) == (len(expected), sum(map(len, expected)))
 
@@ -79,7 +79,7 @@ def test_a_limit_that_a_slice_reaches_exactly_is_not_passed_by_it(tmp_path, in_p
 def counted_slices(tmp_path, *overrides):
     """Count up to a limit; give of how many slices there are count files."""
     made = recipe(tmp_path / "in", tmp_path / "cut", "limits.slice_bytes=1000", *overrides)
-    train_tokenizer(made)
+    train(made)
     counted = {path.name.rsplit("-", 1)[0] for path in (tmp_path / "cut-work").rglob("*.arrow")}
     return len(counted)
 

@@ -1,6 +1,6 @@
 """Whole jobs while things die, by hand: at random moments of recorded seeds, as many as you like.
 
-    python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind cluster|s3|all] [--log FILE]
+    python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind cluster|s3|local|all] [--log FILE]
 
 A round is a job (count, learn, tokenize texts and chats), what disturbs it, and one more submit;
 then every byte of the output must be that of an undisturbed job. Prints a line for each round and
@@ -19,20 +19,22 @@ from dataclasses import asdict
 from pathlib import Path
 
 import tests.support.ray_environment  # noqa: F401 - Ray reads it when it is imported
-from tests.jobs import chaos_cluster, chaos_s3
+from tests.jobs import chaos_cluster, chaos_local, chaos_s3
 from tests.jobs.chaos_cluster import Round, cluster_rounds
+from tests.jobs.chaos_local import local_rounds
 from tests.jobs.chaos_s3 import s3_rounds
 
 PLAYED = {
     "cluster": (cluster_rounds, chaos_cluster.KINDS),
     "s3": (s3_rounds, chaos_s3.KINDS),
+    "local": (local_rounds, chaos_local.KINDS),
 }
 
 
 def main() -> int:
     """Play what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="of each of cluster and s3")
+    parser.add_argument("--rounds", type=int, default=10, help="of each of cluster, s3 and local")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
     parser.add_argument("--kind", choices=[*PLAYED, "all"], default="all")
     default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"

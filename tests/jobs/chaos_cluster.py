@@ -5,11 +5,12 @@ that a stage has written, so that it falls anywhere between two records. Then th
 once more, and what is there is compared with what a job that nothing disturbed has left.
 """
 
+import json
 import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,17 +71,17 @@ def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Rou
     """Play rounds on one cluster; what dies is brought back between them."""
     write_corpus(root / "in")
     with fleet(NODES) as nodes:
-        quiet = _Job(root, "quiet", nodes)
+        quiet = Job(root, "quiet", nodes)
         quiet.start().finish()
         total = {stage: quiet.num_files(stage) for stage in ("count", "tokenize")}
         for kind, seed in seeds:
             yield _play(root, nodes, quiet, total, kind=kind, seed=seed)
 
 
-class _Job:
+class Job:
     """One output folder and the drivers that work at it."""
 
-    def __init__(self, root: Path, name: str, nodes: Fleet) -> None:
+    def __init__(self, root: Path, name: str, nodes: Fleet | None) -> None:
         self.out, self.work = root / name, root / f"{name}-work"
         self._nodes = nodes
         self._recipe, self._log = root / f"{name}.toml", root / f"{name}.log"
@@ -89,6 +90,11 @@ class _Job:
 
     def start(self) -> Driver:
         return Driver(self._recipe, address=self._nodes.address, log=self._log)
+
+    def executors(self) -> set[str]:
+        """Return the names of the executors that ran it, as its journals say."""
+        heads = self.out.glob("run/journal/*-000000.jsonl")
+        return {json.loads(head.read_text().partition("\n")[0])["executor"] for head in heads}
 
     def num_files(self, stage: str) -> int:
         """Return how many files of a stage there are, half-written ones included."""
@@ -107,17 +113,19 @@ class _Job:
 
 
 def _play(
-    root: Path, nodes: Fleet, quiet: _Job, total: dict[str, int], *, kind: str, seed: int
+    root: Path, nodes: Fleet, quiet: Job, total: dict[str, int], *, kind: str, seed: int
 ) -> Round:
     start, rng = time.monotonic(), random.Random(f"{kind} {seed}")
     played = Round(kind=kind, seed=seed)
-    job = _Job(root, f"{kind}-{seed}", nodes)
-    _disturb(job, nodes, _deaths(kind, total, rng), rng, played)
+    job = Job(root, f"{kind}-{seed}", nodes)
+    _disturb(job, nodes, deaths_of(kind, total, rng, single=SINGLE), rng, played)
     nodes.fill_up()
     played.submits += 1
     if job.start().wait(seconds=60) != 0:
         played.wrong.append("the last submit failed")
     played.wrong += differing(job.out, quiet.out) + differing(job.work, quiet.work)
+    if job.executors() != {"ray"}:
+        played.wrong.append(f"it ran on {job.executors()}")
     played.wrong += [f"{name} names a temporary file" for name in named_temporaries(job.out)]
     played.seconds = time.monotonic() - start
     if not played.wrong:
@@ -125,25 +133,27 @@ def _play(
     return played
 
 
-def _deaths(kind: str, total: dict[str, int], rng: random.Random) -> list[Death]:
-    """Draw what dies in a round, in order of the moments."""
+def deaths_of(
+    kind: str, total: dict[str, int], rng: random.Random, *, single: Sequence[str]
+) -> list[Death]:
+    """Draw what dies in a round, in order of the moments; of several each is a single kind."""
     count = rng.randint(2, MOST_DEATHS) if kind == "several" else 1
     deaths = []
     for _ in range(count):
         stage = rng.choice(["count", "tokenize", "tokenize"])
-        what = rng.choice(SINGLE) if kind == "several" else kind
+        what = rng.choice(single) if kind == "several" else kind
         deaths.append(Death(what=what, stage=stage, files=rng.randrange(total[stage])))
     return sorted(deaths, key=lambda death: (death.stage, death.files))
 
 
 def _disturb(
-    job: _Job, nodes: Fleet, deaths: list[Death], rng: random.Random, played: Round
+    job: Job, nodes: Fleet, deaths: list[Death], rng: random.Random, played: Round
 ) -> None:
     """Run a job to its end while what was drawn dies."""
     driver = job.start()
     played.submits += 1
     for death in deaths:
-        if not _wait_for(job, driver, death):
+        if not wait_for(job, driver, death):
             break
         if death.what == "driver":
             driver.kill()
@@ -158,7 +168,7 @@ def _disturb(
         played.failed += 1
 
 
-def _wait_for(job: _Job, driver: Driver, death: Death) -> bool:
+def wait_for(job: Job, driver: Driver, death: Death) -> bool:
     """Wait for a moment; False if the driver ended before it."""
     while job.num_files(death.stage) < death.files:
         if driver.is_over:

@@ -55,7 +55,7 @@ def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
     fsspec.config.conf["s3"] = CLIENT
     scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
     write_corpus(root / "in")
-    with s3_behind_a_proxy() as proxy, ray_session(workers=2):
+    with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")
         for path in (root / "in").rglob("*.*"):
             bucket.write_whole(f"in/{path.relative_to(root / 'in')}", path.read_bytes())

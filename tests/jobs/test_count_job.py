@@ -6,7 +6,7 @@ import pytest
 import rustbpe
 
 from nanotok_ray import _core
-from nanotok_ray.api import train_tokenizer
+from nanotok_ray.api import train
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.job.events import StageStarted
@@ -61,7 +61,7 @@ def learn(folder, slice_bytes):
     """Run the job; give its report, and what its count stage had to do."""
     recipe = parse_recipe(RECIPE.format(root=folder, slice_bytes=slice_bytes))
     events = []
-    train_tokenizer(recipe, on_event=events.append)
+    train(recipe, on_event=events.append)
     [counting] = [e for e in events if isinstance(e, StageStarted) and e.stage == "count"]
     return json.loads((folder / "out/tokenizer/report.json").read_text()), counting
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import (
     IncompleteOutputError,
     PatternError,
@@ -142,13 +142,13 @@ def test_another_way_of_writing_keeps_the_tokenizer_and_redoes_the_shards(corpus
 def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
     prepare(recipe(corpus, tmp_path / "both"))
     with pytest.raises(IncompleteOutputError, match="train one first"):
-        tokenize_corpus(recipe(corpus, tmp_path / "out"))
-    _, first = run(recipe(corpus, tmp_path / "out"), train_tokenizer)
+        tokenize(recipe(corpus, tmp_path / "out"))
+    _, first = run(recipe(corpus, tmp_path / "out"), train)
     assert list(first) == ["count", "reduce", "learn", "span table"]
     assert not (tmp_path / "out/manifest.json").exists()
-    again, stages = run(recipe(corpus, tmp_path / "out"), train_tokenizer)
+    again, stages = run(recipe(corpus, tmp_path / "out"), train)
     assert (again.values["status"], stages) == ("unchanged", {})
-    _, second = run(recipe(corpus, tmp_path / "out"), tokenize_corpus)
+    _, second = run(recipe(corpus, tmp_path / "out"), tokenize)
     assert list(second) == ["tokenize", "verify"]
     assert contents(tmp_path / "out") == contents(tmp_path / "both")
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.job.dry_run import dry_run
 from nanotok_ray.job.events import Note, StageStarted
@@ -21,7 +21,7 @@ def corpus(tmp_path, in_process):
     return tmp_path / "in"
 
 
-def run(job, command=train_tokenizer):
+def run(job, command=train):
     """Run a job; give its summary, the stages that ran, and its notes."""
     events = []
     summary = command(job, on_event=events.append)
@@ -63,7 +63,7 @@ def test_other_sizes_are_written_without_learning_and_the_manifest_stays(corpus,
     assert (summary.values["status"], stages) == ("unchanged", [])
 
 
-@pytest.mark.parametrize("command", [prepare, train_tokenizer])
+@pytest.mark.parametrize("command", [prepare, train])
 @pytest.mark.parametrize("lost", ["tokenizer-300", "tokenizer-330/report.json"])
 def test_what_was_lost_comes_back_and_nothing_is_learned(corpus, tmp_path, command, lost):
     job = recipe(corpus, tmp_path / "out", ALSO)

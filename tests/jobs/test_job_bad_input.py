@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import QuarantineLimitError, SourceError
 from tests.support.small_corpus import recipe, write_corpus, write_parquet
 
@@ -94,7 +94,7 @@ def test_more_than_the_tolerated_share_fails_and_says_which_and_where(corpus, tm
 def test_training_alone_refuses_bad_texts_too(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00000.parquet", [None] * 20)
     with pytest.raises(QuarantineLimitError, match=r"null \(20\)|20 of 60"):
-        train_tokenizer(recipe(corpus, tmp_path / "out"))
+        train(recipe(corpus, tmp_path / "out"))
 
 
 def test_a_missing_column_is_an_error_that_names_those_there_are(corpus, tmp_path):
@@ -143,7 +143,7 @@ def test_gaps_are_kept_and_reported_or_refused(corpus, tmp_path):
 def test_counting_names_the_first_bad_document_and_the_file_that_lists_it(corpus, tmp_path):
     write_parquet(corpus / "text/shard_00001.parquet", [*["good"] * 9, *[None] * 20, "good"])
     with pytest.raises(QuarantineLimitError) as caught:
-        train_tokenizer(recipe(corpus, tmp_path / "out"))
+        train(recipe(corpus, tmp_path / "out"))
     told = str(caught.value)
     assert "the first is source 'web', shard_00001.parquet, row 10: field is null: 'text'" in told
     (listed,) = re.findall(r"; see (\S+\.quarantine\.jsonl), correct the input or raise", told)
@@ -158,7 +158,7 @@ def test_a_line_is_counted_from_1_with_blank_lines(corpus, tmp_path):
     for name, pack in (("a.jsonl", bytes), ("b.jsonl.gz", gzip.compress)):
         (folder / name).write_bytes(pack("\n".join(lines).encode()))
         with pytest.raises(QuarantineLimitError, match=rf"'web', {name}, line 22: field is miss"):
-            train_tokenizer(recipe(corpus, tmp_path / name, f"source.web.paths={folder}/{name}"))
+            train(recipe(corpus, tmp_path / name, f"source.web.paths={folder}/{name}"))
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -194,7 +194,7 @@ def test_a_damaged_row_group_is_told_by_its_first_row(corpus, tmp_path):
     pq.write_table(table, path, row_group_size=3, **options)
     path.write_bytes(path.read_bytes().replace(b"text 4", b"Text 4", 1))
     with pytest.raises(QuarantineLimitError, match=r"'web', shard_00001\.parquet from row 4\. Rep"):
-        train_tokenizer(recipe(corpus, tmp_path / "out"))
+        train(recipe(corpus, tmp_path / "out"))
     allowing = recipe(corpus, tmp_path / "out", "limits.max_tails=1")
     with pytest.raises(QuarantineLimitError, match=r"from row 4: tail: rows 4 to 6 cannot be read"):
-        train_tokenizer(allowing)
+        train(allowing)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.chat.reference import message_texts, segments_of
 from nanotok_ray.chat.segments import compose
 from nanotok_ray.dialects import Dialect
@@ -258,9 +258,9 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tmp_path, in_proces
         with pytest.raises(RecipeError, match=r"none of the special tokens <image>, <\|image\|>"):
             command(wrong)
     assert not (tmp_path / "out").exists()  # found before anything is learned
-    train_tokenizer(wrong)
+    train(wrong)
     with pytest.raises(RecipeError, match="none of the special tokens"):
-        tokenize_corpus(wrong)
+        tokenize(wrong)
 
 
 def test_turns_of_vision_documents_need_the_special_tokens_of_chats(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nanotok_ray
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.job import training
 from nanotok_ray.job.dry_run import dry_run
@@ -74,8 +74,8 @@ def test_the_tokenizer_that_is_saved_and_used_is_the_extended_one(corpus, tmp_pa
 
 
 def test_extra_special_tokens_are_learned_with_and_move_the_others(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "extra", EXTRA), train_tokenizer)
-    run(recipe(corpus, tmp_path / "plain"), train_tokenizer)
+    run(recipe(corpus, tmp_path / "extra", EXTRA), train)
+    run(recipe(corpus, tmp_path / "plain"), train)
     extra, plain = tokenizer_of(tmp_path / "extra"), tokenizer_of(tmp_path / "plain")
     assert extra.get_vocab_size() == plain.get_vocab_size() == 350
     assert extra.merges == plain.merges[: -len(SEED)]
@@ -84,7 +84,7 @@ def test_extra_special_tokens_are_learned_with_and_move_the_others(corpus, tmp_p
     found = record_of(tmp_path / "extra")["special_tokens"]
     assert found == {"learned": [*SPECIAL_TOKENS, *SEED], "extended": []}
     spelled = f"tokenizer.special_tokens={json.dumps([*SPECIAL_TOKENS, *SEED])}"
-    assert run(recipe(corpus, tmp_path / "extra", spelled), train_tokenizer)[1] == []
+    assert run(recipe(corpus, tmp_path / "extra", spelled), train)[1] == []
 
 
 OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
@@ -92,7 +92,7 @@ OTHERS = 'tokenizer.extend=["<a>", "<image>"]'
 
 @pytest.mark.parametrize(
     ("command", "first", "then"),
-    [(prepare, [], [EXTEND]), (train_tokenizer, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
+    [(prepare, [], [EXTEND]), (train, [EXTEND], []), (prepare, [EXTEND], [OTHERS])],
     ids=["added", "removed", "others"],
 )
 def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, first, then):
@@ -115,25 +115,25 @@ def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, fir
 def test_smaller_tokenizers_are_extended_too_and_come_back_when_lost(corpus, tmp_path):
     out = tmp_path / "out"
     job = recipe(corpus, out, EXTEND, "tokenizer.also=[300, 350, 330]")
-    run(job, train_tokenizer)
-    run(recipe(corpus, tmp_path / "alone", "tokenizer.vocab_size=300"), train_tokenizer)
+    run(job, train)
+    run(recipe(corpus, tmp_path / "alone", "tokenizer.vocab_size=300"), train)
     smaller = Tokenizer.load(out / "tokenizer-300")
     assert smaller == tokenizer_of(tmp_path / "alone").extended(SEED)
     assert Tokenizer.load(out / "tokenizer-350") == tokenizer_of(out)
     assert record_of(out)["also"] == [300, 330, 350]
     before = contents(out)
     (out / "tokenizer-330/tokenizer.txt").unlink()
-    _, stages, _ = run(job, train_tokenizer)
+    _, stages, _ = run(job, train)
     assert (stages, contents(out)) == ([], before)
 
 
 def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpus, tmp_path):
     limits = ["tokenizer.min_pair_count=40", "tokenizer.vocab_size=5000", EXTEND]
     out = tmp_path / "out"
-    run(recipe(corpus, out, *limits), train_tokenizer)
+    run(recipe(corpus, out, *limits), train)
     reached = tokenizer_of(out).get_vocab_size() - len(SEED)
     sizes = f"tokenizer.also=[{reached}, {reached + 1}]"
-    _, stages, notes = run(recipe(corpus, out, *limits, sizes), train_tokenizer)
+    _, stages, notes = run(recipe(corpus, out, *limits, sizes), train)
     assert stages == []
     assert record_of(out)["also"] == [reached]
     assert [f"asks for {reached + 1:,} ids and learning ended at {reached:,}" in n for n in notes]
@@ -141,8 +141,8 @@ def test_sizes_that_learning_did_not_reach_are_not_reached_by_added_tokens(corpu
 
 def test_smaller_ones_that_are_no_longer_asked_for_go_with_the_old_extension(corpus, tmp_path):
     out = tmp_path / "out"
-    run(recipe(corpus, out, ALSO), train_tokenizer)
-    run(recipe(corpus, out, EXTEND, "tokenizer.also=[300]"), train_tokenizer)
+    run(recipe(corpus, out, ALSO), train)
+    run(recipe(corpus, out, EXTEND, "tokenizer.also=[300]"), train)
     assert record_of(out)["also"] == [300]
     assert Tokenizer.load(out / "tokenizer-300").get_vocab_size() == 300 + len(SEED)
     assert not (out / "tokenizer-330/tokenizer.txt").exists()
@@ -152,7 +152,7 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     corpus, tmp_path, monkeypatch
 ):
     out = tmp_path / "out"
-    run(recipe(corpus, out), train_tokenizer)
+    run(recipe(corpus, out), train)
     before = contents(out)
 
     def die(*_):
@@ -161,8 +161,8 @@ def test_a_run_that_ends_while_the_extension_is_replaced_learns_again(
     with monkeypatch.context() as patch:
         patch.setattr(training, "write_beside", die)
         with pytest.raises(KeyboardInterrupt):
-            run(recipe(corpus, out, 'tokenizer.extend=["<a>"]'), train_tokenizer)
-    _, stages, _ = run(recipe(corpus, out), train_tokenizer)
+            run(recipe(corpus, out, 'tokenizer.extend=["<a>"]'), train)
+    _, stages, _ = run(recipe(corpus, out), train)
     assert "learn" in stages
     assert contents(out) == before
 
@@ -176,12 +176,12 @@ def test_a_record_from_before_there_were_extensions_is_still_that_of_the_tokeniz
     del record["special_tokens"]
     (out / LEARN_RECORD).write_text(json.dumps(record))
     assert run(recipe(corpus, out))[1] == []
-    assert run(recipe(corpus, out, EXTEND), train_tokenizer)[1] == []
+    assert run(recipe(corpus, out, EXTEND), train)[1] == []
     assert tokenizer_of(out).get_vocab_size() == 350 + len(SEED)
 
 
 def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_path):
-    run(recipe(corpus, tmp_path / "learned"), train_tokenizer)
+    run(recipe(corpus, tmp_path / "learned"), train)
     path = f"tokenizer.path={tmp_path}/learned/tokenizer"
     extend = 'tokenizer.extend=["<|bos|>", "<image>"]'
     job = recipe(corpus, tmp_path / "out", path, extend, 'source.web.append=["<image>"]')
@@ -192,7 +192,7 @@ def test_a_tokenizer_from_elsewhere_is_extended_when_it_is_adopted(corpus, tmp_p
     )
     assert contents(tmp_path / "learned") == before
     assert run(job)[0]["status"] == "unchanged"
-    assert run(job, tokenize_corpus)[0]["status"] == "unchanged"
+    assert run(job, tokenize)[0]["status"] == "unchanged"
     shards = nanotok_ray.open_shards(str(tmp_path / "out"), split="train")
     assert any(np.any(shards[number] == 350) for number in range(len(shards)))
 
@@ -201,7 +201,7 @@ def test_a_run_that_ends_before_the_tokenizer_is_there_again_leaves_none_to_trus
     corpus, tmp_path, monkeypatch
 ):
     out = tmp_path / "out"
-    run(recipe(corpus, out), train_tokenizer)
+    run(recipe(corpus, out), train)
 
     def fail(self, folder, *, overwrite):
         raise TransientIOError("the line went dead")
@@ -209,9 +209,9 @@ def test_a_run_that_ends_before_the_tokenizer_is_there_again_leaves_none_to_trus
     with monkeypatch.context() as patch:
         patch.setattr(Tokenizer, "save", fail)
         with pytest.raises(TransientIOError):
-            run(recipe(corpus, out, EXTEND), train_tokenizer)
+            run(recipe(corpus, out, EXTEND), train)
     assert not (out / "tokenizer" / READABLE_NAME).exists()
-    _, stages, _ = run(recipe(corpus, out, EXTEND), train_tokenizer)
+    _, stages, _ = run(recipe(corpus, out, EXTEND), train)
     assert "learn" in stages
-    run(recipe(corpus, tmp_path / "fresh", EXTEND), train_tokenizer)
+    run(recipe(corpus, tmp_path / "fresh", EXTEND), train)
     assert contents(out) == contents(tmp_path / "fresh")

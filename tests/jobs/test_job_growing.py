@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job.dry_run import dry_run
 from nanotok_ray.job.events import Note, StageStarted
@@ -111,7 +111,7 @@ def test_train_is_asking(corpus, tmp_path):
     run(job)
     grow(corpus)
     kept = tokenizer_of(out)
-    assert "learn" in run(job, train_tokenizer)[1]
+    assert "learn" in run(job, train)[1]
     assert tokenizer_of(out) != kept
 
 
@@ -185,7 +185,7 @@ def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
     assert [note for note in announced["notes"] if "--relearn" in note]
     assert dry_run(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
     assert dry_run(job, command="train").values["learn"]["todo"] == 1
-    run(job, tokenize_corpus)
+    run(job, tokenize)
     second_pass = contents(out)
     assert run(job)[0]["status"] == "unchanged"
     assert contents(out) == second_pass

@@ -5,14 +5,13 @@ import shutil
 
 import pytest
 
-from nanotok_ray.api import export, prepare
+from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.export import parse_layout, read_corpus
 from nanotok_ray.export.raw import Raw
 from nanotok_ray.job.events import StageStarted
 from nanotok_ray.job.executor import use_executor
-from nanotok_ray.job.exporting import verify_export
 from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import LeaseLostError, OutputInUseError
 from nanotok_ray.job.events import Advanced, Note, StageEnded, StageStarted, ignore
 from nanotok_ray.job.executor import use_executor
@@ -31,7 +31,7 @@ def held(out, monkeypatch):
     return held_elsewhere(out, monkeypatch, command="prepare")
 
 
-@pytest.mark.parametrize("command", [prepare, train_tokenizer])
+@pytest.mark.parametrize("command", [prepare, train])
 def test_an_output_in_use_is_not_touched(job, tmp_path, held, command):
     before = contents(tmp_path / "out")
     with pytest.raises(OutputInUseError, match="prepare on host elsewhere, process 7"):
@@ -49,13 +49,13 @@ def test_a_plan_is_not_frozen_under_a_run_that_is_at_work(job, out, held):
 def test_a_run_that_has_nothing_to_do_takes_no_lease(job, tmp_path):
     prepare(job)
     before = contents(tmp_path / "out", leave_out=())
-    for command in (prepare, train_tokenizer, tokenize_corpus):
+    for command in (prepare, train, tokenize):
         assert command(job).values["status"] == "unchanged"
     assert contents(tmp_path / "out", leave_out=()) == before
 
 
 def test_every_run_that_changes_something_takes_it_and_lets_it_go(job, out, tmp_path):
-    done = [train_tokenizer(job), tokenize_corpus(job)]
+    done = [train(job), tokenize(job)]
     out.remove("shards.idx")
     done.append(prepare(job))
     out.remove("tokenizer/tokenizer.json")

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from nanotok_ray.api import train_tokenizer
+from nanotok_ray.api import train
 from nanotok_ray.cli import main
 from nanotok_ray.counts.reduce import merge_groups
 from nanotok_ray.job import counting as merging_module
@@ -31,7 +31,7 @@ def merging(monkeypatch):
 
 def run(job):
     events = []
-    train_tokenizer(job, on_event=events.append)
+    train(job, on_event=events.append)
     return {e.stage: (e.todo, e.num_done) for e in events if isinstance(e, StageStarted)}
 
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job.planning import plan_job
@@ -142,7 +142,7 @@ def test_a_local_source_and_a_remote_output_never_meet(tmp_path):
     make_plan(job([f"{tmp_path}/mix"], f"memory://{tmp_path}/mix/out"))
 
 
-@pytest.mark.parametrize("command", [prepare, train_tokenizer, tokenize_corpus, plan_job])
+@pytest.mark.parametrize("command", [prepare, train, tokenize, plan_job])
 def test_every_job_refuses_and_writes_nothing(tmp_path, in_process, command):
     lines(tmp_path / "mix/a.jsonl")
     with pytest.raises(SourceError, match="mix/out"):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import PlanError
 from nanotok_ray.job.dry_run import dry_run
@@ -57,9 +57,7 @@ def dry_run_of(job):
     return dry_run(job, command="train")
 
 
-@pytest.mark.parametrize(
-    "command", [prepare, train_tokenizer, tokenize_corpus, plan_job, dry_run_of]
-)
+@pytest.mark.parametrize("command", [prepare, train, tokenize, plan_job, dry_run_of])
 def test_more_than_a_tenth_of_the_files_gone_is_refused_by_every_job(tmp_path, corpus, command):
     remove(corpus, 3, 7)
     message = refused(tmp_path, command)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job import work
 from nanotok_ray.job.events import StageStarted
@@ -55,7 +55,7 @@ def test_the_output_is_the_same_with_and_without(corpus, tmp_path, used):
 
 
 def test_the_recipe_says_how_many_spans(corpus, tmp_path):
-    summary = train_tokenizer(recipe(corpus, tmp_path / "out", "tokenizer.span_table=7"))
+    summary = train(recipe(corpus, tmp_path / "out", "tokenizer.span_table=7"))
     assert summary.values["span_table"] == 7
     assert "span table  7 spans" in summary.text()
     for wrong in ("-1", "16000001"):

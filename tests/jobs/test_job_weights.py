@@ -7,7 +7,7 @@ import pytest
 import rustbpe
 
 from nanotok_ray import _core
-from nanotok_ray.api import train_tokenizer
+from nanotok_ray.api import train
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job.events import Note, StageStarted
@@ -57,9 +57,7 @@ def corpus(tmp_path, in_process):
 def learn(corpus, *overrides):
     """Run the job; give the merges, the report, the stages with what they did, and the notes."""
     events = []
-    train_tokenizer(
-        parse_recipe(RECIPE.format(root=corpus), overrides=overrides), on_event=events.append
-    )
+    train(parse_recipe(RECIPE.format(root=corpus), overrides=overrides), on_event=events.append)
     report = json.loads((corpus / "out/tokenizer/report.json").read_text())
     todo = {event.stage: event.todo for event in events if isinstance(event, StageStarted)}
     notes = [event.text for event in events if isinstance(event, Note)]

@@ -17,7 +17,7 @@ LARGE = "limits.slice_bytes=15000"
 
 def test_a_job_on_s3_with_ray_gives_what_it_gives_on_a_disk(tmp_path):
     write_corpus(tmp_path / "in")
-    with s3_behind_a_proxy() as proxy, ray_session(workers=2):
+    with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/job")
         for path in (tmp_path / "in").rglob("*.*"):
             bucket.write_whole(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())

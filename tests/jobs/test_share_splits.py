@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.api import prepare, tokenize_corpus, train_tokenizer
+from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.job.events import Advanced, SliceEnded, StageStarted
@@ -146,12 +146,12 @@ def text_bytes(job):
 
 def test_each_piece_of_an_input_is_opened_once(corpus, tmp_path, opened):
     job = recipe(corpus, tmp_path / "out")
-    train_tokenizer(job)
+    train(job)
     opened.clear()
     make_plan(job)
     for_plan = Counter(opened)
     opened.clear()
-    tokenize_corpus(job)
+    tokenize(job)
     opened.subtract(for_plan)
     assert opened["a.jsonl.gz"] == 1
     assert opened["0.jsonl"] == opened["1.jsonl"] > 0

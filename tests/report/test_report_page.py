@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.api import prepare, train_tokenizer
+from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
@@ -346,7 +346,7 @@ def test_an_output_without_a_journal_has_the_times_of_its_summary(out):
 
 def test_a_tokenizer_alone_is_reported(tmp_path, in_process):
     write_corpus(tmp_path / "in")
-    train_tokenizer(recipe(tmp_path / "in", tmp_path / "out"))
+    train(recipe(tmp_path / "in", tmp_path / "out"))
     write_journal(tmp_path / "out", [head(command="nanotok train"), end(START + 3)])
     page = page_of(tmp_path / "out")
     assert "The tokenizer is there." in page.text

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.job.events import ignore
+from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.learner import learn_tokenizer
 from nanotok_ray.job.task import TaskResult
 
@@ -15,29 +15,22 @@ def do_nothing(**_):
     """Ignore that a session is opened."""
 
 
-class InProcess:
+class InProcess(Executor):
     """Run tasks one after the other in this process: the same functions, without Ray."""
+
+    name = "in process"
 
     def __init__(self, *, order=list, on_session=do_nothing):
         """Take a function that orders the tasks, and one that is called for each session."""
         self.order, self.on_session = order, on_session
-
-    def check(self):
-        """Sessions can always be opened."""
 
     @contextmanager
     def session(self, **options):
         self.on_session(**options)
         yield
 
-    def metrics(self):
-        return ignore
-
-    def driver(self):
-        return "", ""
-
-    def is_dead_driver(self, job):
-        return job is None
+    def pool(self, probes):
+        raise NotImplementedError("tasks run one after the other, without a pool")
 
     def learn(self, training, counted, out, *, on_event):
         return learn_tokenizer(training, counted, out, threads=1, on_event=on_event)
@@ -95,7 +88,7 @@ class FailingFirst(InProcess):
         yield from super().run(tasks[1:], **options)
 
 
-class Replacing:
+class Replacing(Executor):
     """Run other functions in the place of some, on another executor.
 
     The tests wrap the work of a stage so that it fails, kills its worker or notes something.
@@ -104,9 +97,28 @@ class Replacing:
     def __init__(self, works, executor=None):
         """Take the functions by the ones that they replace; the executor is `InProcess()`."""
         self.works, self.executor = works, executor or InProcess()
+        self.name = self.executor.name
 
-    def __getattr__(self, name):
-        return getattr(self.executor, name)
+    def check(self):
+        self.executor.check()
+
+    def session(self, **options):
+        return self.executor.session(**options)
+
+    def pool(self, probes):
+        return self.executor.pool(probes)
+
+    def learn(self, *arguments, **options):
+        return self.executor.learn(*arguments, **options)
+
+    def driver(self):
+        return self.executor.driver()
+
+    def is_dead_driver(self, job):
+        return self.executor.is_dead_driver(job)
+
+    def metrics(self):
+        return self.executor.metrics()
 
     def run(self, tasks, **options):
         changed = [replace(task, work=self.works.get(task.work, task.work)) for task in tasks]

@@ -1,6 +1,6 @@
-"""`nanotok prepare` on a local Ray of one CPU that stands still in the middle of counting.
+"""`nanotok prepare` with one CPU that stands still in the middle of counting.
 
-    python -m tests.support.gated_cli RECIPE AFTER
+    python -m tests.support.gated_cli RECIPE AFTER [OPTION ...]
 
 Once AFTER slices have records, every further slice waits for ever before it is counted.
 """
@@ -14,6 +14,6 @@ from nanotok_ray.recipe import load_recipe
 from tests.support.gated_driver import stand_still
 
 if __name__ == "__main__":
-    path, after = sys.argv[1:]
+    path, after, *options = sys.argv[1:]
     stand_still(load_recipe(path), gate=Path(os.devnull, "never"), after=int(after))
-    sys.exit(main(["prepare", path, "--workers", "1"]))
+    sys.exit(main(["prepare", path, "--workers", "1", *options]))

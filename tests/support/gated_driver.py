@@ -7,9 +7,10 @@ nodes have some.
 
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-
-import ray
+from typing import Any
 
 import nanotok_ray.api as jobs
 from nanotok_ray.job import counting, scheduler, tokenize
@@ -29,6 +30,8 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     if gate is not None:
         stand_still(recipe, gate=Path(gate), after=after)
     scheduler.SLICE_BYTES = scheduler.LEAST_BYTES
+    import ray  # noqa: PLC0415 - the local executor runs without
+
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
     getattr(jobs, job)(recipe, on_event=tell)
 
@@ -37,20 +40,18 @@ def stand_still(recipe: Recipe, *, gate: Path, after: int) -> None:
     """Let slices wait for the gate."""
     out, work = Path(recipe.output.path), Path(recipe.output.work)
 
-    def wait_for_gate() -> None:
-        while not gate.exists() and num_done(out, work) >= after:
-            time.sleep(0.01)
+    count, write = stages.count_work, stages.tokenize_work
+    counting.count_work = partial(wait_and_work, count, gate, after, (out, work))
+    tokenize.tokenize_work = partial(wait_and_work, write, gate, after, (out, work))
 
-    def wait_and_count(each: stages.CountWork) -> int:
-        wait_for_gate()
-        return stages.count_work(each)
 
-    def wait_and_tokenize(each: stages.TokenizeWork) -> int:
-        wait_for_gate()
-        return stages.tokenize_work(each)
-
-    counting.count_work = wait_and_count
-    tokenize.tokenize_work = wait_and_tokenize
+def wait_and_work(
+    work: Callable[[Any], int], gate: Path, after: int, folders: tuple[Path, Path], argument: object
+) -> int:
+    """Do the work of a slice once the gate is open, or while few slices have records."""
+    while not gate.exists() and num_done(*folders) >= after:
+        time.sleep(0.01)
+    return work(argument)
 
 
 def num_done(out: Path, work: Path) -> int:

@@ -34,7 +34,7 @@ class Shared:
 def _session() -> AbstractContextManager[None]:
     from nanotok_ray.cluster.session import ray_session  # noqa: PLC0415 - imports Ray
 
-    return ray_session(workers=2)
+    return ray_session(cpus=2)
 
 
 def _head() -> AbstractContextManager[Any]:

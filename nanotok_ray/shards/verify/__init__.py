@@ -12,7 +12,6 @@ from nanotok_ray.shards.verify.work import (
     SliceCheck,
     SliceWork,
     Unchecked,
-    check_here,
     check_slice,
 )
 
@@ -24,7 +23,6 @@ __all__ = [
     "Unchecked",
     "Verification",
     "check_files",
-    "check_here",
     "check_slice",
     "record_problems",
     "verify_output",

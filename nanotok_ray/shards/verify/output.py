@@ -3,10 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from nanotok_ray.counts.patterns import default_threads
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, RECORDS, SHARDS_INDEX_NAME
 from nanotok_ray.formats.schema import MAX_RECORD_BYTES, check_size
@@ -32,7 +30,7 @@ from nanotok_ray.shards.verify.work import (
     Result,
     SliceWork,
     Unchecked,
-    check_here,
+    check_each,
     in_order,
     level_of,
 )
@@ -110,7 +108,7 @@ def verify_output(
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare all of
             these, and what is trained on of them, with the plain reading of their dialect.
-        run: how slices are checked; None: in threads of this process.
+        run: how slices are checked; None: one after the other.
 
     Raises:
         IncompleteOutputError: there is no manifest.
@@ -132,7 +130,7 @@ def verify_output(
         result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
     if read_files and _is_trusted(inputs):
         works = _works(folder, sound, inputs, sample=sample, deep=deep, masks=masks)
-        _check_slices(works, run or partial(check_here, threads=default_threads()), result)
+        _check_slices(works, run or check_each, result)
     return result
 
 

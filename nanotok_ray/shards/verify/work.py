@@ -7,7 +7,6 @@ module reads its files, and its sources if requested.
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -128,16 +127,12 @@ def check_slice(work: SliceWork) -> SliceCheck:
     )
 
 
-def check_here(works: Sequence[SliceWork], *, threads: int) -> Iterator[Result]:
-    """Check slices in threads of this process; yield each result with its index, in order.
+def check_each(works: Sequence[SliceWork]) -> Iterator[Result]:
+    """Check slices one after the other; yield each result with its index.
 
     A slice that cannot be checked does not stop the others.
     """
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        try:
-            yield from enumerate(pool.map(_try_check, works))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    yield from enumerate(map(_try_check, works))
 
 
 def by_content(slice_: Slice) -> Slice:

@@ -1,7 +1,7 @@
 """SIGTERM and Ctrl-C in the middle of a real run: it ends soon and clean, and the next one goes on.
 
-The driver is a process of its own in a terminal of its own, so that Ctrl-C reaches Ray's processes
-too, as it does on a laptop.
+The driver is a process of its own in a terminal of its own, so that Ctrl-C reaches the processes
+of workers too, as it does on a laptop.
 """
 
 import fcntl
@@ -24,20 +24,27 @@ from nanotok_ray.job.events import StageStarted
 from tests.support.machine_speed import scaled
 from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 
 class Terminal:
     """A run in a terminal; all its processes have a mark in their environment."""
 
-    def __init__(self, root, *, after):
+    def __init__(self, root, *options, after):
         self.mark = f"NANOTOK_TEST_MARK={secrets.token_hex(8)}"
         name, _, value = self.mark.partition("=")
         self.keyboard, screen = pty.openpty()
         self.answer = root / "answer"
         with self.answer.open("wb") as answer:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.gated_cli", root / "recipe.toml", str(after)],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.support.gated_cli",
+                    root / "recipe.toml",
+                    str(after),
+                    *options,
+                ],
                 stdin=screen,
                 stdout=answer,
                 stderr=screen,
@@ -99,7 +106,8 @@ def counted(root):
     return len(list(root.glob("out-work/counts/*/*.json")))
 
 
-def test_runs_that_are_stopped_end_soon_and_the_next_goes_on(tmp_path, in_process):
+@pytest.mark.parametrize("options", [pytest.param([], marks=pytest.mark.ray), ["--local"]])
+def test_runs_that_are_stopped_end_soon_and_the_next_resumes(tmp_path, in_process, options):
     write_corpus(tmp_path / "in")
     text = RECIPE.format(root=tmp_path / "in", out=tmp_path / "out")
     (tmp_path / "recipe.toml").write_text(text)
@@ -108,7 +116,7 @@ def test_runs_that_are_stopped_end_soon_and_the_next_goes_on(tmp_path, in_proces
         (4, send_sigterm, b"", 143, "terminated"),
     ):
         kept = counted(tmp_path)
-        run = Terminal(tmp_path, after=after)
+        run = Terminal(tmp_path, *options, after=after)
         run.until(lambda: counted(tmp_path) >= after)  # noqa: B023 - called at once
         stop(run)
         found, seconds, answer = run.end(pressing=again)

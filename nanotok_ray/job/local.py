@@ -1,0 +1,321 @@
+"""Jobs on this machine alone: tasks in worker processes, or in threads; Ray is never imported."""
+
+import pickle
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+
+from nanotok_ray.counts.patterns import default_threads
+from nanotok_ray.job.counting import CountedSlices
+from nanotok_ray.job.events import Note, OnEvent
+from nanotok_ray.job.executor import Executor
+from nanotok_ray.job.learner import learn_tokenizer
+from nanotok_ray.job.local_worker import command
+from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.task import AttemptResult, Cause, Failure, SharedFolder
+from nanotok_ray.job.termination import terminable
+from nanotok_ray.job.training import Training
+from nanotok_ray.job.worker_pool import (
+    ClusterResources,
+    Reference,
+    Step,
+    batch_failure,
+    run_batch,
+)
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
+
+CLOSE_SECONDS = 2.0
+"""How long an idle worker may take to end before it is killed."""
+
+
+class WorkerDiedError(Exception):
+    """A worker process ended in the middle of a batch."""
+
+
+class WorkerProcess:
+    """A process of this machine that runs batches for one thread of the driver."""
+
+    def __init__(self) -> None:
+        """Start the process, in a session of its own: Ctrl-C reaches the driver alone."""
+        driver_end, worker_end = socket.socketpair()
+        with worker_end:
+            descriptor = worker_end.fileno()
+            self._process = subprocess.Popen(  # noqa: S603 - this very program
+                command(descriptor),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+            )
+        self._connection = Connection(driver_end.detach())
+
+    def run(self, steps: Sequence[Step], probes: Sequence[Probe]) -> list[AttemptResult]:
+        """Run a batch and return the results of its steps.
+
+        Raises:
+            WorkerDiedError: The process ended before it replied.
+            BaseException: What the batch as a whole raised.
+        """
+        message = pickle.dumps((steps, probes))
+        try:
+            self._connection.send_bytes(message)
+            reply = self._connection.recv_bytes()
+        except (EOFError, ConnectionError) as error:
+            raise WorkerDiedError(_ending(self._process.wait())) from error
+        is_run, value = pickle.loads(reply)  # noqa: S301 - from a process that this one started
+        if not is_run:
+            raise value
+        results: list[AttemptResult] = value
+        return results
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the batch that runs."""
+        self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process: at once if it is busy, else after a moment."""
+        self._connection.close()
+        try:
+            self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _ending(code: int) -> str:
+    """Return how a process ended.
+
+    >>> _ending(-9), _ending(3)
+    ('its process was killed by SIGKILL', 'its process ended with exit code 3')
+    """
+    if code < 0:
+        return f"its process was killed by {signal.Signals(-code).name}"
+    return f"its process ended with exit code {code}"
+
+
+class _Batch:
+    """A batch that was submitted; its identity is the reference that the scheduler holds."""
+
+    def __init__(self) -> None:
+        self.process: WorkerProcess | None = None
+        """The process that runs it now; None: none does."""
+        self.future: Future[list[AttemptResult]]
+
+
+class LocalWorkers:
+    """The workers of a session: threads of the driver, each with a process while it has a batch."""
+
+    def __init__(self, cpus: int, *, in_threads: bool) -> None:
+        """Start nothing; processes start with the first batches.
+
+        Args:
+            cpus: The number of batches that run at the same time.
+            in_threads: Whether the threads run the batches themselves.
+        """
+        self.cpus = cpus
+        self._in_threads = in_threads
+        self._threads = ThreadPoolExecutor(cpus, thread_name_prefix="local-worker")
+        self._lock = threading.Lock()
+        self._idle: list[WorkerProcess] = []
+        self._running: set[_Batch] = set()
+
+    @property
+    def num_running(self) -> int:
+        """The number of batches that run."""
+        return len(self._running)
+
+    def submit(self, steps: Sequence[Step], probes: Sequence[Probe]) -> _Batch:
+        """Run a batch when a worker is free."""
+        batch = _Batch()
+        batch.future = self._threads.submit(self._run, batch, steps, probes)
+        return batch
+
+    def stop(self, batch: _Batch, *, force: bool) -> None:
+        """Take a batch that waits out of the queue; interrupt one that runs, or kill its process.
+
+        A batch that a thread runs itself continues to its end.
+        """
+        if batch.future.cancel():
+            return
+        with self._lock:  # the process must not go on to another batch meanwhile
+            if batch.process is not None:
+                (batch.process.kill if force else batch.process.interrupt)()
+
+    def close(self) -> None:
+        """End all workers; what still runs after a moment is killed."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._in_threads:
+            return
+        wait([batch.future for batch in list(self._running)], CLOSE_SECONDS)
+        for batch in list(self._running):
+            self.stop(batch, force=True)
+        self._threads.shutdown(wait=True)
+        for process in self._idle:
+            process.close()
+
+    def _run(
+        self, batch: _Batch, steps: Sequence[Step], probes: Sequence[Probe]
+    ) -> list[AttemptResult]:
+        self._running.add(batch)
+        try:
+            if self._in_threads:
+                return run_batch(steps, probes)
+            with self._process_for(batch) as process:
+                return process.run(steps, probes)
+        finally:
+            self._running.discard(batch)
+
+    @contextmanager
+    def _process_for(self, batch: _Batch) -> Iterator[WorkerProcess]:
+        """Assign a process to a batch while the block runs."""
+        with self._lock:
+            process = self._idle.pop() if self._idle else None
+        if process is None:
+            process = WorkerProcess()
+        batch.process = process
+        try:
+            yield process
+        finally:
+            with self._lock:
+                batch.process = None
+            if process.is_alive:
+                self._idle.append(process)
+            else:
+                process.close()
+
+
+class LocalWorkerPool:
+    """The workers of a session as the scheduler sees them; see `WorkerPool`."""
+
+    def __init__(self, workers: LocalWorkers, probes: Sequence[Probe]) -> None:
+        """Let the workers check these probes at the beginning of each batch."""
+        self._workers = workers
+        self._probes = probes
+
+    def now(self) -> float:
+        """Return the time of this machine's clock that never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    def resources(self) -> ClusterResources:
+        """Return the CPUs of the session; memory is not assigned to batches."""
+        cpus = self._workers.cpus
+        return ClusterResources(cpus=cpus, node_cpus=cpus, node_memory=0)
+
+    def free_cpus(self) -> int:
+        """Return the number of workers that have no batch."""
+        return self._workers.cpus - self._workers.num_running
+
+    def submit(
+        self,
+        name: str,
+        steps: Sequence[Step],
+        *,
+        resources: ClusterResources,
+        memory_level: int,
+        spread: bool,
+    ) -> Reference:
+        """Put a batch into the queue of the workers."""
+        del name, resources, memory_level, spread
+        return self._workers.submit(steps, self._probes)
+
+    def wait(
+        self, references: Collection[Reference], number: int, seconds: float
+    ) -> list[Reference]:
+        """Wait for batches."""
+        end = time.monotonic() + seconds
+        while True:
+            batches = [reference for reference in references if isinstance(reference, _Batch)]
+            ended: list[Reference] = [batch for batch in batches if batch.future.done()]
+            left = end - time.monotonic()
+            if len(ended) >= number or left <= 0:
+                return ended[:number]
+            pending = [batch.future for batch in batches if not batch.future.done()]
+            wait(pending, left, return_when=FIRST_COMPLETED)
+
+    def results(self, reference: Reference, number: int) -> Sequence[AttemptResult]:
+        """Return the results of a batch, or the failure that the death of its process means.
+
+        Raises:
+            SharedFolderError: The worker does not see a folder of the job.
+        """
+        assert isinstance(reference, _Batch)
+        try:
+            return reference.future.result()
+        except WorkerDiedError as error:
+            failure = Failure(Cause.WORKER, str(error))
+        except Exception as error:  # of the batch as a whole
+            failure = batch_failure(error, f"{type(error).__name__}: {error}")
+        return [AttemptResult(failure=failure)] * number
+
+    def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
+        """Interrupt batches that have not ended, or with force kill their processes."""
+        for reference in list(references):
+            assert isinstance(reference, _Batch)
+            self._workers.stop(reference, force=force)
+
+
+class LocalExecutor(Executor):
+    """Runs tasks in worker processes of this machine, or in threads of this process."""
+
+    name = "local"
+
+    def __init__(self, *, in_threads: bool = False) -> None:
+        """Choose processes or threads.
+
+        Threads need no start, and suit short tasks. They cannot be stopped: a task that hangs or
+        crashes takes the whole process with it.
+        """
+        self._in_threads = in_threads
+        self._workers: LocalWorkers | None = None
+
+    @contextmanager
+    def session(
+        self, *, cpus: int | None = None, shared: Collection[SharedFolder] = ()
+    ) -> Iterator[None]:
+        """Start workers as they are needed, and end them at the end of the outermost session.
+
+        Raises:
+            Terminated: SIGTERM came.
+        """
+        del shared  # there is one machine
+        if self._workers is not None:
+            yield
+            return
+        with terminable():
+            self._workers = LocalWorkers(cpus or default_threads(), in_threads=self._in_threads)
+            try:
+                yield
+            finally:
+                self._workers.close()
+                self._workers = None
+
+    def pool(self, probes: Sequence[Probe]) -> LocalWorkerPool:
+        """Return the workers of the session."""
+        assert self._workers is not None, "tasks run inside a session"
+        return LocalWorkerPool(self._workers, probes)
+
+    def learn(
+        self, training: Training, counted: CountedSlices, out: Folder, *, on_event: OnEvent
+    ) -> Tokenizer:
+        """Run the learner in this process, whatever `[learner]` of the recipe asks for."""
+        on_event(Note(text="the learner runs on this machine: [learner] is for Ray clusters"))
+        return learn_tokenizer(training, counted, out, threads=default_threads(), on_event=on_event)

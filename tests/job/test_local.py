@@ -1,0 +1,313 @@
+"""The local executor: whole jobs without Ray, and workers that die, hang or are orphaned."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nanotok_ray.api import prepare, verify
+from nanotok_ray.errors import SharedFolderError, SliceError, SourceError, TransientIOError
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job.scheduler import LEAST_BYTES
+from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.task import Cause, RetryPolicy, SharedFolder, Task
+from nanotok_ray.job.work import count_work, tokenize_work
+from nanotok_ray.storage import Folder
+from tests.support.executors import Replacing
+from tests.support.machine_speed import scaled
+from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
+
+pytestmark = [pytest.mark.timeout(120)]
+
+QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
+
+
+def tasks_of(work, arguments, *, num_bytes=LEAST_BYTES):
+    """Return a task for each argument; of this size each is a batch of its own."""
+    return [
+        Task(name=f"slice {number}", work=work, argument=argument, num_bytes=num_bytes)
+        for number, argument in enumerate(arguments)
+    ]
+
+
+def run(work, arguments, *, cpus=2, retry_policy=QUICK, **options):
+    executor = LocalExecutor()
+    with executor.session(cpus=cpus):
+        tasks = tasks_of(work, arguments)
+        return sorted(
+            executor.run(tasks, retry_policy=retry_policy, **options),
+            key=lambda ended: ended.task.name,
+        )
+
+
+def is_first(marker):
+    """Return whether nobody was here before."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once(marker):
+    if is_first(marker):
+        die(marker)
+    return 1
+
+
+def fail_once(marker):
+    if is_first(marker):
+        raise TransientIOError("slow down")
+    return 1
+
+
+def refuse(argument):
+    raise SourceError(f"{argument} never works")
+
+
+def hang(marker):
+    """Write the process's number, and hang as native code does, which no interrupt ends."""
+    Path(marker).write_text(str(os.getpid()))
+    while True:
+        with suppress(KeyboardInterrupt):
+            time.sleep(0.05)
+
+
+def wait_to_be_interrupted(marker):
+    Path(f"{marker}.began").touch()
+    try:
+        while True:
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        Path(f"{marker}.ended").touch()
+        raise
+
+
+def until(is_so, *, seconds=30):
+    end = time.monotonic() + scaled(seconds)
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def has_ended(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def test_results_are_those_of_the_tasks_and_name_their_workers():
+    ended = run(len, ["", "a", "bc"])
+    assert [result.result for result in ended] == [0, 1, 2]
+    workers = {result.worker.rpartition("/")[2] for result in ended}
+    assert str(os.getpid()) not in workers
+    assert len(workers) <= 2
+
+
+def test_in_threads_the_worker_is_this_process():
+    executor = LocalExecutor(in_threads=True)
+    with executor.session(cpus=2):
+        ended = list(executor.run(tasks_of(len, ["a", "bc"])))
+    assert {result.worker.rpartition("/")[2] for result in ended} == {str(os.getpid())}
+
+
+def test_a_worker_that_dies_is_replaced_and_its_slice_tried_again(tmp_path):
+    notes = []
+    ended = run(die_once, [str(tmp_path / "a"), str(tmp_path / "b")], on_note=notes.append)
+    assert [(result.result, result.attempts) for result in ended] == [(1, 2)] * 2
+    assert "its worker process died: its process was killed by SIGKILL" in notes[0]
+
+
+def test_a_slice_that_always_kills_its_worker_fails_and_costs_no_other():
+    tasks = [*tasks_of(die, ["fatal"]), *tasks_of(len, ["ab", "cd"])]
+    executor = LocalExecutor()
+    with executor.session(cpus=2):
+        [failed] = run_stage(
+            "count", tasks, num_done=0, on_event=lambda _: None, max_skipped=1, executor=executor
+        )
+    assert failed.task.argument == "fatal"
+    assert "its worker process died 3 times with this slice alone" in failed.error
+
+
+def test_storage_that_fails_once_is_tried_again_and_other_errors_are_not(tmp_path):
+    [ended] = run(fail_once, [str(tmp_path / "a")])
+    assert (ended.result, ended.attempts, ended.error) == (1, 2, None)
+    [ended] = run(refuse, ["a"])
+    assert (ended.attempts, ended.error) == (1, "a never works")
+    assert isinstance(ended.raised, SourceError)
+
+
+def test_a_task_that_hangs_is_killed_at_its_deadline(tmp_path):
+    policy = RetryPolicy(deadline=scaled(0.5), missed_deadlines=1)
+    executor = LocalExecutor()
+    with executor.session(cpus=1):
+        list(executor.run(tasks_of(len, ["the worker starts"])))
+        [ended] = executor.run(tasks_of(hang, [str(tmp_path / "pid")]), retry_policy=policy)
+    assert "its limit by limits.slice_deadline" in ended.error
+    until(lambda: has_ended((tmp_path / "pid").read_text()))
+
+
+def test_an_iterator_that_is_closed_interrupts_its_tasks(tmp_path):
+    marker = str(tmp_path / "task")
+    executor = LocalExecutor()
+    with executor.session(cpus=2):
+        tasks = [*tasks_of(wait_to_be_interrupted, [marker]), *tasks_of(len, ["a"])]
+        results = executor.run(tasks, on_running=lambda _: None)
+        assert next(results).result == 1
+        until((tmp_path / "task.began").exists)
+        results.close()
+        until((tmp_path / "task.ended").exists)
+
+
+def test_a_folder_that_workers_do_not_see_ends_the_run(tmp_path):
+    folder = SharedFolder(url=str(tmp_path / "out"), probes="run/probe")
+    tasks = [Task(name="a", work=len, argument="", num_bytes=1, shared=(folder,))]
+    executor = LocalExecutor()
+
+    class Blind(LocalExecutor):
+        def pool(self, probes):
+            for probe in probes:
+                Folder(probe.folder).remove(probe.name)
+            return super().pool(probes)
+
+    with executor.session(), pytest.MonkeyPatch.context():
+        assert [ended.result for ended in executor.run(tasks)] == [0]
+    blind = Blind()
+    with blind.session(), pytest.raises(SharedFolderError, match="is not one folder"):
+        list(blind.run(tasks))
+
+
+JOB = """
+import sys
+from nanotok_ray.cli import main
+code = main(sys.argv[1:])
+assert "ray" not in sys.modules
+sys.exit(code)
+"""
+
+
+def without_ray(tmp_path):
+    """Return an environment in which `import ray` raises, in workers too."""
+    blocked = tmp_path / "blocked/ray"
+    blocked.mkdir(parents=True)
+    (blocked / "__init__.py").write_text("raise ImportError('Ray must not be imported')\n")
+    root = Path(__file__).resolve().parents[2]
+    return {**os.environ, "PYTHONPATH": f"{blocked.parent}{os.pathsep}{root}"}
+
+
+def test_whole_jobs_run_where_ray_cannot_be_imported_and_write_the_same_bytes(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    layouts = 'output.layouts=["raw", "datatrove"]'
+    prepare(recipe(tmp_path / "in", tmp_path / "quiet", layouts))
+    (tmp_path / "recipe.toml").write_text(RECIPE.format(root=tmp_path / "in", out=tmp_path / "out"))
+    for command in (
+        ["prepare", "recipe.toml", "--local", "--workers", "2", "--set", layouts],
+        ["verify", "out"],
+        ["export", "out", "--to", "mds"],
+        ["status", "out"],
+    ):
+        found = subprocess.run(
+            [sys.executable, "-c", JOB, *command],
+            cwd=tmp_path,
+            env=without_ray(tmp_path / command[0]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert found.returncode == 0, found.stderr
+    quiet, out = contents(tmp_path / "quiet"), contents(tmp_path / "out")
+    assert {name: data for name, data in out.items() if "export/mds" not in name} == quiet
+    assert contents(tmp_path / "out-work") == contents(tmp_path / "quiet-work")
+
+
+def die_before_the_record_once(work, marker, argument):
+    """Die after the files of a slice, and before its record, where nobody did before."""
+    if is_first(marker):
+        Folder.write_whole = die
+    return work(argument)
+
+
+def test_killed_workers_change_no_byte(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "quiet"))
+    marks = [str(tmp_path / "counting"), str(tmp_path / "tokenizing")]
+    works = {
+        work: partial(die_before_the_record_once, work, mark)
+        for work, mark in zip([count_work, tokenize_work], marks, strict=True)
+    }
+    job = recipe(tmp_path / "in", tmp_path / "out")
+    with use_executor(Replacing(works, LocalExecutor())):
+        prepare(job)
+    assert all(map(os.path.exists, marks))
+    assert contents(tmp_path / "out") == contents(tmp_path / "quiet")
+    assert verify(Folder(str(tmp_path / "out")), executor="local", cpus=1, deep=True).passed
+
+
+def test_an_error_of_a_slice_fails_the_job_with_its_name(tmp_path, in_process):
+    write_corpus(tmp_path / "in")
+    works = {count_work: refuse}
+    with (
+        use_executor(Replacing(works, LocalExecutor())),
+        pytest.raises(SliceError, match="never works"),
+    ):
+        prepare(recipe(tmp_path / "in", tmp_path / "out"))
+
+
+DRIVER = """
+import sys
+from tests.job.test_local import hang, run
+run(hang, sys.argv[1:], cpus=2)
+"""
+
+
+def test_workers_end_when_their_driver_is_killed(tmp_path):
+    marks = [tmp_path / "a", tmp_path / "b"]
+    root = Path(__file__).resolve().parents[2]
+    with subprocess.Popen([sys.executable, "-c", DRIVER, *marks], cwd=root) as driver:
+        until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+        driver.kill()
+    for mark in marks:
+        until(partial(has_ended, mark.read_text()))
+
+
+def test_a_script_without_a_guard_runs_its_job_once(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from nanotok_ray.job.local import LocalExecutor\n"
+        "from nanotok_ray.job.task import Task\n"
+        "print('begin')\n"
+        "executor = LocalExecutor()\n"
+        "with executor.session(cpus=2):\n"
+        "    tasks = [Task(name=n, work=len, argument=n, num_bytes=0) for n in ('a', 'bc')]\n"
+        "    print(sorted(ended.result for ended in executor.run(tasks)))\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    found = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.splitlines() == ["begin", "[1, 2]"]
+
+
+def test_the_journal_says_which_executor_ran(tmp_path):
+    write_corpus(tmp_path / "in")
+    prepare(recipe(tmp_path / "in", tmp_path / "out"), executor="local", cpus=2)
+    [first, *_] = sorted((tmp_path / "out/run/journal").iterdir())
+    head = json.loads(first.read_text().splitlines()[0])
+    assert head["executor"] == "local"
+    assert Cause.WORKER.value not in first.read_text()
