@@ -202,11 +202,11 @@ def _run_job(
 
 
 def _dry_run(arguments: argparse.Namespace, recipe: Recipe) -> int:
-    from nanotok_ray.job.dry_run import dry_run  # noqa: PLC0415 - as above
+    from nanotok_ray.job.decide import decide  # noqa: PLC0415 - as above
 
-    announced = dry_run(
+    announced = decide(
         recipe,
-        command=arguments.command,
+        arguments.command,
         resplit=arguments.resplit,
         relearn=getattr(arguments, "relearn", False),
     )

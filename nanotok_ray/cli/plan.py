@@ -89,7 +89,7 @@ def _run_plan(arguments: argparse.Namespace) -> int:
         recipe,
         resplit=arguments.resplit,
         relearn=arguments.relearn,
-        workers=arguments.workers,
+        cpus=arguments.workers,
         rate=arguments.rate,
     )
     print(announced.text(), file=sys.stderr)

@@ -10,7 +10,6 @@ from typing import Any, Self, TextIO
 
 from tqdm import tqdm
 
-from nanotok_ray.job.dry_run_text import duration
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -20,6 +19,7 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
+from nanotok_ray.job.plan_text import duration
 from nanotok_ray.tokenizer.merges import Made, MergeProgress
 from nanotok_ray.units import printable
 

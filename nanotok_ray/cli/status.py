@@ -14,8 +14,8 @@ from nanotok_ray.cli.printing import BAD_OUTPUT, print_json
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
-from nanotok_ray.job.dry_run_text import duration
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.plan_text import duration
 from nanotok_ray.job.status import FINISHED, RUNNING, RunStatus
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable

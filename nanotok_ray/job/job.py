@@ -6,48 +6,43 @@ there is nothing to do. The manifest is removed before anything changes and writ
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
-from nanotok_ray.errors import (
-    IncompleteOutputError,
-    LeaseLostError,
-    NanotokError,
-    OutputInUseError,
-    SourceError,
-    VerificationError,
-)
-from nanotok_ray.export import SamePass
+from nanotok_ray.errors import SourceError, VerificationError
 from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
-    SHARDS_INDEX_NAME,
+    PLAN_NAME,
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
     to_json,
 )
+from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Note, StageEnded, StageStarted
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.existing import existing_tokenizer, setting_changes, tokenizer_in
-from nanotok_ray.job.exporting import (
-    Exporting,
-    ExportResult,
-    exportings,
-    layouts_of,
-    same_pass,
-)
+from nanotok_ray.job.existing import frozen_bytes, setting_changes
+from nanotok_ray.job.exporting import Exporting, ExportResult, exportings, same_pass
 from nanotok_ray.job.journaling import StageTimes
-from nanotok_ray.job.run import Run, Start, retried_when_outdated
+from nanotok_ray.job.probes import shared_folders
+from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.stage import first_quarantined
 from nanotok_ray.job.summary import Summary, summarise
-from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenize, tokenizing_of
-from nanotok_ray.job.train import current_tokenizer, finished_tokenizer
-from nanotok_ray.job.training import training_of
+from nanotok_ray.job.tokenize import Tokenizing, tokenize
+from nanotok_ray.job.train import train
+from nanotok_ray.job.training import (
+    Training,
+    add_smaller,
+    finished_learning,
+    lacks_smaller,
+    learn_record,
+    replace_extension,
+)
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Output, Record
 from nanotok_ray.shards.verify import Verification, verify_output
 from nanotok_ray.sources import plan_to_json
 from nanotok_ray.sources.quarantine import QUARANTINE, check_limits
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, copy_span_table
 
 WritePage = Callable[[Folder], object]
 """Writes the report page of an output; called at the end of a run, and never fails it."""
@@ -73,124 +68,158 @@ def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) ->
     Raises:
         NanotokError: a class of `nanotok_ray.errors`; nothing is published, what was done is kept.
     """
-    if start.command == "prepare":
-        check_special_tokens(recipe)
-        layouts_of(recipe)
     current_executor().check()  # before planning, which may take long
-    watch, run = start.watch, _COMMANDS[start.command]
-    try:
-        with watch.journalled(recipe, start.command):
-            summary = retried_when_outdated(recipe.output.path, lambda: run(_Job.of(recipe, start)))
-    except (LeaseLostError, OutputInUseError):  # the output is another run's
-        raise
-    except NanotokError:
-        _write(write_page, recipe.output.path, watch)
-        raise
-    _write(write_page, recipe.output.path, watch)
-    return summary
-
-
-def _write(write_page: WritePage, output: str, watch: StageTimes) -> None:
-    """Write the report page, if the run has a journal; a note says why it could not be."""
-    if not watch.journaling.has_begun:
-        return
-    try:
-        write_page(Folder(output))
-    except Exception as error:  # whatever it is, the run has ended as it has
-        cause = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
-        text = f"the report page was not written ({cause}): `nanotok report {output}` does it"
-        watch.on_event(Note(text=text))
-
-
-def _prepare(job: "_Job") -> Summary:
-    recipe = job.recipe
-    if recipe.tokenizer.path is not None:
-        return job.tokenize(job.adopt(tokenizer_in(recipe.tokenizer.path, recipe)))
-    training = training_of(recipe, job.plan)
-    training, tokenizer = current_tokenizer(training, job.out, relearn=job.start.relearn)
-    if tokenizer is not None:
-        job.complete(training, tokenizer)
-        return job.tokenize(tokenizer)
-    with job.changing():
-        return job.tokenize(job.train(training))
-
-
-def _train(job: "_Job") -> Summary:
-    training = training_of(job.recipe, job.plan)
-    tokenizer = finished_tokenizer(training, job.out)
-    if tokenizer is not None:
-        job.complete(training, tokenizer)
-        return job.summary(tokenizer)
-    with job.changing():
-        tokenizer = job.train(training)
-    return job.summary(tokenizer)
-
-
-def _tokenize(job: "_Job") -> Summary:
-    tokenizer = existing_tokenizer(job.recipe, job.out)
-    if tokenizer is None:
-        raise IncompleteOutputError(
-            f"no tokenizer in {job.out.join(TOKENIZER_FOLDER)}: train one first, "
-            "or name one as tokenizer.path in the recipe"
+    with start.watch.journalled(recipe, start.command):
+        return retried_when_outdated(
+            recipe.output.path, lambda: _Job(recipe, start, write_page).run()
         )
-    return job.tokenize(job.adopt(tokenizer))
 
 
-_COMMANDS = {"prepare": _prepare, "train": _train, "tokenize": _tokenize}
+class _Job:
+    """One run to its end: what its plan says, under the lease; and the summary."""
 
+    def __init__(self, recipe: Recipe, start: Start, write_page: WritePage) -> None:
+        """Read who holds the lease, then decide what is to be done."""
+        self.recipe, self.start, self.write_page = recipe, start, write_page
+        self.out = Folder(recipe.output.path)
+        self.lock = OutputLock.of(self.out, command=start.command)
+        self.plan = decide(recipe, start.command, resplit=start.resplit, relearn=start.relearn)
+        self.frozen = self.plan.frozen
+        self.learned: Record | None = None
+        self.has_changed = False
+        for note in (*self.plan.plan.notes, *self.plan.change_notes(), *self.plan.notes):
+            start.note(note)
 
-class _Job(Run):
-    """One run to its end: tokenize, verify, publish, and summarise."""
+    @property
+    def watch(self) -> StageTimes:
+        """What is called with all events."""
+        return self.start.watch
 
-    def tokenize(self, tokenizer: Tokenizer) -> Summary:
-        """Run the tokenizing stage where needed, verify, publish."""
-        tokenizing = tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
-        published = self._published(tokenizing)
-        if published is not None:
-            return self.summary(tokenizer, published, exports=self._export_missing())
-        for change in setting_changes(self.published, tokenizing.settings):
+    def run(self) -> Summary:
+        """Execute the plan.
+
+        Raises:
+            OutdatedError: another run came between, and the plan is to be made again.
+        """
+        plan = self.plan
+        if plan.is_done:
+            assert plan.tokenizer is not None
+            return self._summary(plan.tokenizer, plan.output, exports=self._export(plan.exports))
+        with (
+            self._session() if plan.has_tasks else nullcontext(),
+            self.lock.taken(self.watch, on_end=self._write_page),
+        ):
+            return self._execute(plan)
+
+    def _execute(self, plan: JobPlan) -> Summary:
+        tokenizer = plan.tokenizer
+        if plan.training is not None and tokenizer is None:
+            tokenizer = self._train(plan.training.training)
+        elif plan.training is not None:
+            self._complete(plan.training)
+        elif plan.adopts:
+            self._adopt(plan.tokenizer)
+        assert tokenizer is not None
+        if plan.command == "train":
+            return self._summary(tokenizer)
+        if plan.output is not None:
+            self.has_changed |= not all(exporting.is_done for exporting in plan.exports)
+            return self._summary(tokenizer, plan.output, exports=self._export(plan.exports))
+        return self._tokenize(plan.tokenizing or self._decide_tokenizing(tokenizer))
+
+    def _train(self, training: Training) -> Tokenizer:
+        """Run the counting stage and the learner."""
+        self._begin_changes()
+        tokenizer = train(training, self.out, on_event=self.watch)
+        self.has_changed = True
+        self.learned = learn_record(self.out)
+        return tokenizer
+
+    def _complete(self, part: TrainingPlan) -> None:
+        """Write what is missing of a tokenizer that was learned before.
+
+        That is other special tokens added to it, and smaller tokenizers: of these the manifest says
+        nothing, and stays.
+        """
+        training, tokenizer = part.training, part.tokenizer
+        assert tokenizer is not None
+        if part.replaces_extension:
+            self._begin_changes()
+            replace_extension(training, tokenizer, self.out)
+            self.has_changed = True
+            self.start.note(
+                "the special tokens added to the tokenizer are others now: it was not learned "
+                "again, and is without a span table until it is"
+            )
+        if lacks_smaller(training, tokenizer, self.out):
+            self.has_changed |= bool(add_smaller(training, tokenizer, self.out))
+
+    def _adopt(self, tokenizer: Tokenizer | None) -> None:
+        """Write a tokenizer from elsewhere into the output folder.
+
+        Its span table comes along, if it has one that is used.
+        """
+        assert tokenizer is not None
+        folder = self.out.join(TOKENIZER_FOLDER)
+        self._begin_changes()
+        tokenizer.save(folder, overwrite=True)
+        path = self.recipe.tokenizer.path
+        if path is not None and tokenizer.span_table_size:
+            copy_span_table(path, folder)
+
+    def _decide_tokenizing(self, tokenizer: Tokenizer) -> Tokenizing:
+        """Return what is to be tokenized with a tokenizer that was just learned."""
+        tokenizing = self.plan.tokenizing_with(tokenizer)
+        for change in setting_changes(self.plan.published, tokenizing.settings):
             self.start.note(change)
-        export_pass = same_pass(self.recipe, tokenizing, self.out)
-        with self.changing(with_tasks=bool(tokenizing.todo)):
-            return self._publish(tokenizing, export_pass)
+        return tokenizing
 
-    def _publish(self, tokenizing: Tokenizing, export_pass: SamePass | None) -> Summary:
-        tokenizer = tokenizing.tokenizer
-        self.begin_changes()
+    def _tokenize(self, tokenizing: Tokenizing) -> Summary:
+        """Run the tokenizing stage, verify, publish."""
+        export_pass = same_pass(self.recipe, tokenizing, self.out)
+        self._begin_changes()
         if export_pass is not None:
             export_pass.begin()
         records = tokenize(tokenizing, self.out, same_pass=export_pass, on_event=self.watch)
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
         verification = self._verify(output)
-        self.hold.check()
+        self.lock.check()
         output.publish(self.out)
-        self.hold.check()
+        self.lock.check()
         self.has_changed = True
         exports = self._export(exportings(self.recipe, self.out))
-        summary = self.summary(tokenizer, output, verification, exports=exports)
+        summary = self._summary(tokenizing.tokenizer, output, verification, exports=exports)
         summary.values.update(self.watch.journaling.facts())
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
 
-    def _export_missing(self) -> list[ExportResult]:
-        """Export what a published output lacks, and hold the lease for it."""
-        todo = exportings(self.recipe, self.out)
-        if all(exporting.is_done for exporting in todo):
-            return self._export(todo)
-        with self.changing(with_tasks=any(exporting.todo for exporting in todo)):
-            self.has_changed = True
-            return self._export(todo)
+    def _session(self) -> AbstractContextManager[None]:
+        """Open a session, once there is something to do: its nodes must share the folders."""
+        shared = shared_folders(self.out.url, self.recipe.output.work)
+        return current_executor().session(cpus=self.start.cpus, shared=shared)
+
+    def _begin_changes(self) -> None:
+        """Take the manifest away, then freeze the plan."""
+        self.lock.check()
+        if frozen_bytes(self.out) != self.frozen:  # by `nanotok plan`, which takes no lease
+            raise OutdatedError
+        if self.out.exists(MANIFEST_NAME):
+            self.out.remove(MANIFEST_NAME)
+        data = plan_to_json(self.plan.plan)
+        if data != self.frozen:
+            self.out.write_whole(PLAN_NAME, data)
+            self.frozen = data
 
     def _export(self, todo: Sequence[Exporting]) -> list[ExportResult]:
         """Write the output in the other layouts of the recipe."""
         results = []
         for exporting in todo:
-            with self.session() if exporting.todo else nullcontext():
+            with self._session() if exporting.todo else nullcontext():
                 results.append(exporting.run(self.watch))
         return results
 
-    def summary(
+    def _summary(
         self,
         tokenizer: Tokenizer,
         output: Output | None = None,
@@ -199,11 +228,15 @@ class _Job(Run):
         exports: Sequence[ExportResult] = (),
     ) -> Summary:
         """Return the summary of the run so far."""
+        training = None if self.plan.training is None else self.plan.training.training
+        is_reused = training is not None and self.plan.tokenizer is not None
+        if training is not None and is_reused:
+            self.learned = finished_learning(training, self.out)
         return summarise(
             self.out.url,
             tokenizer=tokenizer,
             learned=self.learned,
-            of_other_inputs=self.is_of_other_inputs,
+            of_other_inputs=is_reused and training is not None and training.is_of_other_inputs,
             stages=self.watch.stages,
             manifest=None if output is None else output.manifest,
             verification=check,
@@ -211,23 +244,23 @@ class _Job(Run):
             unchanged=not self.has_changed,
         )
 
-    def _published(self, tokenizing: Tokenizing) -> Output | None:
-        """Return the output if it is already there, whole and from this very plan."""
-        records = [record for record in tokenizing.records if record is not None]
-        if tokenizing.todo or self.frozen != plan_to_json(self.plan):
-            return None
-        output = tokenizing.output(records)
-        names = {MANIFEST_NAME: output.manifest_bytes, SHARDS_INDEX_NAME: output.shards_index}
-        same = all(
-            self.out.exists(name) and self.out.read_bytes(name) == data
-            for name, data in names.items()
-        )
-        return output if same else None
+    def _write_page(self) -> None:
+        """Write the report page; a note says why it could not be."""
+        try:
+            self.write_page(self.out)
+        except Exception as error:  # whatever it is, the run has ended as it has
+            cause = f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
+            self.watch.on_event(
+                Note(
+                    text=f"the report page was not written ({cause}): `nanotok report "
+                    f"{self.out.url}` does it"
+                )
+            )
 
     def _check(self, output: Output, tokenizing: Tokenizing, records: Sequence[Record]) -> None:
         totals = output.manifest["totals"]["all"]
         if totals["documents"]["in"] == 0:
-            number = len(list(self.plan.slices()))
+            number = len(list(self.plan.plan.slices()))
             raise SourceError(
                 f"no documents at all in {number} slices: the files are empty; see `paths` in the "
                 "recipe"

@@ -194,6 +194,7 @@ class Journaling:
     stages: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     """Seconds and bytes of each stage that has ended, kept by the caller."""
     _journal: Journal | None = None
+    _is_done: bool = False
     _waiting: list[dict[str, Any]] = field(default_factory=list)
     _began: float = 0.0
     _seconds: float | None = None
@@ -240,8 +241,9 @@ class Journaling:
         self._end(end, seconds=FAIL_SECONDS if status == FAILED else LEAVE_SECONDS, files=files)
 
     def done(self) -> None:
-        """Write down that the run is done."""
-        if self._journal is not None:
+        """Write down that the run is done, once."""
+        if self._journal is not None and not self._is_done:
+            self._is_done = True
             self._end({"status": DONE})
 
     def facts(self) -> dict[str, Any]:

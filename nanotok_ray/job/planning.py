@@ -13,10 +13,9 @@ from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.documents.batch import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats.manifest import PLAN_NAME
+from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
-from nanotok_ray.job.dry_run import DryRun, dry_run
 from nanotok_ray.job.existing import freeze
-from nanotok_ray.job.exporting import layouts_of
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.scheduler import num_batches
 from nanotok_ray.recipe import Recipe
@@ -142,28 +141,27 @@ def plan_job(
     *,
     resplit: bool = False,
     relearn: bool = False,
-    workers: int | None = None,
+    cpus: int | None = None,
     rate: float | None = None,
-) -> DryRun:
+) -> JobPlan:
     """Return what `prepare` would do with a recipe and how long it may take, and freeze its plan.
 
     Args:
         recipe: the recipe.
         resplit: assign train and val anew instead of keeping what an earlier plan froze.
         relearn: learn the tokenizer from what there is now, whether or not it was learned before.
-        workers: CPUs to estimate for; None: those of this machine.
+        cpus: CPUs to estimate for; None: those of this machine.
         rate: text that one CPU counts or tokenizes, in MB/s; None: as in the last run of this
-            output (unless `workers` is given: how many CPUs it had is not known), else measured.
+            output (unless `cpus` is given: how many CPUs it had is not known), else measured.
 
     Raises:
         NanotokError: what the job itself would raise before it starts; nothing is frozen then.
     """
     out = Folder(recipe.output.path)
-    layouts_of(recipe)  # refuses what no job could write
-    announced = dry_run(recipe, command="prepare", resplit=resplit, relearn=relearn)
+    announced = decide(recipe, resplit=resplit, relearn=relearn)
     last = {"stages": stages_of_last_run(out)}
-    rates = _rates(announced, recipe, last=last if workers is None else {}, rate=rate)
-    cpus = len(os.sched_getaffinity(0)) if workers is None else workers
+    rates = _rates(announced, recipe, last=last if cpus is None else {}, rate=rate)
+    cpus = cpus or len(os.sched_getaffinity(0))
     estimate = _estimate(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
     for slice_ in _reads(announced.todo.get("tokenize", ())):
@@ -172,11 +170,11 @@ def plan_job(
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
     estimate["space"] = [space.to_dict() for space in spaces]
     frozen = {"status": freeze(announced.plan, out), "path": out.join(PLAN_NAME)}
-    return replace(announced, values=announced.values | {"estimate": estimate, "frozen": frozen})
+    return replace(announced, estimate=estimate, freezing=frozen)
 
 
 def _rates(
-    announced: DryRun, recipe: Recipe, *, last: Mapping[str, Any], rate: float | None
+    announced: JobPlan, recipe: Recipe, *, last: Mapping[str, Any], rate: float | None
 ) -> dict[str, Rate]:
     needed = {stage for stage in STAGES if announced.todo.get(stage)}
     if rate is not None:
@@ -192,7 +190,7 @@ def _rates(
     return measured | known
 
 
-def _texts(announced: DryRun, recipe: Recipe) -> Sequence[Slice]:
+def _texts(announced: JobPlan, recipe: Recipe) -> Sequence[Slice]:
     """Return slices of text to measure with: those that are counted, else any."""
     texts = [slice_ for slice_ in announced.plan.slices() if slice_.kind == "text"]
     counted = {source.name for source in recipe.sources if source.count}
@@ -202,7 +200,7 @@ def _texts(announced: DryRun, recipe: Recipe) -> Sequence[Slice]:
 
 
 def _estimate(
-    announced: DryRun, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
+    announced: JobPlan, rates: Mapping[str, Rate], *, last: Mapping[str, Any], cpus: int
 ) -> dict[str, Any]:
     """Estimate the stages that have something to do; `seconds` of a stage is null if unknown."""
     stages: dict[str, dict[str, Any]] = {}

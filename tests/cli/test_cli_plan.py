@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.formats.manifest import PLAN_NAME
-from nanotok_ray.job.dry_run_text import dry_run_text
+from nanotok_ray.job.plan_text import plan_text
 from nanotok_ray.job.planning import measured_rates, plan_job
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
 
@@ -233,7 +233,7 @@ def test_many_names_are_told_by_the_first_few():
             "slice_bytes": [1, 1],
         },
     }
-    assert "web: 9 added (0.txt, 1.txt, 2.txt and 6 more)" in dry_run_text(own)
+    assert "web: 9 added (0.txt, 1.txt, 2.txt and 6 more)" in plan_text(own)
 
 
 def test_help_teaches_with_examples(capsys):

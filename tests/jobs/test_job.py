@@ -13,7 +13,7 @@ from nanotok_ray.errors import (
     SliceError,
     VerificationError,
 )
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.job.work import tokenize_work
@@ -289,12 +289,12 @@ def test_an_output_that_verification_refuses_is_not_published(corpus, tmp_path):
 
 def test_an_outlook_says_what_is_to_do_and_writes_nothing(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
-    before = dry_run(job, command="prepare")
+    before = decide(job, command="prepare")
     assert not (tmp_path / "out").exists()
     assert before.values["learn"] == {"todo": 1, "done": 0}
     assert before.values["tokenize"]["done"] == 0
     prepare(job)
-    after = dry_run(job, command="prepare")
+    after = decide(job, command="prepare")
     assert [after.values[stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 0]
     assert "to do" in after.text()
 
@@ -314,6 +314,6 @@ def test_what_changed_is_said_before_it_is_done(corpus, tmp_path):
     assert [line for line in told if "the tokenizer is" in line]
     job = recipe(corpus, tmp_path / "out", "limits.max_tokens=20")
     assert notes(job) == ["source 'chats': max_tokens is 20, it was None"]
-    assert dry_run(recipe(corpus, tmp_path / "out"), command="prepare").values["notes"] == [
+    assert decide(recipe(corpus, tmp_path / "out"), command="prepare").values["notes"] == [
         "source 'chats': max_tokens is None, it was 20"
     ]

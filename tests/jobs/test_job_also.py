@@ -7,7 +7,7 @@ import pytest
 
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import contents, recipe, write_corpus
@@ -124,14 +124,14 @@ def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
 
 def test_an_outlook_counts_what_is_missing(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out", ALSO)
-    assert dry_run(job, command="train").values["also"] == {"todo": 2, "done": 0}
+    assert decide(job, command="train").values["also"] == {"todo": 2, "done": 0}
     run(job)
     (tmp_path / "out/tokenizer-300/tokenizer.pkl").unlink()
-    announced = dry_run(job, command="train")
+    announced = decide(job, command="train")
     assert announced.values["also"] == {"todo": 1, "done": 1}
     assert "also        1 to do, 1 done" in announced.text()
     assert not (tmp_path / "out/tokenizer-300/tokenizer.pkl").exists()
-    assert "also" not in dry_run(recipe(corpus, tmp_path / "out"), command="train").values
+    assert "also" not in decide(recipe(corpus, tmp_path / "out"), command="train").values
 
 
 def test_a_damaged_report_is_named_before_anything_is_cut_from_it(corpus, tmp_path):

@@ -9,7 +9,7 @@ import nanotok_ray
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.job import training
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.shards.verify import verify_output
@@ -99,7 +99,7 @@ def test_a_changed_extension_is_not_learned_again(corpus, tmp_path, command, fir
     out = tmp_path / "out"
     run(recipe(corpus, out, ALSO, *first), command)
     job = recipe(corpus, out, ALSO, *then)
-    assert dry_run(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
+    assert decide(job, command=command.__name__.partition("_")[0]).values["learn"]["todo"] == 0
     _, stages, notes = run(job, command)
     assert not {"count", "learn"} & set(stages)
     assert ("tokenize" in stages) == (command is prepare)

@@ -7,7 +7,7 @@ import tiktoken
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.events import StageStarted
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
@@ -74,7 +74,7 @@ def test_a_rank_file_is_refused_before_anything_is_written(corpus, tmp_path):
     with pytest.raises(TokenizerError, match="holds ranks and no pattern"):
         prepare(job)
     with pytest.raises(TokenizerError, match="holds ranks and no pattern"):
-        dry_run(job, command="prepare")
+        decide(job, command="prepare")
     assert not (tmp_path / "out/tokenizer").exists()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.job.work import count_work
@@ -180,11 +180,11 @@ def test_an_outlook_and_the_second_pass_alone_keep_it_too(corpus, tmp_path):
     job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
     run(job)
     grow(corpus)
-    announced = dry_run(job, command="prepare").values
+    announced = decide(job, command="prepare").values
     assert (announced["count"]["todo"], announced["learn"]["todo"]) == (0, 0)
     assert [note for note in announced["notes"] if "--relearn" in note]
-    assert dry_run(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
-    assert dry_run(job, command="train").values["learn"]["todo"] == 1
+    assert decide(job, command="prepare", relearn=True).values["learn"]["todo"] == 1
+    assert decide(job, command="train").values["learn"]["todo"] == 1
     run(job, tokenize)
     second_pass = contents(out)
     assert run(job)[0]["status"] == "unchanged"

@@ -7,7 +7,7 @@ import pytest
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import PlanError
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.planning import plan_job
 from tests.support.small_corpus import (
     RECIPE,
@@ -54,7 +54,7 @@ def without_chats(root, out):
 
 
 def dry_run_of(job):
-    return dry_run(job, command="train")
+    return decide(job, command="train")
 
 
 @pytest.mark.parametrize("command", [prepare, train, tokenize, plan_job, dry_run_of])

@@ -223,7 +223,7 @@ def test_what_is_announced_counts_the_text_once_and_all_slices(corpus, tmp_path)
 
 def test_a_plan_counts_the_text_once(corpus, tmp_path):
     job = recipe(corpus, tmp_path / "out")
-    announced = plan_job(job, workers=1, rate=1.0)
+    announced = plan_job(job, cpus=1, rate=1.0)
     told = announced.values["tokenize"]
     assert (told["todo"], told["bytes"]) == (len(slices_of(job)), text_bytes(job))
     seconds = announced.values["estimate"]["stages"]["tokenize"]["seconds"]

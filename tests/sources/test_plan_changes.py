@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.existing import frozen_plan
 from nanotok_ray.recipe import parse_recipe
@@ -71,7 +71,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     first = run(job)
     assert first["count"] == (3, 0)
     change(corpus / "lines/1.jsonl")
-    announced = dry_run(job, command="prepare", relearn=True)
+    announced = decide(job, command="prepare", relearn=True)
     assert announced.values["changes"]["sources"] == [
         {"source": "web", "added": [], "removed": [], "changed": [{"file": "1.jsonl", "why": why}]}
     ]
@@ -82,7 +82,7 @@ def test_a_changed_file_is_noticed_and_it_alone_is_done_again(corpus, tmp_path, 
     assert announced.values["tokenize"]["todo"] == 7  # it is not known what will be learned
     assert "if it comes out as it is, 1 of 7 slices are tokenized, else all" in announced.text()
     assert run(job, relearn=True)["count"] == (1, 2)
-    assert dry_run(job, command="prepare").values["changes"]["sources"] == []
+    assert decide(job, command="prepare").values["changes"]["sources"] == []
 
 
 def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, tmp_path):
@@ -94,7 +94,7 @@ def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, 
     for column, was in (("name", "none"), ("text", "name")):
         job = recipe(corpus, tmp_path / "out", paths, f"source.web.id_column={column}")
         told = f"changed     web: id_column is {column}, it was {was}"
-        announced = dry_run(job, command="prepare")
+        announced = decide(job, command="prepare")
         assert told in announced.text()
         assert announced.values["count"]["todo"] == 0
         events = []
@@ -103,7 +103,7 @@ def test_a_source_that_is_read_otherwise_says_how_before_and_when_it_is(corpus, 
         assert announced.values["tokenize"]["todo"] == next(
             e.todo for e in events if isinstance(e, StageStarted) and e.stage == "tokenize"
         )
-        assert told not in dry_run(job, command="prepare").text()
+        assert told not in decide(job, command="prepare").text()
 
 
 def test_a_changed_parquet_file_is_noticed_by_its_footer(corpus, tmp_path):
@@ -131,10 +131,10 @@ def test_a_new_file_counts_alone_and_another_vocabulary_size_counts_nothing(corp
     job = with_lines(corpus, tmp_path / "out")
     run(job)
     (corpus / "lines/00.jsonl").write_text('{"text": "new"}\n')
-    assert dry_run(job, command="prepare").values["changes"]["sources"][0]["added"] == ["00.jsonl"]
+    assert decide(job, command="prepare").values["changes"]["sources"][0]["added"] == ["00.jsonl"]
     assert run(job, relearn=True)["count"] == (1, 3)
     larger = with_lines(corpus, tmp_path / "out", "tokenizer.vocab_size=270")
-    assert dry_run(larger, command="prepare").values["count"]["todo"] == 0
+    assert decide(larger, command="prepare").values["count"]["todo"] == 0
     assert run(larger)["count"] == (0, 4)
     assert Tokenizer.load(tmp_path / "out/tokenizer").get_vocab_size() == 270
 
@@ -143,7 +143,7 @@ def test_a_removed_file_no_longer_counts(corpus, tmp_path):
     job = with_lines(corpus, tmp_path / "out", "output.allow_removed=true")
     run(job)
     (corpus / "lines/0.jsonl").unlink()
-    announced = dry_run(job, command="prepare").values
+    announced = decide(job, command="prepare").values
     assert announced["changes"]["sources"][0]["removed"] == ["0.jsonl"]
     assert announced["changes"]["slices"] == {"same": 6, "new": 0, "gone": 1}
     assert run(job, relearn=True)["count"] == (0, 2)
@@ -186,7 +186,7 @@ def test_another_size_of_slices_is_told_apart_from_changed_files(corpus, tmp_pat
     job = recipe(corpus, tmp_path / "out")
     prepare(job)
     assert frozen_plan(Folder(str(tmp_path / "out"))).slice_bytes == 3000
-    other = dry_run(recipe(corpus, tmp_path / "out", "limits.slice_bytes=9000"), command="prepare")
+    other = decide(recipe(corpus, tmp_path / "out", "limits.slice_bytes=9000"), command="prepare")
     assert other.values["changes"]["sources"] == []
     assert "limits.slice_bytes was 3,000, is 9,000" in other.text()
     assert other.values["changes"]["slices"]["new"] > 0

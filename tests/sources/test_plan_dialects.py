@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.job.dry_run import dry_run
+from nanotok_ray.job.decide import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import changes, make_plan, overview, plan_from_json, plan_to_json, resolve
 from nanotok_ray.sources.plan import file_key
@@ -55,7 +55,7 @@ def test_a_plan_states_the_dialect_of_each_file_and_how_many_have_it(corpus, tmp
         "turns.jsonl": "sharegpt",
     }
     assert [each["dialects"] for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
-    told = dry_run(job, command="prepare").text()
+    told = decide(job, command="prepare").text()
     assert " jsonl of messages (2 files) and sharegpt (1 file) in " in told
     assert " parquet in " in told
     assert plan_from_json(plan_to_json(plan)) == replace(plan, notes=())

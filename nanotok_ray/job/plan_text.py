@@ -1,7 +1,4 @@
-"""A dry run as the lines that a person reads.
-
-The values of a dry run may have an estimate.
-"""
+"""The plan of a job as the lines that a person reads."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +9,7 @@ from nanotok_ray.units import few, format_bytes
 _INDENT = " " * 12
 
 
-def dry_run_text(values: Mapping[str, Any]) -> str:
+def plan_text(values: Mapping[str, Any]) -> str:
     """Return the lines: output, sources, notes, changes, what is to do, how long it may take."""
     lines = [f"output      {values['output']}"]
     for source in values["sources"]:

@@ -1,0 +1,335 @@
+"""What a command does with an output, as data: the job executes it, a dry run prints it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nanotok_ray.errors import IncompleteOutputError, TokenizerError
+from nanotok_ray.formats.manifest import MANIFEST_NAME, SHARDS_INDEX_NAME, TOKENIZER_FOLDER
+from nanotok_ray.job.counting import finished_counts, next_round
+from nanotok_ray.job.existing import (
+    check_losses,
+    existing_tokenizer,
+    frozen_bytes,
+    plan_changes,
+    plan_for,
+    published_settings,
+    setting_changes,
+)
+from nanotok_ray.job.exporting import Exporting, exportings, layouts_of
+from nanotok_ray.job.plan_text import change_lines, plan_text
+from nanotok_ray.job.tokenize import Tokenizing, check_special_tokens, tokenizing_of
+from nanotok_ray.job.train import current_tokenizer
+from nanotok_ray.job.training import (
+    Training,
+    lacks_extension,
+    lacks_smaller,
+    missing_sizes,
+    notes_on_sizes,
+    training_of,
+)
+from nanotok_ray.job.work import CountWork
+from nanotok_ray.recipe import Recipe
+from nanotok_ray.shards.output import Output, Record
+from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer, differing_files
+
+STALE_TOKENIZER = (
+    "the tokenizer stays as it was learned, before inputs were added, changed or removed; "
+    "--relearn learns it from those of now, and then every shard is written again"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingPlan:
+    """What is learned, from which counts; and what of it is there."""
+
+    training: Training
+    tokenizer: Tokenizer | None
+    """The tokenizer that is there and stays; None: it is to be learned."""
+    works: tuple[CountWork, ...]
+    """The slices that are counted for it."""
+    known: Mapping[str, Record]
+    """The records of those that are counted already, by the name of the work."""
+    replaces_extension: bool
+    """Whether other special tokens are added to the tokenizer that stays."""
+    adds_smaller: bool
+    """Whether smaller tokenizers of it are missing, or the record does not list them."""
+    also: tuple[int, int]
+    """How many smaller tokenizers are to be written, and how many are there."""
+
+    @property
+    def count(self) -> list[Slice]:
+        """The slices to count; with max_chars those of the first round, a byte a code point."""
+        if self.tokenizer is not None:
+            return []
+        limit = self.training.recipe.limits.max_chars
+        if limit is None:
+            return [work.slice for work in self.works if work.name not in self.known]
+        return [
+            work.slice for work in next_round(self.works, self.known, passed_over=(), limit=limit)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPlan:
+    """What `prepare`, `train` or `tokenize` does with an output, and why.
+
+    Keys of shards contain the tokenizer: before training the part on tokenizing is pending, and
+    the job decides it after training (`tokenizing_with`).
+    """
+
+    command: str
+    recipe: Recipe
+    out: Folder
+    plan: Plan
+    """The splits and slices."""
+    frozen: bytes | None
+    """plan.json as it was found."""
+    published: Mapping[str, Any]
+    """The settings of each source in the manifest as it was found; empty: there was none."""
+    training: TrainingPlan | None
+    """None: no tokenizer is learned."""
+    tokenizer: Tokenizer | None
+    """The tokenizer that is there and is used; None: it is to be learned."""
+    tokenizing: Tokenizing | None
+    """What is to be tokenized; None: pending, or not of this command."""
+    output: Output | None
+    """The output, if it is published, whole and of this very plan; None: it is to be published."""
+    exports: tuple[Exporting, ...] = ()
+    """The exports of that output, finished or not."""
+    adopts: bool = False
+    """Whether a tokenizer from elsewhere is to be written into the output."""
+    estimate: Mapping[str, Any] | None = None
+    """How long it takes and what space it needs; None: not estimated."""
+    freezing: Mapping[str, str] | None = None
+    """What became of plan.json; None: nothing was done to it."""
+    notes: tuple[str, ...] = field(default=())
+    """What a person should know before it is done."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do."""
+        if self.tokenizer is None or self.adopts:
+            return False
+        training = self.training
+        if training is not None and (training.replaces_extension or training.adds_smaller):
+            return False
+        if self.command == "train":
+            return True
+        return self.output is not None and all(exporting.is_done for exporting in self.exports)
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there are tasks for workers, as far as is known."""
+        return (
+            self.tokenizer is None
+            or (self.tokenizing is not None and bool(self.tokenizing.todo))
+            or any(exporting.todo for exporting in self.exports)
+        )
+
+    def tokenizing_with(self, tokenizer: Tokenizer) -> Tokenizing:
+        """Return what is to be tokenized with the tokenizer that was learned."""
+        return tokenizing_of(self.recipe, self.plan, tokenizer, self.out)
+
+    @property
+    def before(self) -> Plan | None:
+        """The plan that was frozen before."""
+        return None if self.frozen is None else plan_from_json(self.frozen)
+
+    @property
+    def todo(self) -> dict[str, list[Slice]]:
+        """The slices to do of the stages of this command that have slices: count, tokenize."""
+        stages: dict[str, list[Slice]] = {}
+        if self.training is not None:
+            stages["count"] = self.training.count
+        if self.command != "train":
+            stages["tokenize"] = (
+                list(self.plan.slices())
+                if self.tokenizing is None
+                else [expected.slice for expected in self.tokenizing.todo]
+            )
+        return stages
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The plan in numbers, JSON-able."""
+        todo, training = self.todo, self.training
+        values: dict[str, Any] = {
+            "status": "planned",
+            "output": self.out.url,
+            "sources": overview(self.plan),
+            "notes": list(self.notes),
+            "changes": plan_changes(self.before, self.plan),
+        }
+        if training is not None:
+            is_there = training.tokenizer is not None
+            values["count"] = _stage(todo["count"], done=len(training.known))
+            values["learn"] = {"todo": int(not is_there), "done": int(is_there)}
+            if self.recipe.tokenizer.also:
+                values["also"] = dict(zip(("todo", "done"), training.also, strict=True))
+        if self.command != "train":
+            done = sum(1 for _ in self.plan.slices()) - len(todo["tokenize"])
+            values["tokenize"] = _stage(todo["tokenize"], done=done)
+        for name, part in (("estimate", self.estimate), ("frozen", self.freezing)):
+            if part is not None:
+                values[name] = dict(part)
+        return values
+
+    def change_notes(self) -> list[str]:
+        """Return a line on each difference from the plan that was frozen."""
+        changed = plan_changes(self.before, self.plan)
+        return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]
+
+    def text(self) -> str:
+        """Return the lines that a person reads."""
+        return plan_text(self.values)
+
+
+def decide(
+    recipe: Recipe, command: str = "prepare", *, resplit: bool = False, relearn: bool = False
+) -> JobPlan:
+    """Decide what a command does with the output of a recipe; write nothing.
+
+    Args:
+        recipe: the recipe.
+        command: prepare, train or tokenize.
+        resplit: assign train and val anew instead of keeping what an earlier plan froze.
+        relearn: learn the tokenizer from what there is now, whether or not it was learned before.
+
+    Raises:
+        NanotokError: what the job itself would raise before it starts.
+    """
+    if command == "prepare":
+        check_special_tokens(recipe)
+        layouts_of(recipe)
+    out = Folder(recipe.output.path)
+    frozen = frozen_bytes(out)
+    plan = plan_for(recipe, out, resplit=resplit)
+    check_losses(recipe.output, out, None if frozen is None else plan_from_json(frozen), plan)
+    notes = list(plan.notes)
+    training = None
+    if command == "train" or (command == "prepare" and recipe.tokenizer.path is None):
+        training = _training(recipe, plan, out, relearn=relearn or command == "train")
+        notes += _training_notes(training, out)
+    tokenizer = _tokenizer(recipe, out) if training is None else training.tokenizer
+    published = published_settings(out)
+    tokenizing = None
+    if command != "train" and tokenizer is not None:
+        tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
+        notes += setting_changes(published, tokenizing.settings)
+    elif command != "train":
+        notes += _pending_notes(recipe, plan, out, published)
+    adopts = training is None and _is_other(tokenizer, out)
+    keeps_manifest = not adopts and (training is None or not training.replaces_extension)
+    output = _published(tokenizing, out, frozen) if tokenizing is not None and keeps_manifest else None
+    return JobPlan(
+        command=command,
+        recipe=recipe,
+        out=out,
+        plan=plan,
+        frozen=frozen,
+        published=published,
+        training=training,
+        tokenizer=tokenizer,
+        tokenizing=tokenizing,
+        output=output,
+        adopts=adopts,
+        exports=() if output is None else tuple(exportings(recipe, out)),
+        notes=tuple(notes),
+    )
+
+
+def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> TrainingPlan:
+    training, tokenizer = current_tokenizer(training_of(recipe, plan), out, relearn=relearn)
+    works = tuple(training.work(slice_) for slice_ in training.slices)
+    asked = len(recipe.tokenizer.also)
+    # Of a tokenizer that is not learned yet, any size may yet be reached.
+    missing = asked if tokenizer is None else len(missing_sizes(training, tokenizer, out))
+    return TrainingPlan(
+        training=training,
+        tokenizer=tokenizer,
+        works=works,
+        known=finished_counts(works),
+        replaces_extension=tokenizer is not None and lacks_extension(training, tokenizer, out),
+        adds_smaller=tokenizer is not None and lacks_smaller(training, tokenizer, out),
+        also=(missing, asked - missing),
+    )
+
+
+def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
+    if plan.tokenizer is not None:
+        yield from notes_on_sizes(plan.training, plan.tokenizer, out)
+    if plan.training.is_of_other_inputs:
+        yield STALE_TOKENIZER
+    if plan.training.recipe.limits.max_chars is not None and plan.count:
+        yield (
+            f"limits.max_chars ends counting: {len(plan.count):,} slices are counted first, then "
+            f"as many more as it takes to reach it, at most {len(plan.works) - len(plan.known):,} "
+            "in all"
+        )
+
+
+def _tokenizer(recipe: Recipe, out: Folder) -> Tokenizer:
+    """Return the tokenizer of a command that learns none.
+
+    Raises:
+        IncompleteOutputError: there is none.
+    """
+    tokenizer = existing_tokenizer(recipe, out)
+    if tokenizer is None:
+        raise IncompleteOutputError(
+            f"no tokenizer in {out.join(TOKENIZER_FOLDER)}: train one first, "
+            "or name one as tokenizer.path in the recipe"
+        )
+    return tokenizer
+
+
+def _is_other(tokenizer: Tokenizer | None, out: Folder) -> bool:
+    """Return whether the output has another tokenizer, or none."""
+    return tokenizer is not None and bool(
+        differing_files(tokenizer.model, out.join(TOKENIZER_FOLDER))
+    )
+
+
+def _pending_notes(
+    recipe: Recipe, plan: Plan, out: Folder, published: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what is not as in the published output, and what the next tokenizer may leave."""
+    try:
+        former = existing_tokenizer(recipe, out)
+    except TokenizerError:  # it is damaged, and is replaced
+        return
+    if former is None:
+        return
+    tokenizing = tokenizing_of(recipe, plan, former, out)
+    yield from setting_changes(published, tokenizing.settings)
+    todo, slices = len(tokenizing.todo), sum(1 for _ in plan.slices())
+    largest = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
+    if former.get_vocab_size() <= largest and todo < slices:
+        yield (
+            f"the tokenizer is learned again: if it comes out as it is, {todo:,} of {slices:,} "
+            "slices are tokenized, else all"
+        )
+
+
+def _published(tokenizing: Tokenizing, out: Folder, frozen: bytes | None) -> Output | None:
+    """Return the output if it is already there, whole and from this very plan."""
+    records = [record for record in tokenizing.records if record is not None]
+    if tokenizing.todo or frozen != plan_to_json(tokenizing.plan):
+        return None
+    output = tokenizing.output(records)
+    names = {MANIFEST_NAME: output.manifest_bytes, SHARDS_INDEX_NAME: output.shards_index}
+    is_same = all(out.exists(name) and out.read_bytes(name) == data for name, data in names.items())
+    return output if is_same else None
+
+
+def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
+    sizes = {slice_.reads: slice_.num_bytes for slice_ in todo}.values()  # both splits read it once
+    return {
+        "todo": len(todo),
+        "done": done,
+        "bytes": sum(sizes),
+        "largest_slice": max(sizes, default=0),
+    }

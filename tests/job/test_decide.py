@@ -1,0 +1,196 @@
+"""What a plan of a job announces is what the job then does, whatever the output holds."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanotok_ray.api import prepare, tokenize, train
+from nanotok_ray.errors import IncompleteOutputError, QuarantineLimitError
+from nanotok_ray.job.decide import decide
+from nanotok_ray.job.events import Note, StageStarted, ignore
+from nanotok_ray.job.executor import use_executor
+from nanotok_ray.job.job import run_job
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.job.journaling import StageTimes
+from nanotok_ray.job.lease import lease_in_force
+from nanotok_ray.job.run import Start
+from nanotok_ray.storage import Folder
+from tests.support.executors import InProcess
+from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
+
+COMMANDS = {"prepare": prepare, "train": train, "tokenize": tokenize}
+SETTINGS = (
+    "tokenizer.also=[300]",
+    'tokenizer.extend=["<|image|>"]',
+    'output.layouts=["raw"]',
+    "limits.doc_cap=50",
+    "limits.max_tokens=40",
+    "limits.max_chars=3000",
+    "tokenizer.min_pair_count=3",
+)
+
+GROUPS = ("records", "counts", "tokenizer", "export", "web", "plan", "manifest", "shards")
+"""Beginnings of names of files that go together."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a folder with a corpus and a finished output, with smaller tokenizers and exports.
+
+    It is a copy: the output names its inputs as they lie in the folder `state` beside it.
+    """
+    root = tmp_path_factory.mktemp("decide") / "state"
+    write_corpus(root / "in")
+    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
+        patch.setattr("os.fsync", lambda _: None)
+        prepare(job_of(root, SETTINGS[:3]))
+        shutil.copytree(root, root.with_name("finished"))
+        yield root.with_name("finished")
+
+
+def job_of(root, overrides):
+    return recipe(root / "in", root / "out", "limits.slice_bytes=9000", *overrides)
+
+
+def removable(root):
+    """Return the files that may be missing: all but the journal and the lease."""
+    names = [f"out/{name}" for name in contents(root / "out", leave_out=("run",))]
+    return sorted([*names, *(f"out-work/{name}" for name in contents(root / "out-work"))])
+
+
+def damaged(finished, removed):
+    """Put corpus and output back, times of files included, without some files."""
+    root = finished.with_name("state")
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(finished, root)
+    for name in removed:
+        (root / name).unlink()
+    return root
+
+
+def done_by(command, job, **options):
+    """Run a job; return its summary, how many slices (or merges) each stage had, and its notes."""
+    events = []
+    summary = COMMANDS[command](job, on_event=events.append, **options)
+    todo = Counter()
+    for event in events:
+        if isinstance(event, StageStarted):
+            todo[event.stage] += event.todo
+    return summary, todo, [event.text for event in events if isinstance(event, Note)]
+
+
+@st.composite
+def states(draw, finished):
+    """Draw files that are missing, settings of the recipe, a new input, and a command."""
+    names = removable(finished)
+    groups = draw(st.sets(st.sampled_from(GROUPS)))
+    removed = [
+        name
+        for name in names
+        if any(f"/{group}" in f"/{name}" for group in groups) and draw(st.booleans())
+    ]
+    removed += draw(st.lists(st.sampled_from(names), max_size=3))
+    overrides = draw(st.just(SETTINGS[:3]) | st.lists(st.sampled_from(SETTINGS), unique=True))
+    return sorted(set(removed)), overrides, draw(st.booleans()), draw(st.sampled_from([*COMMANDS]))
+
+
+@given(data=st.data())
+@settings(
+    max_examples=max(10, settings.default.max_examples // 2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+def test_what_is_announced_is_what_is_done(finished, data):
+    removed, overrides, is_larger, command = data.draw(states(finished))
+    root = damaged(finished, removed)
+    if is_larger:
+        write_parquet(root / "in/text/shard_00009.parquet", texts(20, seed=9))
+    job, before = job_of(root, overrides), contents(root / "out")
+    try:
+        plan = decide(job, command)
+    except IncompleteOutputError:
+        with pytest.raises(IncompleteOutputError):
+            COMMANDS[command](job)
+        return
+    assert contents(root / "out") == before
+    summary, done, notes = done_by(command, job)
+    assert (summary.values["status"] == "unchanged") == plan.is_done
+    assert set(plan.notes) - set(notes) == set()
+    check_training(plan, done)
+    check_tokenizing(plan, done)
+    after = contents(root / "out")
+    assert not plan.is_done or (done, after) == (Counter(), before)
+    if command == "prepare" and set(overrides) == set(SETTINGS[:3]) and not is_larger:
+        assert after == contents(finished / "out")
+    assert decide(job, command).is_done
+    assert done_by(command, job)[0].values["status"] == "unchanged"
+
+
+def check_training(plan, done):
+    announced = plan.values
+    counted = announced.get("count", {}).get("todo", 0)
+    if plan.recipe.limits.max_chars is None:
+        assert done["count"] == counted
+    else:  # the first round is announced
+        assert done["count"] >= counted
+    assert ("learn" in done) == bool(announced.get("learn", {}).get("todo"))
+
+
+def check_tokenizing(plan, done):
+    announced = plan.values.get("tokenize", {}).get("todo", 0)
+    if plan.tokenizing is not None:
+        assert done["tokenize"] == announced
+    else:  # the tokenizer may come out as it was
+        assert done["tokenize"] <= announced
+    if plan.output is not None:
+        assert done["export"] == sum(len(exporting.todo) for exporting in plan.exports)
+
+
+def test_a_plan_without_training_has_no_part_on_learning(finished, tmp_path):
+    job = job_of(finished, [f"tokenizer.path={finished / 'out/tokenizer'}", *SETTINGS[2:3]])
+    assert decide(job).training is None
+    assert "learn" not in decide(job).values
+    assert decide(job, "tokenize").training is None
+
+
+def test_before_training_the_part_on_tokenizing_is_pending(tmp_path):
+    write_corpus(tmp_path / "in")
+    plan = decide(job_of(tmp_path, []))
+    assert (plan.tokenizer, plan.tokenizing, plan.output) == (None, None, None)
+    assert plan.values["tokenize"]["todo"] == sum(1 for _ in plan.plan.slices())
+    assert plan.has_tasks
+    assert not plan.is_done
+
+
+def test_tokenizing_needs_a_tokenizer_in_the_plan_as_in_the_job(tmp_path):
+    write_corpus(tmp_path / "in")
+    with pytest.raises(IncompleteOutputError, match="train one first"):
+        decide(job_of(tmp_path, []), "tokenize")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_page_is_written_while_the_lease_is_held_and_after_the_end_is_known(
+    tmp_path, in_process, fails
+):
+    write_corpus(tmp_path / "in")
+    out, seen = Folder(str(tmp_path / "out")), []
+
+    def note(folder):
+        seen.append((lease_in_force(folder).is_released, read_journal(folder).end["status"]))
+
+    def run():
+        job = job_of(tmp_path, ["limits.max_quarantined=0"] if fails else [])
+        run_job(job, Start("prepare", None, False, StageTimes(ignore)), write_page=note)
+
+    if fails:
+        Path(tmp_path / "in/chats/0.jsonl").write_text("no JSON\n")
+        with pytest.raises(QuarantineLimitError):
+            run()
+    else:
+        run()
+    assert seen == [(False, "failed" if fails else "done")]
+    assert lease_in_force(out).is_released
