@@ -223,7 +223,9 @@ def decide(
         notes += _pending_notes(recipe, plan, out, published)
     adopts = training is None and _is_other(tokenizer, out)
     keeps_manifest = not adopts and (training is None or not training.replaces_extension)
-    output = _published(tokenizing, out, frozen) if tokenizing is not None and keeps_manifest else None
+    output = None
+    if tokenizing is not None and keeps_manifest:
+        output = _published(tokenizing, out, frozen)
     return JobPlan(
         command=command,
         recipe=recipe,

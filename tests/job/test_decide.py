@@ -157,6 +157,14 @@ def test_a_plan_without_training_has_no_part_on_learning(finished, tmp_path):
     assert decide(job, "tokenize").training is None
 
 
+def test_an_export_that_is_not_whole_is_to_be_done(finished):
+    root = damaged(finished, ["out/export/raw/export.json"])
+    plan = decide(job_of(root, SETTINGS[:3]))
+    assert [exporting.is_done for exporting in plan.exports] == [False]
+    assert plan.output is not None
+    assert not plan.is_done
+
+
 def test_before_training_the_part_on_tokenizing_is_pending(tmp_path):
     write_corpus(tmp_path / "in")
     plan = decide(job_of(tmp_path, []))

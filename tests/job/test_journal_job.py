@@ -114,14 +114,14 @@ def test_each_run_has_its_own_under_the_number_of_its_lease(job, out):
     assert read_journal(out, 1).head["command"] == "train"
 
 
-def test_two_leases_of_one_run_are_one_journal(job, out, tmp_path):
+def test_a_run_that_adopts_a_tokenizer_takes_one_lease_and_keeps_one_journal(job, out, tmp_path):
     train(job)
     folder = str(tmp_path / "out/tokenizer")
     other = recipe(tmp_path / "in", tmp_path / "other", f"tokenizer.path={folder}")
     prepare(other)
     found = Folder(str(tmp_path / "other"))
     assert list(runs_in(found)) == [1]
-    assert found.exists(lease_name(2))
+    assert found.list("run/lease/") == [lease_name(1)]
     own = read_journal(found)
     assert [stage.name for stage in own.stages] == ["tokenize", "verify"]
     assert own.end["status"] == "done"
