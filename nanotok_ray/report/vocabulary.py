@@ -21,7 +21,6 @@ from nanotok_ray.report.charts import (
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
-from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.report import why_stopped
 from nanotok_ray.units import format_bytes, format_count_tick
@@ -195,6 +194,22 @@ def token_lengths(facts: Facts) -> Iterator[Part]:
         shares["as used"] = _by_size(sizes, counts)
         note = _used_note(sizes, counts)
     kinds = {"vocabulary": "c3", "as used": "c1"}
+    rows = [
+        (_size_label(size), *(f"{values[size - 1]:.2f}%" for values in shares.values()))
+        for size in range(1, _LONGEST_TOKEN + 1)
+    ]
+    yield Part(
+        title="Tokens by length",
+        beside="bytes",
+        legend={name: kinds[name] for name in shares},
+        chart=_size_chart(shares, kinds),
+        table=Table(heads=("bytes", *shares), rows=rows, texts=0),
+        is_folded=True,
+        note=note,
+    )
+
+
+def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> Chart:
     bars = [
         Bars(
             kind=kinds[name],
@@ -212,29 +227,11 @@ def token_lengths(facts: Facts) -> Iterator[Part]:
         x_name="bytes of a token",
         y_name="share of tokens",
     )
-    chart = histogram(
-        text,
-        bars,
-        [
-            Tick(position=(size - 0.5) / _LONGEST_TOKEN, label=_size_label(size))
-            for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)
-        ],
-        gap=0.16,
-        kind="steps",
-    )
-    rows = [
-        (_size_label(size), *(f"{values[size - 1]:.2f}%" for values in shares.values()))
-        for size in range(1, _LONGEST_TOKEN + 1)
+    ticks = [
+        Tick(position=(size - 0.5) / _LONGEST_TOKEN, label=_size_label(size))
+        for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)
     ]
-    yield Part(
-        title="Tokens by length",
-        beside="bytes",
-        legend={name: kinds[name] for name in shares},
-        chart=chart,
-        table=Table(heads=("bytes", *shares), rows=rows, texts=0),
-        is_folded=True,
-        note=note,
-    )
+    return histogram(text, bars, ticks, gap=0.16, kind="steps")
 
 
 def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]:
@@ -269,7 +266,9 @@ _MAX_BYTES: Final = 200
 
 def example_tokens(facts: Facts) -> Iterator[Part]:
     """Yield tables of learned tokens; nothing if no token was learned."""
-    merged = [] if facts.tokenizer is None else _learned_tokens(facts.tokenizer)
+    if facts.tokenizer is None:
+        return
+    merged = facts.tokenizer.model.tokens[NUM_BYTES:]
     if not merged:
         return
     rows = [
@@ -288,10 +287,6 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
         for item in order
     ]
     yield Part(title="Longest tokens", table=Table(heads=("token", "bytes", "id"), rows=longest))
-
-
-def _learned_tokens(tokenizer: Tokenizer) -> Sequence[bytes]:
-    return tokenizer.model.tokens[NUM_BYTES:]
 
 
 def _text(token: bytes) -> str:
