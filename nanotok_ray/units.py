@@ -1,20 +1,130 @@
 """Numbers with units, and text from elsewhere, as they may be shown: printable, without secrets."""
 
+import math
 import os
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
 
 
 def format_bytes(size: float) -> str:
     """Return a number of bytes with a decimal unit.
 
-    >>> format_bytes(999), format_bytes(1_250_000), format_bytes(2.5e12)
-    ('999 bytes', '1.2 MB', '2.5 TB')
+    >>> format_bytes(999), format_bytes(999_999), format_bytes(1_250_000), format_bytes(2.5e12)
+    ('999 bytes', '1.0 MB', '1.2 MB', '2.5 TB')
     """
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
+        if size >= 0.99995 * factor:  # else it would be written as 1,000.0
             return f"{size / factor:,.1f} {unit}"
     return f"{size:,.0f} bytes"
+
+
+_UNITS: Final = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_EXACT: Final = 10_000
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_DASH: Final = "\u2013"
+
+
+def format_count(number: float) -> str:
+    """Return a count in at most four digits.
+
+    >>> format_count(9766), format_count(3_988_214), format_count(15_039_022), format_count(999_999)
+    ('9,766', '3.99 M', '15.0 M', '1.00 M')
+    """
+    size = abs(number)
+    if size < _EXACT:
+        return f"{number:,.0f}"
+    limit, unit = next(item for item in _UNITS if size >= item[0] * 0.9995)
+    value = number / limit
+    digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0  # noqa: PLR2004
+    return f"{value:,.{digits}f} {unit}"
+
+
+def format_count_tick(number: float) -> str:
+    """Return a round count as the label of a tick.
+
+    >>> format_count_tick(100), format_count_tick(10_000), format_count_tick(2_500_000)
+    ('100', '10 k', '2.5 M')
+    """
+    limit, unit = next((item for item in _UNITS if number >= item[0]), (1, ""))
+    return f"{number:,g}" if number < _EXACT else f"{number / limit:g} {unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration.
+
+    >>> [format_duration(seconds) for seconds in (0.123, 12.3, 200, 7500, 100_000)]
+    ['0.12 s', '12.3 s', '3 min 20 s', '2 h 05 min', '1 d 3 h']
+    """
+    if seconds < 9.95:  # noqa: PLR2004 - two digits behind the point
+        return f"{seconds:.2f} s"
+    if seconds < _MINUTE - 0.05:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def format_duration_tick(seconds: float) -> str:
+    """Return a round duration as the label of a tick.
+
+    >>> [format_duration_tick(seconds) for seconds in (0, 2.5, 60, 90, 5400)]
+    ['0 s', '2.5 s', '1 min', '1:30 min', '1:30 h']
+    """
+    if seconds < _MINUTE:
+        return f"{seconds:g} s"
+    if seconds >= 2 * _DAY:
+        return f"{seconds / _DAY:g} d"
+    unit, name = (_MINUTE, "min") if seconds < _HOUR else (_HOUR, "h")
+    whole, rest = divmod(round(seconds), unit)
+    return f"{whole}:{rest * _MINUTE // unit:02d} {name}" if rest else f"{whole} {name}"
+
+
+def format_rate(size: float, seconds: float) -> str:
+    """Return bytes in a time as MB/s; a dash where there are no bytes or no time.
+
+    >>> format_rate(25_000_000, 2)
+    '12.5 MB/s'
+    """
+    if not size or seconds <= 0:
+        return _DASH
+    value = size / 1e6 / seconds
+    digits = 0 if value >= 100 else 1 if value >= 1 else 2  # noqa: PLR2004
+    return f"{value:,.{digits}f} MB/s"
+
+
+def format_share(part: float, whole: float) -> str:
+    """Return a part of a whole in percent; a dash where the whole is 0.
+
+    >>> format_share(1, 3)
+    '33.3%'
+    """
+    return f"{part / whole:.1%}" if whole else _DASH
+
+
+def format_ratio(above: float, below: float) -> str:
+    """Return a quotient with three digits behind the point; a dash where the divisor is 0.
+
+    >>> format_ratio(10, 4)
+    '2.500'
+    """
+    return f"{above / below:.3f}" if below else _DASH
+
+
+def format_time(at: float) -> str:
+    """Return a time in seconds since 1970 as a date and a time in UTC.
+
+    >>> format_time(1_800_000_000.7)
+    '2027-01-15 08:00:00 UTC'
+    """
+    try:
+        return f"{datetime.fromtimestamp(math.floor(at), tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):
+        return _DASH
 
 
 MAX_NAMES = 3

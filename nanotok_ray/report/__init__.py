@@ -18,9 +18,8 @@ from nanotok_ray.report.document import (
     totals_of,
     turns_of,
 )
-from nanotok_ray.report.document_page import MAX_TOKENS, page_of
 from nanotok_ray.report.facts import is_output
-from nanotok_ray.report.page import report_page, write_report
+from nanotok_ray.report.page import MAX_TOKENS, page_of, report_page, write_report
 
 __all__ = [
     "MAX_TOKENS",

@@ -1,14 +1,36 @@
-"""Charts with two axes: scales, ticks, and shapes in SVG."""
+"""Charts with two axes, as values that a template draws: scales, ticks, bars and curves."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nanotok_ray.report.document_page import attribute
-from nanotok_ray.report.markup import html_of
+from nanotok_ray.units import format_count_tick
 
-UNITS = 1000
+UNITS: Final = 1000
+"""Width and height of a picture, which the template names too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Box:
+    """A rectangle; the lengths are in units of the picture, as text."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    kind: str
+    title: str
+    """What a pointer shows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A line, or a dot: a line without length."""
+
+    path: str
+    kind: str
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,124 +39,199 @@ class Tick:
 
     position: float
     """From 0 (left, bottom) to 1."""
-    label: object
+    label: str
+
+    @property
+    def percent(self) -> str:
+        """Return the position in percent."""
+        return f"{100 * self.position:.2f}"
+
+    @property
+    def edge(self) -> str:
+        """Return the class of a tick at an end of the lower axis, whose label stays within it."""
+        return "first" if self.position < 0.02 else "last" if self.position > 0.97 else ""  # noqa: PLR2004
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Label:
     """A word inside the picture."""
 
-    x: float
-    y: float
-    text: object
-    is_before: bool = False
+    left: str
+    """In percent."""
+    bottom: str
+    text: str
+    is_before: bool
     """Whether it is to the left of its position, where a rising curve leaves room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plot:
-    """A chart."""
+class ChartText:
+    """What a chart says in words."""
 
     title: str
     """What it shows, in a few words."""
     description: str
     """What is seen in it, for those who do not see it."""
-    shapes: str
-    x_ticks: Sequence[Tick] = ()
-    y_ticks: Sequence[Tick] = ()
     x_name: str = ""
     y_name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A chart with two axes."""
+
+    text: ChartText
+    x_ticks: Sequence[Tick]
+    y_ticks: Sequence[Tick]
+    boxes: Sequence[Box] = ()
+    curves: Sequence[Line] = ()
+    dots: Sequence[Line] = ()
     labels: Sequence[Label] = ()
     height: int = 220
     """In pixels."""
     kind: str = ""
-    """A class of its own."""
-    y_lines: bool = True
+    """A class for the style."""
+    has_y_lines: bool = True
 
-    def html(self) -> str:
-        """Return the figure."""
-        upper = f'<p class="axis">{html_of(self.y_name)}</p>\n' if self.y_name else ""
-        lower = f'<p class="axis x">{html_of(self.x_name)}</p>\n' if self.x_name else ""
-        return (
-            f'<figure class="plot {self.kind}">\n{upper}'
-            f'<div class="frame" style="height:{self.height}px">'
-            f'<div class="ys" aria-hidden="true">{self._marks(self.y_ticks, "bottom")}</div>'
-            f'<div class="area">{self._svg()}{self._words()}</div></div>\n'
-            f'<div class="xs" aria-hidden="true">{self._marks(self.x_ticks, "left")}</div>\n'
-            f"{lower}</figure>\n"
-        )
-
-    def _svg(self) -> str:
-        lines = [line(tick.position, 0, tick.position, 1, kind="grid") for tick in self.x_ticks]
-        if self.y_lines:
-            lines += [
-                line(0, tick.position, 1, tick.position, kind="grid") for tick in self.y_ticks
+    @property
+    def lines(self) -> list[Line]:
+        """Return the lines of the grid, and the curves."""
+        grid = [_line([(tick.position, 0), (tick.position, 1)], "grid") for tick in self.x_ticks]
+        if self.has_y_lines:
+            grid += [
+                _line([(0, tick.position), (1, tick.position)], "grid") for tick in self.y_ticks
             ]
-        return (
-            f'<svg viewBox="0 0 {UNITS} {UNITS}" preserveAspectRatio="none" role="img">'
-            f"<title>{attribute(self.title)}</title><desc>{attribute(self.description)}</desc>"
-            f"{''.join(lines)}{self.shapes}</svg>"
-        )
-
-    def _marks(self, ticks: Sequence[Tick], side: str) -> str:
-        return "".join(
-            f'<span{_edge(tick, side)} style="{side}:{100 * tick.position:.2f}%">'
-            f"{html_of(tick.label)}</span>"
-            for tick in ticks
-        )
-
-    def _words(self) -> str:
-        return "".join(
-            f'<span class="word{" back" if label.is_before or label.x > 0.9 else ""}" '  # noqa: PLR2004
-            f'style="left:{100 * label.x:.2f}%;bottom:{100 * label.y:.2f}%">'
-            f"{html_of(label.text)}</span>"
-            for label in self.labels
-        )
+        return [*grid, *self.curves]
 
 
-def _edge(tick: Tick, side: str) -> str:
-    """Return the class of a tick at an end of the lower axis, whose label must not stand out."""
-    if side != "left":
-        return ""
-    if tick.position < 0.02:  # noqa: PLR2004
-        return ' class="first"'
-    return ' class="last"' if tick.position > 0.97 else ""  # noqa: PLR2004
-
-
-def number(position: float) -> str:
-    """Return a position in units of the picture.
-
-    >>> number(0.5), number(1 / 3)
-    ('500', '333.3')
-    """
-    return f"{position * UNITS:.1f}".removesuffix(".0")
-
-
-def rectangle(x: float, y: float, width: float, height: float, *, kind: str, title: str) -> str:
-    """Return a box by its left lower corner, with the words that a pointer shows."""
-    return (
-        f'<rect class="{kind}" x="{number(x)}" y="{number(1 - y - height)}" '
-        f'width="{number(width)}" height="{number(height)}">'
-        f"<title>{attribute(title)}</title></rect>"
+def box(corner: tuple[float, float], size: tuple[float, float], *, kind: str, title: str) -> Box:
+    """Return a rectangle by its left lower corner, and its width and height, all from 0 to 1."""
+    (x, y), (width, height) = corner, size
+    return Box(
+        x=_units(x),
+        y=_units(1 - y - height),
+        width=_units(width),
+        height=_units(height),
+        kind=kind,
+        title=title,
     )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, *, kind: str) -> str:
-    """Return a line."""
-    start, end = f"{number(x1)} {number(1 - y1)}", f"{number(x2)} {number(1 - y2)}"
-    return f'<path class="{kind}" d="M{start}L{end}"/>'
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bars:
+    """The bars of one colour in a histogram."""
+
+    kind: str
+    values: Sequence[float]
+    """In percent."""
+    titles: Sequence[str]
 
 
-def curve(points: Iterable[tuple[float, float]], *, kind: str) -> str:
-    """Return a line through points."""
-    coordinates = "L".join(f"{number(x)} {number(1 - y)}" for x, y in points)
-    return f'<path class="{kind}" d="M{coordinates}"/>' if coordinates else ""
+def histogram(
+    text: ChartText, bars: Sequence[Bars], x_ticks: Sequence[Tick], *, gap: float, kind: str = ""
+) -> Chart:
+    """Return a chart of percentages.
+
+    Args:
+        text: of the chart.
+        bars: of one or several colours, which stand beside each other.
+        x_ticks: of the lower axis.
+        gap: between the bars of neighbouring values, as a share of their distance.
+        kind: a class for the style.
+    """
+    top = round_top(max(max(item.values) for item in bars))
+    scale = Scale(low=0, high=top)
+    width = (1 - gap) / len(bars)
+    return Chart(
+        text=text,
+        kind=kind,
+        boxes=[
+            box(
+                ((index + gap / 2 + number * width) / len(item.values), 0),
+                (width / len(item.values), value / top),
+                kind=item.kind,
+                title=title,
+            )
+            for number, item in enumerate(bars)
+            for index, (value, title) in enumerate(zip(item.values, item.titles, strict=True))
+        ],
+        x_ticks=x_ticks,
+        y_ticks=[Tick(position=scale.position(v), label=f"{v:g}%") for v in scale.ticks()],
+    )
 
 
-def dot(x: float, y: float, *, title: str, kind: str = "dot") -> str:
-    """Return a point, round at any size of the picture."""
-    position = f"{number(x)} {number(1 - y)}"
-    return f'<path class="{kind}" d="M{position}h0"><title>{attribute(title)}</title></path>'
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """A point of a curve that is marked."""
+
+    x: float
+    y: float
+    title: str
+    label: str = ""
+    is_before: bool = False
+    """Whether the label is to the left."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """A curve through points, some of which are marked."""
+
+    points: Iterable[tuple[float, float]]
+    marked: Sequence[Point]
+    x: "Scale"
+    y: "Scale"
+    kind: str = ""
+    """A class for its colour."""
+
+
+def curve_chart(text: ChartText, curve: Curve, y_ticks: Sequence[Tick]) -> Chart:
+    """Return the chart of a curve."""
+    x, y = curve.x, curve.y
+    marked = [(x.position(point.x), y.position(point.y), point) for point in curve.marked]
+    return Chart(
+        text=text,
+        curves=[
+            _line(
+                [(x.position(a), y.position(b)) for a, b in curve.points],
+                f"curve {curve.kind}".strip(),
+            )
+        ],
+        dots=[
+            Line(path=f"M{_point(a, b)}h0", kind=f"dot {curve.kind}".strip(), title=point.title)
+            for a, b, point in marked
+        ],
+        labels=[
+            Label(
+                left=f"{100 * a:.2f}",
+                bottom=f"{100 * b:.2f}",
+                text=point.label,
+                is_before=point.is_before or a > 0.9,  # noqa: PLR2004
+            )
+            for a, b, point in marked
+            if point.label
+        ],
+        x_ticks=[
+            Tick(position=x.position(value), label=format_count_tick(value)) for value in x.ticks()
+        ],
+        y_ticks=y_ticks,
+    )
+
+
+def _line(points: Sequence[tuple[float, float]], kind: str) -> Line:
+    return Line(path=f"M{'L'.join(_point(x, y) for x, y in points)}", kind=kind)
+
+
+def _point(x: float, y: float) -> str:
+    return f"{_units(x)} {_units(1 - y)}"
+
+
+def _units(position: float) -> str:
+    """Return a position in units of the picture.
+
+    >>> _units(0.5), _units(1 / 3)
+    ('500', '333.3')
+    """
+    return f"{position * UNITS:.1f}".removesuffix(".0")
 
 
 _STEPS: Final = (1, 2, 5, 10)
@@ -182,7 +279,7 @@ class Scale:
         return min(max(share, 0.0), 1.0)
 
     def ticks(self, max_ticks: int = 6) -> list[float]:
-        """Return round numbers within the scale, in order: `most` at the most, but for times 2."""
+        """Return at most so many round numbers within the scale, in order."""
         return (
             _log_ticks(self.low, self.high, max_ticks)
             if self.is_log

@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,25 @@ class Document:
         return [] if self.images is None else [(a, b, n) for a, b, n in self.images.tolist()]
 
 
+UNTRAINED, TRAINED, IMAGE, TEXT = range(4)
+"""What a token is."""
+
+_KINDS: Final = {UNTRAINED: "n", TRAINED: "y", IMAGE: "g", TEXT: "t"}
+"""Classes of the style."""
+
+LEGEND: Final = {
+    TRAINED: ("trained on", "y"),
+    UNTRAINED: ("not trained on", "n"),
+    TEXT: ("text, token by token", "t"),
+    IMAGE: ("image", "g"),
+}
+"""What they stand for."""
+
+_TRAINED: Final = {None: "", 0: ", not trained on", 1: ", trained on"}
+_MAX_BYTES: Final = 32
+"""More bytes of a token are not listed."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Token:
     """One token."""
@@ -81,10 +100,34 @@ class Token:
     is_special: bool
     mask: int | None
 
+    is_image: ClassVar = False
+
     @property
     def is_part(self) -> bool:
         """Whether it ends inside a character, so that a later token completes it."""
         return not self.text and bool(self.data)
+
+    @property
+    def kind(self) -> str:
+        """The class on a page."""
+        return _KINDS[TEXT if self.mask is None else self.mask]
+
+    @property
+    def hexadecimal(self) -> str:
+        """The bytes."""
+        return self.data.hex(" ").upper()
+
+    @property
+    def title(self) -> str:
+        """A line that describes it."""
+        if self.is_special:
+            spelled = "special token"
+        else:
+            count = len(self.data)
+            more = " ..." if count > _MAX_BYTES else ""
+            data = self.data[:_MAX_BYTES].hex(" ").upper()
+            spelled = f"{count} byte{'s'[: count != 1]} {data}{more}"
+        return f"id {self.number}, position {self.position}, {spelled}{_TRAINED[self.mask]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,10 +140,24 @@ class Image:
     token: int | None
     """The id that is repeated; None if there is no token."""
 
+    is_image: ClassVar = True
+
     @property
     def count(self) -> int:
         """How many tokens it has."""
         return self.end - self.start
+
+    @property
+    def count_text(self) -> str:
+        """How many tokens it has, in words."""
+        return f"{self.count:,} token{'s'[: self.count != 1]}"
+
+    @property
+    def title(self) -> str:
+        """A line that describes it."""
+        if not self.count:
+            return f"no tokens, before position {self.start}"
+        return f"{self.count} times id {self.token}, positions {self.start} to {self.end - 1}"
 
 
 Item = Token | Image
@@ -170,10 +227,6 @@ def _ended(token: Token, decoder: codecs.IncrementalDecoder) -> Token:
     return replace(token, text=token.text + decoder.decode(b"", final=True))
 
 
-UNTRAINED, TRAINED, IMAGE, TEXT = range(4)
-"""What a token is in a strip."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Totals:
     """Numbers of a document, or of several, added up."""
@@ -218,22 +271,22 @@ def totals_of(document: Document, spelling: Spelling) -> Totals:
     )
 
 
-def strip_of(document: Document, *, limit: int) -> list[tuple[int, int]]:
-    """Return what the tokens are, from the first to the last: (kind, how many) in turn.
+def strip_of(document: Document, *, limit: int) -> list[tuple[str, int]]:
+    """Return what the tokens are, from the first to the last: (class, how many) in turn.
 
     A long document is cut into at most `limit` stretches; each has the kind of most of its tokens,
     the trained where two are as many.
 
     >>> strip_of(Document(title="", location="", ids=np.zeros(3, np.uint16),
     ...                   mask=np.array([0, 1, 1], np.uint8)), limit=9)
-    [(0, 1), (1, 2)]
+    [('n', 1), ('y', 2)]
     """
     kinds = _kinds(document)
     bounds = np.linspace(0, len(kinds), min(len(kinds), limit) + 1).astype(int).tolist()
-    strip: list[tuple[int, int]] = []
+    strip: list[tuple[str, int]] = []
     for start, end in pairwise(bounds):
         counts = np.bincount(kinds[start:end], minlength=4)
-        kind = max((TRAINED, IMAGE, TEXT, UNTRAINED), key=counts.tolist().__getitem__)
+        kind = _KINDS[max((TRAINED, IMAGE, TEXT, UNTRAINED), key=counts.tolist().__getitem__)]
         if strip and strip[-1][0] == kind:
             strip[-1] = (kind, strip[-1][1] + end - start)
         else:
@@ -260,12 +313,29 @@ _ENDS_OF_SPEAKERS: Final = ("<|user_end|>", "<|assistant_end|>")
 _ENDS_OF_TOOLS: Final = ("<|python_end|>", "<|output_end|>")
 
 
+_PARAGRAPH, _LONGEST = 300, 3000
+"""Items after which a line break ends an element of text, and after which it ends anyway: browsers
+take long over elements with far more, and lay out only those that are in sight."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A part of a turn: what is said, a tool call, its output."""
 
     role: str
     items: list[Item] = field(default_factory=list)
+
+    def texts(self) -> Iterator[list[Item]]:
+        """Yield the items of each element of text: of one if it is short."""
+        held: list[Item] = []
+        for item in self.items:
+            held.append(item)
+            ends_line = isinstance(item, Token) and item.text.endswith("\n")
+            if len(held) >= (_PARAGRAPH if ends_line else _LONGEST):
+                yield held
+                held = []
+        if held:
+            yield held
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ is None; what is there and cannot be read is listed as a problem.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError
@@ -174,3 +175,45 @@ def _exports(out: Folder) -> dict[str, dict[str, Any]]:
         for name, folder in names.items()
         if out.exists(f"{EXPORTS}/{name}/{EXPORT_NAME}")
     }
+
+
+def began_at(journal: RunJournal) -> float:
+    """Return when a run began, in seconds since 1970; 0: not known.
+
+    The end is most exact; a head is written again when more is known, at a later time.
+    """
+    if journal.end is not None:
+        at, took = journal.end.get("at"), journal.end.get("seconds")
+        if isinstance(at, int | float) and isinstance(took, int | float):
+            return max(float(at) - float(took), 0.0)
+    found = [_started(journal.head.get("started")), journal.head.get("at")]
+    found += [stage.at for stage in journal.stages[:1]]
+    return min((float(at) for at in found if isinstance(at, int | float) and at > 0), default=0.0)
+
+
+def _started(started: object) -> object:
+    """Return seconds since 1970 of a time as ISO has it; else what was given."""
+    if not isinstance(started, str):
+        return started
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def seconds_of(journal: RunJournal) -> float | None:
+    """Return what a run took, or has taken up to its last event."""
+    took = journal.end.get("seconds") if journal.end is not None else None
+    if isinstance(took, int | float):
+        return float(took)
+    began = began_at(journal)
+    return max(journal.last_at - began, 0.0) if began and journal.last_at else None
+
+
+def slice_name(name: str, stage: str) -> str:
+    """Return the name of a slice without that of its stage, where both are in one row.
+
+    >>> slice_name("count web/part-00001", "count")
+    'web/part-00001'
+    """
+    return name.removeprefix(f"{stage} ")

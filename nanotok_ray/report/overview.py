@@ -1,7 +1,7 @@
 """The start and the end of the page: how the run ended, key figures, notes, exports, files."""
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nanotok_ray.formats.manifest import (
@@ -11,29 +11,18 @@ from nanotok_ray.formats.manifest import (
     SUMMARY_NAME,
     TOKENIZER_FOLDER,
 )
-from nanotok_ray.job.journal import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    JOURNAL_FOLDER,
-    TERMINATED,
-    RunJournal,
-)
-from nanotok_ray.report import numbers
-from nanotok_ray.report.facts import Facts
-from nanotok_ray.report.markup import (
-    Markup,
-    code,
-    escaped,
-    folded,
-    heading,
-    html_of,
-    note,
-    pairs,
-    table,
-    warning,
-)
+from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
+from nanotok_ray.report.facts import Facts, began_at, seconds_of, slice_name
+from nanotok_ray.report.render import Cell, Code, Figure, Part, Table, cut
 from nanotok_ray.sources.quarantine import QUARANTINE
+from nanotok_ray.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_rate,
+    format_ratio,
+    format_time,
+)
 
 _STATUS: Final = {
     DONE: ("good", "done"),
@@ -44,127 +33,97 @@ _STATUS: Final = {
 }
 _MAX_RECIPE_CHARS = 200_000
 _MAX_ERROR_CHARS = 4000
+_MAX_PATH_CHARS = 2000
 
 
-def head(facts: Facts) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """The head of the page."""
+
+    badge: str = ""
+    """Class of the status."""
+    status: str = ""
+    warnings: Sequence[str] = ()
+    text: str = ""
+    lead: Sequence[Cell] = ()
+    """What ran, when and how long."""
+    figures: Sequence[Figure] = ()
+    run: Mapping[str, Cell] = field(default_factory=dict)
+    recipe: str = ""
+
+
+def head(facts: Facts) -> Head:
     """Return the head."""
-    kind, text = _STATUS.get(facts.status, ("bad", facts.status))
-    badge = f'<span class="badge {kind}">{html_of(text)}</span>'
-    return (
-        f'<header>\n<p class="quiet">nanotok report</p>\n'
-        f"<h1>{escaped(facts.out.url, 2000)} {badge}</h1>\n"
-        f"{_error(facts)}{_what(facts)}{_figures(facts)}{_run(facts)}</header>\n"
+    badge, status = _STATUS.get(facts.status, ("bad", facts.status))
+    text = ""
+    warnings = [*_errors(facts)]
+    if facts.manifest is None and facts.status == DONE and facts.tokenizer is not None:
+        text = f"{_NO_MANIFEST} The tokenizer is there."
+    run_head = {} if facts.journal is None else facts.journal.head
+    return Head(
+        badge=badge,
+        status=cut(status),
+        warnings=warnings,
+        text=text,
+        lead=[*_lead(facts)],
+        figures=[*_figures(facts)],
+        run=_run(facts),
+        recipe=str(run_head.get("recipe") or "")[:_MAX_RECIPE_CHARS],
     )
 
 
-def title(facts: Facts) -> str:
-    """Return the title of the window."""
-    return f"nanotok report: {facts.out.url[:300]}"
+_NO_MANIFEST: Final = "There is no manifest: the corpus is not tokenized, or not all of it."
 
 
-def _error(facts: Facts) -> str:
-    lines = []
+def _errors(facts: Facts) -> Iterator[str]:
     end = facts.journal.end if facts.journal is not None else None
     error = end.get("error") if end is not None else None
     if error:
-        lines.append(
-            warning(Markup(f'<span class="pre">{escaped(error, _MAX_ERROR_CHARS)}</span>'))
-        )
-    if facts.manifest is None:
-        lines.append(_no_manifest(facts))
-    return "".join(lines)
-
-
-def _no_manifest(facts: Facts) -> str:
+        yield cut(error, _MAX_ERROR_CHARS)
+    if facts.manifest is not None:
+        return
     if facts.journal is None and facts.tokenizer is None:
-        return warning(
-            "There is no output here: no manifest, no tokenizer and no journal of a run."
-        )
-    text = "There is no manifest: the corpus is not tokenized, or not all of it."
-    if facts.status == DONE and facts.tokenizer is not None:
-        return f'<p class="quiet">{text} The tokenizer is there.</p>\n'
-    return warning(f"{text} The same command resumes from where it stopped.")
+        yield "There is no output here: no manifest, no tokenizer and no journal of a run."
+    elif facts.status != DONE or facts.tokenizer is None:
+        yield f"{_NO_MANIFEST} The same command resumes from where it stopped."
 
 
-def _what(facts: Facts) -> str:
-    """Return a line on what ran, when and how long."""
+def _lead(facts: Facts) -> Iterator[Cell]:
     journal = facts.journal
     if journal is None:
-        return '<p class="lead">No journal of a run is here, so times are not known.</p>\n'
-    head_of = journal.head
-    parts = [code(head_of["command"], 2000)] if head_of.get("command") else []
-    began = began_at(journal)
+        yield "No journal of a run is here, so times are not known."
+        return
+    if journal.head.get("command"):
+        yield Code(cut(journal.head["command"], _MAX_PATH_CHARS))
+    began, took = began_at(journal), seconds_of(journal)
     if began:
-        parts.append(Markup(html_of(f"began {numbers.moment(began)}")))
-    took = seconds_of(journal)
+        yield f"began {format_time(began)}"
     if took is not None:
-        word = "took" if journal.end is not None else "last heard of after"
-        parts.append(Markup(html_of(f"{word} {numbers.seconds(took)}")))
-    return f'<p class="lead">{" · ".join(parts)}</p>\n' if parts else ""
+        text = "took" if journal.end is not None else "last heard of after"
+        yield f"{text} {format_duration(took)}"
 
 
-def began_at(journal: RunJournal) -> float:
-    """Return when a run began, in seconds since 1970; 0: not known.
-
-    The end says it best; a head is written again when more is known, at a later time.
-    """
-    if journal.end is not None:
-        at, took = journal.end.get("at"), journal.end.get("seconds")
-        if isinstance(at, int | float) and isinstance(took, int | float):
-            return max(float(at) - float(took), 0.0)
-    found = [_started(journal.head.get("started")), journal.head.get("at")]
-    found += [stage.at for stage in journal.stages[:1]]
-    return min((float(at) for at in found if isinstance(at, int | float) and at > 0), default=0.0)
-
-
-def _started(started: object) -> object:
-    """Return seconds since 1970 of a time as ISO has it; else what was given."""
-    if not isinstance(started, str):
-        return started
-    try:
-        return datetime.fromisoformat(started).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def seconds_of(journal: RunJournal) -> float | None:
-    """Return what a run took, or has taken up to its last event."""
-    took = journal.end.get("seconds") if journal.end is not None else None
-    if isinstance(took, int | float):
-        return float(took)
-    began = began_at(journal)
-    return max(journal.last_at - began, 0.0) if began and journal.last_at else None
-
-
-def _figures(facts: Facts) -> str:
-    lines = [
-        f'<div><dt>{html_of(name)}</dt><dd title="{html_of(exact)}">{html_of(value)}</dd></div>\n'
-        for name, value, exact in _figure_items(facts)
-    ]
-    return f'<dl class="figures">\n{"".join(lines)}</dl>\n' if lines else ""
-
-
-def _figure_items(facts: Facts) -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and exact value."""
+def _figures(facts: Facts) -> Iterator[Figure]:
     if facts.manifest is not None:
-        manifest = facts.manifest["totals"]["all"]
+        totals = facts.manifest["totals"]["all"]
         documents, size, tokens = (
-            manifest["documents"]["out"],
-            manifest["text_bytes"],
-            manifest["tokens"],
+            totals["documents"]["out"],
+            totals["text_bytes"],
+            totals["tokens"],
         )
-        yield "documents", numbers.compact(documents), f"{documents:,}"
-        yield "text", numbers.num_bytes(size), f"{size:,} bytes"
-        yield "tokens", numbers.compact(tokens), f"{tokens:,}"
-        per_token = numbers.ratio(size, tokens)
-        yield "bytes per token", per_token, f"{size:,} bytes / {tokens:,} tokens"
+        yield Figure(name="documents", value=format_count(documents), exact=f"{documents:,}")
+        yield Figure(name="text", value=format_bytes(size), exact=f"{size:,} bytes")
+        yield Figure(name="tokens", value=format_count(tokens), exact=f"{tokens:,}")
+        exact = f"{size:,} bytes / {tokens:,} tokens"
+        yield Figure(name="bytes per token", value=format_ratio(size, tokens), exact=exact)
     if facts.tokenizer is not None:
         size = facts.tokenizer.get_vocab_size()
-        yield "vocabulary", f"{size:,}", f"{size:,} ids"
+        yield Figure(name="vocabulary", value=f"{size:,}", exact=f"{size:,} ids")
     stage, size, took = _speed(facts)
     if size and took:
-        text = f"{size:,.0f} bytes in {took:,.2f} s"
-        yield f"MB/s, {stage}", numbers.rate(size, took).removesuffix(" MB/s"), text
+        rate = format_rate(size, took).removesuffix(" MB/s")
+        exact = f"{size:,.0f} bytes in {took:,.2f} s"
+        yield Figure(name=f"MB/s, {stage}", value=rate, exact=exact)
 
 
 def _speed(facts: Facts) -> tuple[str, float, float]:
@@ -181,40 +140,145 @@ def _speed(facts: Facts) -> tuple[str, float, float]:
     return "", 0, 0
 
 
-def _run(facts: Facts) -> str:
+_RUN: Final = {
+    "command": "command",
+    "arguments": "command line",
+    "host": "host",
+    "pid": "process",
+    "ray_job": "Ray job",
+    "nodes": "nodes",
+    "cpus": "CPUs",
+    "version": "nanotok_ray",
+    "core": "core",
+    "python": "Python",
+    "ray": "Ray",
+}
+"""Names of the values in the head of a journal."""
+
+
+def _run(facts: Facts) -> dict[str, Cell]:
     if facts.journal is None:
-        return ""
+        return {}
     run_head = facts.journal.head
-    names = {
-        "command": "command",
-        "arguments": "command line",
-        "host": "host",
-        "pid": "process",
-        "ray_job": "Ray job",
-        "nodes": "nodes",
-        "cpus": "CPUs",
-        "version": "nanotok_ray",
-        "core": "core",
-        "python": "Python",
-        "ray": "Ray",
+    values = {
+        label: Code(cut(run_head[name], _MAX_PATH_CHARS))
+        for name, label in _RUN.items()
+        if run_head.get(name) not in (None, "")
     }
-    values: dict[str, object] = {"run": facts.journal.run}
-    values |= {
-        label: code(run_head[name], 2000)
-        for name, label in names.items()
-        if _is_reported(run_head, name)
-    }
-    recipe = run_head.get("recipe")
-    text = f"<pre>{html_of(str(recipe)[:_MAX_RECIPE_CHARS])}</pre>\n" if recipe else ""
-    return folded("What ran, and on what", pairs(values)) + folded("Recipe", text)
-
-
-def _is_reported(values: Mapping[str, Any], name: str) -> bool:
-    return values.get(name) not in (None, "")
+    return {"run": str(facts.journal.run), **values}
 
 
 _MAX_NOTES: Final = 200
 _MAX_ATTEMPTS: Final = 50
+
+
+def notes(facts: Facts) -> Iterator[Part]:
+    """Yield notes of the run, failures of slices, and what could not be read for this page."""
+    if facts.journal is not None and facts.journal.notes:
+        yield _notes(facts)
+    elif facts.journal is not None:
+        yield Part(text="The run had no notes.")
+    yield from _failures(facts)
+    yield from _attempts(facts)
+    yield from _problems(facts)
+
+
+def _notes(facts: Facts) -> Part:
+    assert facts.journal is not None
+    began, run_notes = began_at(facts.journal), facts.journal.notes
+    rows = [
+        (format_duration(max(item.at - began, 0.0)), cut(item.text, 1000))
+        for item in run_notes[:_MAX_NOTES]
+    ]
+    more = len(run_notes) > _MAX_NOTES
+    return Part(
+        table=Table(heads=("after", "note"), rows=rows, texts=2),
+        note=f"The first {_MAX_NOTES} of {len(run_notes):,}." if more else "",
+    )
+
+
+def _failures(facts: Facts) -> Iterator[Part]:
+    failed = [] if facts.worked is None else [s for s in facts.worked.slices if s.error is not None]
+    if not failed:
+        return
+    rows = [
+        (
+            cut(value.stage, 60),
+            Code(cut(slice_name(value.name, value.stage), 120)),
+            Code(cut(value.worker, 80)),
+            cut(value.error, 600),
+            f"{value.attempts:,}",
+        )
+        for value in failed[:_MAX_ATTEMPTS]
+    ]
+    heads = ("stage", "slice", "worker", "error", "attempts")
+    yield Part(
+        title="Slices that failed for good",
+        beside=f"{len(failed):,}",
+        table=Table(heads=heads, rows=rows, texts=4),
+    )
+
+
+def _attempts(facts: Facts) -> Iterator[Part]:
+    attempts = () if facts.worked is None else facts.worked.failed_attempts
+    if facts.worked is None or not attempts:
+        return
+    began = began_at(facts.worked)
+    rows = [
+        (
+            format_duration(max(attempt.at - began, 0.0)),
+            cut(attempt.stage, 60),
+            Code(cut(slice_name(attempt.name, attempt.stage), 120)),
+            cut(attempt.cause, 80),
+            cut(attempt.text, 300),
+            f"{attempt.slices:,}",
+        )
+        for attempt in attempts[:_MAX_ATTEMPTS]
+    ]
+    more = f", the first {len(rows)}" if len(attempts) > len(rows) else ""
+    heads = ("after", "stage", "slice", "cause", "", "slices")
+    yield Part(
+        title="Failed attempts",
+        beside=f"{len(attempts):,}{more}",
+        table=Table(heads=heads, rows=rows, texts=5),
+    )
+
+
+def _problems(facts: Facts) -> Iterator[Part]:
+    lines = list(facts.problems)
+    if facts.journal is not None and facts.journal.missing_segments:
+        lines.append(f"{facts.journal.missing_segments:,} segments of the journal are missing")
+    if facts.worked is not None and facts.worked is not facts.journal:
+        lines.append(
+            f"The last run worked on no slices; stages and timeline are those of run "
+            f"{facts.worked.run}."
+        )
+    if lines:
+        rows = [(cut(line, 1000),) for line in lines]
+        yield Part(title="Of this page", table=Table(heads=("what",), rows=rows))
+
+
+def exports(facts: Facts) -> Iterator[Part]:
+    """Yield the exports, nothing if there are none."""
+    found = dict(facts.exports)
+    for item in (facts.summary or {}).get("exports", []):
+        found.setdefault(str(item["folder"]), item)
+    rows = [
+        (
+            cut(value["layout"], 80),
+            Code(cut(folder, 300)),
+            cut(", ".join(f"{n:,} {why}" for why, n in value["left_out"].items()) or "nothing"),
+            f"{value['files']:,}",
+            f"{value['documents']:,}",
+            f"{value['tokens']:,}",
+        )
+        for folder, value in sorted(found.items())
+    ]
+    if rows:
+        heads = ("layout", "folder", "left out", "files", "documents", "tokens")
+        yield Part(table=Table(heads=heads, rows=rows, texts=3))
+
+
 _FILES: Final = {
     "manifest": MANIFEST_NAME,
     "shards": SHARDS_INDEX_NAME,
@@ -226,119 +290,17 @@ _FILES: Final = {
 }
 
 
-def notes(facts: Facts) -> str:
-    """Return notes of the run, failures of slices, and what could not be read for this page."""
-    return _notes(facts) + _failures(facts) + _attempts(facts) + _problems(facts)
-
-
-def _notes(facts: Facts) -> str:
-    if facts.journal is None or not facts.journal.notes:
-        return "<p>The run had no notes.</p>\n" if facts.journal is not None else ""
-    began, run_notes = began_at(facts.journal), facts.journal.notes
-    rows = [
-        (numbers.seconds(max(item.at - began, 0.0)), escaped(item.text, 1000))
-        for item in run_notes[:_MAX_NOTES]
-    ]
-    more = (
-        note(f"The first {_MAX_NOTES} of {len(run_notes):,}.")
-        if len(run_notes) > _MAX_NOTES
-        else ""
-    )
-    return table(("after", "note"), rows, texts=2) + more
-
-
-def _failures(facts: Facts) -> str:
-    failed = [] if facts.worked is None else [s for s in facts.worked.slices if s.error is not None]
-    if not failed:
-        return ""
-    rows = [
-        (
-            escaped(value.stage, 60),
-            code(numbers.slice_name(value.name, value.stage), 120),
-            code(value.worker, 80),
-            escaped(value.error, 600),
-            f"{value.attempts:,}",
-        )
-        for value in failed[:_MAX_ATTEMPTS]
-    ]
-    text = heading("Slices that failed for good", f"{len(failed):,}")
-    return text + table(("stage", "slice", "worker", "error", "attempts"), rows, texts=4)
-
-
-def _attempts(facts: Facts) -> str:
-    attempts = () if facts.worked is None else facts.worked.failed_attempts
-    if facts.worked is None or not attempts:
-        return ""
-    began = began_at(facts.worked)
-    rows = [
-        (
-            numbers.seconds(max(attempt.at - began, 0.0)),
-            escaped(attempt.stage, 60),
-            code(numbers.slice_name(attempt.name, attempt.stage), 120),
-            escaped(attempt.cause, 80),
-            escaped(attempt.text, 300),
-            f"{attempt.slices:,}",
-        )
-        for attempt in attempts[:_MAX_ATTEMPTS]
-    ]
-    beside = f"{len(attempts):,}" + (
-        f", the first {len(rows)}" if len(attempts) > len(rows) else ""
-    )
-    heads = ("after", "stage", "slice", "cause", "", "slices")
-    return heading("Failed attempts", beside) + table(heads, rows, texts=5)
-
-
-def _problems(facts: Facts) -> str:
-    lines = list(facts.problems)
-    if facts.journal is not None and facts.journal.missing_segments:
-        lines.append(f"{facts.journal.missing_segments:,} segments of the journal are missing")
-    if facts.worked is not None and facts.worked is not facts.journal:
-        lines.append(
-            f"The last run worked on no slices; stages and timeline are those of run "
-            f"{facts.worked.run}."
-        )
-    rows = [(escaped(line, 1000),) for line in lines]
-    return heading("Of this page") + table(("what",), rows) if rows else ""
-
-
-def exports(facts: Facts) -> str:
-    """Return the exports, nothing if there are none."""
-    found = dict(facts.exports)
-    for item in (facts.summary or {}).get("exports", []):
-        found.setdefault(str(item["folder"]), item)
-    rows = [
-        (
-            escaped(value["layout"], 80),
-            code(folder, 300),
-            escaped(
-                ", ".join(f"{n:,} {why}" for why, n in value["left_out"].items()) or "nothing", 200
-            ),
-            f"{value['files']:,}",
-            f"{value['documents']:,}",
-            f"{value['tokens']:,}",
-        )
-        for folder, value in sorted(found.items())
-    ]
-    heads = ("layout", "folder", "left out", "files", "documents", "tokens")
-    return table(heads, rows, texts=3) if rows else ""
-
-
-def files(facts: Facts) -> str:
-    """Return where the files that the page describes lie."""
+def files(facts: Facts) -> Iterator[Part]:
+    """Yield where the files that the page describes are."""
     there = facts.out
-    found = {
-        name: code(there.join(path), 2000)
-        for name, path in _FILES.items()
-        if there.exists(path) or _is_folder(facts, path)
-    }
-    values = {"output": code(there.url, 2000)} | found
-    return pairs(values)
-
-
-def _is_folder(facts: Facts, path: str) -> bool:
-    known = {
+    folders = {
         TOKENIZER_FOLDER: facts.tokenizer is not None,
         JOURNAL_FOLDER: facts.journal is not None,
         QUARANTINE.rstrip("/"): any(source["quarantined"] for source in facts.sources.values()),
     }
-    return known.get(path, False)
+    found = {
+        name: Code(cut(there.join(path), _MAX_PATH_CHARS))
+        for name, path in _FILES.items()
+        if there.exists(path) or folders.get(path, False)
+    }
+    yield Part(pairs={"output": Code(cut(there.url, _MAX_PATH_CHARS))} | found)

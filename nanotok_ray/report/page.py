@@ -1,40 +1,63 @@
-"""The page: what is known of an output and its last run, as one HTML file that needs nothing else.
+"""The pages: what is known of an output and its last run, and documents with their masks.
 
-Input is an output folder. Output is the text of the file, the same for the same files. It has no
-script and fetches nothing; all data is escaped. A part that cannot be made is replaced by a
-message, as outputs may be unfinished, damaged or of another version.
+Input is an output folder, or documents. Output is the text of one HTML file: it has no script,
+fetches nothing, and is the same for the same input. A part of the report that cannot be made is
+replaced by a message, as outputs may be unfinished, damaged or of another version.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.formats.manifest import REPORT_PAGE_NAME
-from nanotok_ray.report import overview
-from nanotok_ray.report.document_page import attribute
-from nanotok_ray.report.examples import example_documents, example_tokens, masks
+from nanotok_ray.report.corpus import document_lengths, example_documents, masks, sources
+from nanotok_ray.report.document import (
+    IMAGE,
+    LEGEND,
+    TEXT,
+    TRAINED,
+    UNTRAINED,
+    Document,
+    Spelling,
+    Totals,
+    Turn,
+    first_items,
+    strip_of,
+    totals_of,
+    turns_of,
+)
 from nanotok_ray.report.facts import UNREADABLE, Facts, read_facts
-from nanotok_ray.report.histograms import document_lengths, token_lengths
-from nanotok_ray.report.markup import code, html_of, section, warning
-from nanotok_ray.report.overview import head, title
+from nanotok_ray.report.overview import Head, exports, files, head, notes
 from nanotok_ray.report.quarantined import quarantined
-from nanotok_ray.report.stages import sources, stages, stragglers
-from nanotok_ray.report.style import STYLE
-from nanotok_ray.report.timeline import timeline
-from nanotok_ray.report.vocabulary import vocabulary
+from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, cut, render
+from nanotok_ray.report.run import stages, timeline_and_stragglers
+from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
 from nanotok_ray.storage import Folder
 
-_HEAD: Final = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-"""
+_Parts = Callable[[Facts], Iterable[Part]]
 
-_Part = Callable[[Facts], str]
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    title: str
+    parts: Sequence[Part]
+
+
+_SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
+    ("run", "How it ran", (stages, timeline_and_stragglers)),
+    ("sources", "Sources", (sources,)),
+    ("vocabulary", "Vocabulary", (vocabulary,)),
+    ("lengths", "Lengths", (document_lengths, token_lengths)),
+    ("quarantine", "Set aside", (quarantined,)),
+    ("masks", "Masks", (masks,)),
+    ("examples", "Examples", (example_tokens, example_documents)),
+    ("notes", "Notes and warnings", (notes,)),
+    ("exports", "Exports", (exports,)),
+    ("files", "Files", (files,)),
+)
+"""Name, heading and parts of each section, in the order of the page."""
 
 
 def report_page(out: Folder) -> str:
@@ -44,7 +67,19 @@ def report_page(out: Folder) -> str:
         TransientIOError: storage failed in a way that may pass.
     """
     with TemporaryDirectory(prefix="nanotok-report-") as cache:
-        return _page(read_facts(out, cache=cache))
+        facts = read_facts(out, cache=cache)
+        sections = [
+            _Section(name, title, [part for parts in value for part in _made(parts, facts)])
+            for name, title, value in _SECTIONS
+        ]
+        return render(
+            "report.html",
+            title=f"nanotok report: {out.url[:300]}",
+            url=cut(out.url, 2000),
+            head=_head(facts),
+            sections=[section for section in sections if section.parts],
+            command=cut(f"nanotok report {out.url}", 2000),
+        )
 
 
 def write_report(out: Folder) -> int:
@@ -58,71 +93,128 @@ def write_report(out: Folder) -> int:
     return len(data)
 
 
-def _page(facts: Facts) -> str:
-    parts = [
-        (name, text, "".join(_made(part, facts) for part in value))
-        for name, text, value in _sections()
-    ]
-    body = "".join(section(name, text, inside) for name, text, inside in parts)
-    return "".join(
-        [
-            f"{_HEAD}<title>{attribute(title(facts))}</title>\n<style>{STYLE}</style>\n</head>\n",
-            f"<body>\n{_made(head, facts)}{_contents(parts)}<main>\n{body}</main>\n",
-            f"{_foot(facts)}</body>\n</html>\n",
-        ]
-    )
-
-
-def _made(part: _Part, facts: Facts) -> str:
+def _made(parts: _Parts, facts: Facts) -> list[Part]:
     try:
-        return part(facts)
+        return [*parts(facts)]
     except UNREADABLE as error:
-        text = f"This part could not be made: {type(error).__name__}: {str(error)[:500]}"
-        return warning(text)
+        return [Part(warning=_failure(error))]
 
 
-def _of_journal(facts: Facts) -> str:
-    return "" if facts.worked is None else timeline(facts.worked) + stragglers(facts.worked)
+def _head(facts: Facts) -> Head:
+    try:
+        return head(facts)
+    except UNREADABLE as error:
+        return Head(warnings=[_failure(error)])
 
 
-def _learned(facts: Facts) -> str:
-    if facts.learning is not None:
-        return vocabulary(facts.learning)
-    text = "The tokenizer was not learned here, so how it grew is not known."
-    return "" if facts.tokenizer is None else f"<p>{text}</p>\n"
+def _failure(error: Exception) -> str:
+    return f"This part could not be made: {type(error).__name__}: {str(error)[:500]}"
 
 
-def _token_lengths(facts: Facts) -> str:
-    return "" if facts.tokenizer is None else token_lengths(facts.tokenizer, facts)
+MAX_TOKENS: Final = 20_000
+"""Tokens of a document that are on a page, an image as one, by default: a page of several
+such documents still scrolls."""
+
+_STRETCHES = 240
+"""Of the strip: about what a phone can show."""
 
 
-def _tokens(facts: Facts) -> str:
-    return "" if facts.tokenizer is None else example_tokens(facts.tokenizer)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _DocumentSection:
+    document: Document
+    location: str
+    figures: Sequence[Figure]
+    strip: Sequence[tuple[str, int]]
+    turns: Sequence[Turn]
+    left_out: str
 
 
-def _contents(parts: Sequence[tuple[str, str, str]]) -> str:
-    links = "".join(
-        f'<a href="#{name}">{html_of(text)}</a>' for name, text, inside in parts if inside
+def page_of(
+    documents: Sequence[Document],
+    spelling: Spelling,
+    *,
+    title: str,
+    note: str = "",
+    limit: int | None = MAX_TOKENS,
+    with_ids: bool = False,
+) -> str:
+    """Return the page of some documents.
+
+    Args:
+        documents: in the order of the page; with more than one there is a table of contents.
+        spelling: of their ids.
+        title: what the page shows, for its heading.
+        note: a line below it.
+        limit: tokens of each document on the page, an image counted as one; None for all.
+        with_ids: whether ids are visible when the page is opened; a switch on it changes that.
+
+    Raises:
+        CorruptOutputError: An id is no token.
+    """
+    totals = [totals_of(document, spelling) for document in documents]
+    return render(
+        "documents.html",
+        title=title,
+        note=note,
+        with_ids=with_ids,
+        contents=_contents(documents, totals) if len(documents) > 1 else None,
+        legend=_legend(totals),
+        sections=_document_sections(documents, totals, spelling, limit),
     )
-    return f'<nav aria-label="Contents">{links}</nav>\n' if links else ""
 
 
-def _foot(facts: Facts) -> str:
-    made = code(f"nanotok report {facts.out.url}", 2000)
-    return f'<footer class="quiet">Made by {made}. Times are UTC.</footer>\n'
+def _document_sections(
+    documents: Sequence[Document], totals: Sequence[Totals], spelling: Spelling, limit: int | None
+) -> Iterator[_DocumentSection]:
+    for document, value in zip(documents, totals, strict=True):
+        items, left = first_items(document, spelling, limit=limit)
+        identity = "" if document.document_id is None else f", id {document.document_id}"
+        yield _DocumentSection(
+            document=document,
+            location=f"{document.location}{identity}",
+            figures=_figures(value),
+            strip=strip_of(document, limit=_STRETCHES),
+            turns=turns_of(items),
+            left_out=f"{left:,} of {value.tokens:,} tokens are not shown." if left else "",
+        )
 
 
-def _sections() -> tuple[tuple[str, str, tuple[_Part, ...]], ...]:
-    """Return name, heading and parts of each section, in the order of the page."""
-    return (
-        ("run", "How it ran", (stages, _of_journal)),
-        ("sources", "Sources", (sources,)),
-        ("vocabulary", "Vocabulary", (_learned,)),
-        ("lengths", "Lengths", (document_lengths, _token_lengths)),
-        ("quarantine", "Set aside", (quarantined,)),
-        ("masks", "Masks", (masks,)),
-        ("examples", "Examples", (_tokens, example_documents)),
-        ("notes", "Notes and warnings", (overview.notes,)),
-        ("exports", "Exports", (overview.exports,)),
-        ("files", "Files", (overview.files,)),
-    )
+def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> Table:
+    has_images = any(value.images for value in totals)
+    rows: list[list[Cell]] = [
+        [
+            Link(document.title, f"d{number}"),
+            f"{value.tokens:,}",
+            f"{value.num_bytes:,}",
+            f"{value.bytes_per_token:.2f}",
+            f"{value.trained_share:.1%}",
+            *([f"{value.images:,}"] if has_images else []),
+        ]
+        for number, (document, value) in enumerate(zip(documents, totals, strict=True))
+    ]
+    heads = ["document", "tokens", "bytes", "bytes per token", "trained on"]
+    return Table(heads=[*heads, *(["images"] if has_images else [])], rows=rows)
+
+
+def _legend(totals: Sequence[Totals]) -> dict[str, str]:
+    has_mask = any(value.trained is not None for value in totals)
+    found = {
+        TRAINED: has_mask,
+        UNTRAINED: has_mask,
+        TEXT: any(value.trained is None for value in totals),
+        IMAGE: any(value.images for value in totals),
+    }
+    return dict(LEGEND[kind] for kind, is_there in found.items() if is_there)
+
+
+def _figures(totals: Totals) -> list[Figure]:
+    values = {
+        "tokens": f"{totals.tokens:,}",
+        "bytes": f"{totals.num_bytes:,}",
+        "bytes per token": f"{totals.bytes_per_token:.2f}",
+    }
+    if totals.trained is not None:
+        values["trained on"] = f"{totals.trained:,} ({totals.trained_share:.1%})"
+    if totals.images:
+        values["images"] = f"{totals.images:,} ({totals.image_tokens:,} tokens)"
+    return [Figure(name=name, value=value) for name, value in values.items()]

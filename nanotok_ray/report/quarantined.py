@@ -6,7 +6,7 @@ counted, in the work folder.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,7 @@ from nanotok_ray.formats.manifest import PLAN_NAME, RECORDS
 from nanotok_ray.formats.schema import record_name
 from nanotok_ray.job.journal import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
-from nanotok_ray.report.markup import code, escaped, note, table
+from nanotok_ray.report.render import Cell, Code, Part, Table, cut
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.sources.quarantine import (
     COUNTED_SUFFIX,
@@ -47,28 +47,34 @@ class _Found:
     is_all: bool = True
 
 
-def quarantined(facts: Facts) -> str:
-    """Return the table, or a line that nothing was quarantined."""
+def quarantined(facts: Facts) -> Iterator[Part]:
+    """Yield the table, or a line that nothing was quarantined."""
     wanted = _counts(facts)
     if facts.manifest is not None and not wanted:
-        return "<p>Nothing was set aside.</p>\n"
+        yield Part(text="Nothing was set aside.")
+        return
     folder, names = _files(facts)
     found = _examples(folder, names, set(wanted))
     counts = wanted if facts.manifest is not None else dict(sorted(found.counts.items()))
     if not counts:
-        return "<p>Nothing was set aside so far.</p>\n" if facts.has_begun else ""
+        if facts.has_begun:
+            yield Part(text="Nothing was set aside so far.")
+        return
     formats = _formats(facts)
     rows = [
         (
-            escaped(position, 80),
-            escaped(reason, 200),
+            cut(position, 80),
+            cut(reason, 200),
             *_message(found.examples.get((position, reason)), formats),
             f"{n:,}",
         )
         for (position, reason), n in list(counts.items())[:_MAX_ROWS]
     ]
     heads = ("source", "reason", "for example", "", "documents")
-    return table(heads, rows, texts=4) + _notes(facts, found, len(counts), folder=folder)
+    yield Part(
+        table=Table(heads=heads, rows=rows, texts=4),
+        note=_note(facts, found, len(counts), folder=folder),
+    )
 
 
 def _counts(facts: Facts) -> dict[tuple[str, str], int]:
@@ -88,11 +94,11 @@ def _formats(facts: Facts) -> dict[str, str]:
     return {source.name: source.format for source in plan.sources}
 
 
-def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tuple[object, object]:
+def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tuple[Cell, str]:
     if example is None:
         return "\u2013", ""
     position = _position(example, formats.get(example.source))
-    return code(f"{example.file}{position}", 160), escaped(reason_of(example), 160)
+    return Code(cut(f"{example.file}{position}", 160)), cut(reason_of(example), 160)
 
 
 def _position(example: QuarantineEntry, format_name: str | None) -> str:
@@ -183,7 +189,7 @@ def _read_entries(out: Folder, name: str, found: _Found) -> bool:
     return is_all
 
 
-def _notes(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
+def _note(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
     inside = QUARANTINE if folder.url == facts.out.url else _COUNTS
     lines = [f"All of them, a line each: {folder.join(inside.rstrip('/'))}."]
     if rows > _MAX_ROWS:
@@ -191,4 +197,4 @@ def _notes(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
     if facts.manifest is None:
         part = "" if found.is_all else f" that the first {found.files:,} files begin with"
         lines.append(f"There is no manifest: these are the entries{part} so far.")
-    return note(" ".join(lines))
+    return " ".join(lines)

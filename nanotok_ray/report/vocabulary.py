@@ -1,94 +1,107 @@
-"""How the vocabulary grew: bytes per token by number of merges, and how often each merge occurred.
+"""The vocabulary: how it grew, how often each merge occurred, lengths of tokens, learned tokens."""
 
-Input is the training report of a tokenizer. Output is charts.
-"""
-
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nanotok_ray.report import numbers
-from nanotok_ray.report.charts import Label, Plot, Scale, Tick, curve, dot, round_top
-from nanotok_ray.report.markup import code, escaped, folded, heading, note, pairs, table
+from nanotok_ray.report.charts import (
+    Bars,
+    Chart,
+    ChartText,
+    Curve,
+    Point,
+    Scale,
+    Tick,
+    curve_chart,
+    histogram,
+    round_top,
+)
+from nanotok_ray.report.corpus import use_of
+from nanotok_ray.report.facts import Facts
+from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
+from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.report import why_stopped
+from nanotok_ray.units import format_bytes, format_count_tick
 
-_POINTS = 240
+_POINTS: Final = 240
 """Of a curve at most."""
 
 
-def vocabulary(report: Mapping[str, Any]) -> str:
-    """Return the charts of a tokenizer that was learned."""
-    return _learned(report) + _growth(report) + _counts(report)
+def vocabulary(facts: Facts) -> Iterator[Part]:
+    """Yield the charts of a tokenizer that was learned."""
+    report = facts.learning
+    if report is not None:
+        yield _learned(report)
+        yield from _growth(report)
+        yield from _counts(report)
+    elif facts.tokenizer is not None:
+        yield Part(text="The tokenizer was not learned here, so how it grew is not known.")
 
 
-def _learned(report: Mapping[str, Any]) -> str:
-    merges = len(report["merges"]["count"])
-    text = {
-        "merges": f"{merges:,}",
-        "ended": why_stopped(report),
-        "learned from": f"{report['texts']:,} texts, {numbers.num_bytes(report['text_bytes'])}",
+def _learned(report: Mapping[str, Any]) -> Part:
+    values: dict[str, Cell] = {
+        "merges": f"{len(report['merges']['count']):,}",
+        "ended": cut(why_stopped(report)),
+        "learned from": f"{report['texts']:,} texts, {format_bytes(report['text_bytes'])}",
         "distinct spans": f"{report['distinct_spans']:,}",
-        "pattern": code(report["pattern"], 2000),
+        "pattern": Code(cut(report["pattern"], 2000)),
     }
     if report["differs_from_rustbpe"]:
-        text["not as rustbpe, because of"] = ", ".join(report["differs_from_rustbpe"])
-    return pairs(text)
+        values["not as rustbpe, because of"] = cut(", ".join(report["differs_from_rustbpe"]))
+    return Part(pairs=values)
 
 
-def _growth(report: Mapping[str, Any]) -> str:
+def _growth(report: Mapping[str, Any]) -> Iterator[Part]:
     applied = [int(item) for item in report["merges"]["applied"]]
     start = int(report["span_bytes"])
     if not applied or not start:
-        return ""
+        return
     left = start - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
-    merges = spread(len(applied), _POINTS)
-    x = Scale(low=1, high=max(len(applied), 2), is_log=True)
-    per_token = {position: start / left[position] for position in merges}
+    per_token = {merge: start / left[merge] for merge in spread(len(applied), _POINTS)}
     y = Scale(low=1.0, high=max(round_top(max(per_token.values()) * 1.08), 1.5))
     rows = [row for row in report["curve"] if row["merges"] and row["tokens"]]
-    named = rows[-4:]
-    plot = Plot(
-        title="Bytes per token by number of merges",
-        description=(
-            f"The text the tokenizer was learned from has {per_token[merges[-1]]:.3f} bytes per "
-            f"token after {len(applied):,} merges; the table below has more points."
-        ),
-        shapes=curve(((x.position(p), y.position(v)) for p, v in per_token.items()), kind="curve")
-        + "".join(
-            dot(
-                x.position(row["merges"]),
-                y.position(row["bytes_per_token"]),
+    curve = Curve(
+        points=per_token.items(),
+        marked=[
+            Point(
+                x=row["merges"],
+                y=row["bytes_per_token"],
                 title=f"{row['merges']:,} merges: {row['bytes_per_token']:.3f} bytes per token, "
                 f"{row['tokens']:,} tokens",
-            )
-            for row in rows
-        ),
-        x_ticks=_ticks(x),
-        y_ticks=[Tick(position=y.position(v), label=f"{v:g}") for v in y.ticks()],
-        labels=[
-            Label(
-                x=x.position(row["merges"]),
-                y=y.position(row["bytes_per_token"]),
-                text=f"{row['bytes_per_token']:.2f}",
+                label=f"{row['bytes_per_token']:.2f}" if index >= len(rows) - 4 else "",
                 is_before=True,
             )
-            for row in named
+            for index, row in enumerate(rows)
         ],
+        x=_merges(len(applied)),
+        y=y,
+    )
+    text = ChartText(
+        title="Bytes per token by number of merges",
+        description=f"The text the tokenizer was learned from has {per_token[len(applied)]:.3f} "
+        f"bytes per token after {len(applied):,} merges; the table below has more points.",
         x_name="merges (logarithmic)",
         y_name="bytes per token",
     )
-    text = "Of the text that was counted, each source by its weight."
-    return (
-        heading("Growth of the vocabulary", text)
-        + plot.html()
-        + folded("The same in numbers", _curve_table(report))
+    y_ticks = [Tick(position=y.position(v), label=f"{v:g}") for v in y.ticks()]
+    yield Part(
+        title="Growth of the vocabulary",
+        beside="Of the text that was counted, each source by its weight.",
+        chart=curve_chart(text, curve, y_ticks),
+        table=_curve_table(report),
+        is_folded=True,
     )
 
 
-def _curve_table(report: Mapping[str, Any]) -> str:
+def _merges(count: int) -> Scale:
+    return Scale(low=1, high=max(count, 2), is_log=True)
+
+
+def _curve_table(report: Mapping[str, Any]) -> Table:
     heads = ("merges", "vocabulary", "tokens", "bytes per token", "fewer tokens than before")
-    lines = [
+    rows = [
         (
             f"{row['merges']:,}",
             f"{row['vocab_size']:,}",
@@ -98,67 +111,57 @@ def _curve_table(report: Mapping[str, Any]) -> str:
         )
         for row in report["curve"]
     ]
-    return table(heads, lines, texts=0)
+    return Table(heads=heads, rows=rows, texts=0)
 
 
-def _counts(report: Mapping[str, Any]) -> str:
+def _counts(report: Mapping[str, Any]) -> Iterator[Part]:
     counts = [int(item) for item in report["merges"]["count"]]
     tokens = report["merges"]["token"]
     if not counts or max(counts) < 1:
-        return ""
-    x = Scale(low=1, high=max(len(counts), 2), is_log=True)
-    y = Scale(low=1, high=10 * max(counts), is_log=True)
-    merges = spread(len(counts), _POINTS)
-    points = [(x.position(merge), y.position(max(counts[merge - 1], 1))) for merge in merges]
+        return
     marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]
-    plot = Plot(
-        title="How often a pair occurred when it was merged, by the number of the merge",
-        description=(
-            f"From {counts[0]:,} for the first merge to {counts[-1]:,} for the last, number "
-            f"{len(counts):,}; both axes are logarithmic."
-        ),
-        shapes=curve(points, kind="curve two")
-        + "".join(
-            dot(
-                x.position(merge),
-                y.position(max(counts[merge - 1], 1)),
+    rows = [(f"{m:,}", cut(_visible(tokens[m - 1]), 60), f"{counts[m - 1]:,}") for m in marked]
+    last = f"The last merge, number {len(counts):,}, occurred {counts[-1]:,} times."
+    yield Part(
+        title="How often each merge occurred",
+        beside="with the token that it made",
+        chart=_counts_chart(counts, tokens, marked),
+        table=Table(heads=("merge", "token", "times"), rows=rows, texts=2),
+        is_folded=True,
+        note=last if counts[-1] else "",
+    )
+
+
+def _counts_chart(counts: Sequence[int], tokens: Sequence[str], marked: Sequence[int]) -> Chart:
+    y = Scale(low=1, high=10 * max(counts), is_log=True)
+    curve = Curve(
+        points=[(merge, max(counts[merge - 1], 1)) for merge in spread(len(counts), _POINTS)],
+        marked=[
+            Point(
+                x=merge,
+                y=max(counts[merge - 1], 1),
                 title=f"merge {merge:,}: {tokens[merge - 1]!r}, {counts[merge - 1]:,} times",
-                kind="dot two",
+                label=cut(_visible(tokens[merge - 1]), 24),
             )
             for merge in marked
-        ),
-        x_ticks=_ticks(x),
-        y_ticks=[Tick(position=y.position(v), label=numbers.tick(v)) for v in y.ticks()],
-        labels=[
-            Label(
-                x=x.position(position),
-                y=y.position(max(counts[position - 1], 1)),
-                text=escaped(_seen(tokens[position - 1]), 24),
-            )
-            for position in marked
         ],
+        x=_merges(len(counts)),
+        y=y,
+        kind="two",
+    )
+    text = ChartText(
+        title="How often a pair occurred when it was merged, by the number of the merge",
+        description=f"From {counts[0]:,} for the first merge to {counts[-1]:,} for the last, "
+        f"number {len(counts):,}; both axes are logarithmic.",
         x_name="number of the merge (logarithmic)",
         y_name="times (logarithmic)",
     )
-    rows = [(f"{p:,}", escaped(_seen(tokens[p - 1]), 60), f"{counts[p - 1]:,}") for p in marked]
-    return (
-        heading("How often each merge occurred", "with the token that it made")
-        + plot.html()
-        + folded("The same in numbers", table(("merge", "token", "times"), rows, texts=2))
-        + (
-            note(f"The last merge, number {len(counts):,}, occurred {counts[-1]:,} times.")
-            if counts[-1]
-            else ""
-        )
-    )
+    y_ticks = [Tick(position=y.position(v), label=format_count_tick(v)) for v in y.ticks()]
+    return curve_chart(text, curve, y_ticks)
 
 
-def _seen(token: str) -> str:
+def _visible(token: str) -> str:
     return token.replace(" ", "\u00b7").replace("\n", "\u21b5").replace("\t", "\u2192")
-
-
-def _ticks(scale: Scale) -> list[Tick]:
-    return [Tick(position=scale.position(v), label=numbers.tick(v)) for v in scale.ticks()]
 
 
 def spread(last: int, limit: int) -> Sequence[int]:
@@ -171,3 +174,121 @@ def spread(last: int, limit: int) -> Sequence[int]:
         return list(range(1, last + 1))
     found: list[int] = np.unique(np.rint(np.geomspace(1, last, limit)).astype(np.int64)).tolist()
     return found
+
+
+_LONGEST_TOKEN: Final = 16
+"""Bytes: tokens of more are put together."""
+
+
+def token_lengths(facts: Facts) -> Iterator[Part]:
+    """Yield the histogram of lengths of tokens: of the vocabulary, and as they are used."""
+    tokenizer = facts.tokenizer
+    if tokenizer is None:
+        return
+    sizes = np.asarray(tokenizer.token_bytes(), dtype=np.int64)
+    train = facts.shards.get("train")
+    counts = None if train is None else use_of(train, num_ids=tokenizer.get_vocab_size())
+    shares = {"vocabulary": _by_size(sizes, np.ones(len(sizes), dtype=np.int64))}
+    note = ""
+    if counts is not None and counts.sum():
+        shares["as used"] = _by_size(sizes, counts)
+        note = _used_note(sizes, counts)
+    kinds = {"vocabulary": "c3", "as used": "c1"}
+    rows = [
+        (_size_label(size), *(f"{values[size - 1]:.2f}%" for values in shares.values()))
+        for size in range(1, _LONGEST_TOKEN + 1)
+    ]
+    yield Part(
+        title="Tokens by length",
+        beside="bytes",
+        legend={name: kinds[name] for name in shares},
+        chart=_size_chart(shares, kinds),
+        table=Table(heads=("bytes", *shares), rows=rows, texts=0),
+        is_folded=True,
+        note=note,
+    )
+
+
+def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> Chart:
+    bars = [
+        Bars(
+            kind=kinds[name],
+            values=values,
+            titles=[
+                f"{_size_label(size)} byte{'s'[: size != 1]}: {share:.2f}%, {name}"
+                for size, share in enumerate(values, 1)
+            ],
+        )
+        for name, values in shares.items()
+    ]
+    text = ChartText(
+        title="Tokens by length in bytes",
+        description="Shares of the vocabulary, and of the tokens of a sample; also as a table.",
+        x_name="bytes of a token",
+        y_name="share of tokens",
+    )
+    ticks = [
+        Tick(position=(size - 0.5) / _LONGEST_TOKEN, label=_size_label(size))
+        for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)
+    ]
+    return histogram(text, bars, ticks, gap=0.16, kind="steps")
+
+
+def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]:
+    """Return the share of tokens of 1, 2 ... bytes in percent, the last of 16 and more."""
+    is_text = sizes > 0
+    weights = counts[: len(sizes)][is_text]
+    lengths = np.minimum(sizes[is_text], _LONGEST_TOKEN)
+    found = np.bincount(lengths, weights=weights, minlength=_LONGEST_TOKEN + 1)[1:]
+    shares: list[float] = (100 * found / max(found.sum(), 1)).tolist()
+    return shares
+
+
+def _size_label(size: int) -> str:
+    return f"{size}+" if size == _LONGEST_TOKEN else str(size)
+
+
+def _used_note(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> str:
+    is_text = sizes > 0
+    unused = int((counts[: len(sizes)][is_text] == 0).sum())
+    return (
+        f"As used: in {int(counts.sum()):,} tokens from the beginnings of train shards that are "
+        f"evenly far apart. {unused:,} of {int(is_text.sum()):,} tokens of text do not occur in "
+        "them."
+    )
+
+
+_ROW_MERGES: Final = (0, 100, 1_000, 10_000, 100_000)
+_ROW_LENGTH: Final = 8
+_LONGEST: Final = 8
+_MAX_BYTES: Final = 200
+
+
+def example_tokens(facts: Facts) -> Iterator[Part]:
+    """Yield tables of learned tokens; nothing if no token was learned."""
+    if facts.tokenizer is None:
+        return
+    merged = facts.tokenizer.model.tokens[NUM_BYTES:]
+    if not merged:
+        return
+    rows = [
+        (f"{first:,}", Tokens([*map(_text, merged[first : first + _ROW_LENGTH])]))
+        for first in _ROW_MERGES
+        if first < len(merged)
+    ]
+    yield Part(
+        title="Learned tokens",
+        beside="from the first merge on",
+        table=Table(heads=("from merge", "tokens"), rows=rows, texts=2),
+    )
+    order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_LONGEST]
+    longest = [
+        (Tokens([_text(merged[item])]), f"{len(merged[item]):,}", f"{NUM_BYTES + item:,}")
+        for item in order
+    ]
+    yield Part(title="Longest tokens", table=Table(heads=("token", "bytes", "id"), rows=longest))
+
+
+def _text(token: bytes) -> str:
+    text = token[:_MAX_BYTES].decode(errors="backslashreplace")
+    return f"{text}\u2026" if len(token) > _MAX_BYTES else text

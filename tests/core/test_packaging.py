@@ -20,7 +20,7 @@ REGISTRY_HOSTS = [
 ]
 """Put together here, so that this file is free of them too."""
 
-SHIPPED = {".py", ".pyi", ".typed", ".toml"}
+SHIPPED = {".css", ".html", ".py", ".pyi", ".typed", ".toml"}
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +180,4 @@ def test_the_wheel_holds_both_packages_and_nothing_else(tmp_path):
     kept = [path for package in ("nanotok_ray", "jobs") for path in (ROOT / package).rglob("*.*")]
     source = {path.relative_to(ROOT).as_posix() for path in kept if path.suffix in SHIPPED}
     assert held == source | {"nanotok_ray/_core.abi3.so"}
+    assert {f"nanotok_ray/report/templates/{name}" for name in ("base.html", "style.css")} <= held

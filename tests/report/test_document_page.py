@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.report import Document, Image, Spelling, items_of, page_of, turns_of
-from nanotok_ray.report.document_page import text_markup
+from nanotok_ray.report.render import text_markup
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.shown_page import ShownPage
 from tests.support.small_corpus import WORDS, conversations, texts

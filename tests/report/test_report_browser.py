@@ -1,8 +1,9 @@
-"""The report page in a real browser: on a screen and a phone, in light and dark, in silence."""
+"""Both pages in a real browser: on a screen and a phone, in light and dark, in silence."""
 
 import numpy as np
 import pytest
 
+from nanotok_ray.cli import main
 from nanotok_ray.report import report_page
 from nanotok_ray.storage import Folder
 from tests.support.browser import find_browser
@@ -32,6 +33,15 @@ def file(browser, tmp_path_factory):
     write_journal(out, events)
     path = root / "report.html"
     path.write_text(report_page(Folder(str(out))))
+    return path
+
+
+@pytest.fixture(scope="module")
+def documents(file):
+    """The page of documents of the same output."""
+    path = file.with_name("documents.html")
+    command = ["inspect", str(file.parent / "out"), "--source", "chats", "--doc", "0-9"]
+    assert main([*command, "--html", str(path)]) == 0
     return path
 
 
@@ -91,3 +101,26 @@ def test_every_stretch_of_the_page_has_something_to_see(browser, file):
     for top in range(0, height - 600, 600):
         part = seen[top : top + 600]
         assert num_colours(part) > 20, f"nothing from {top} on"
+
+
+def test_the_page_of_documents_is_read_as_it_was_written(browser, documents):
+    dom, complaints = browser.dom(documents)
+    page = documents.read_text()
+    assert complaints == []
+    for tag in ("section", "table", "h3", "bdi", "span", "label"):
+        assert dom.count(f"<{tag}") == page.count(f"<{tag}") > 0, tag
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_page_of_documents_fits_its_window(browser, documents, width):
+    fit = browser.fit(documents.read_text(), width=width)
+    assert fit["wide"] == []
+    assert fit["width"] == width
+
+
+def test_the_page_of_documents_is_seen_in_light_and_dark(browser, documents):
+    dark = "--blink-settings=preferredColorScheme=0"
+    seen = [browser.picture(documents, *flags, width=1280, height=1600) for flags in ((), (dark,))]
+    assert all(num_colours(picture) > 50 for picture in seen)
+    assert seen[0].mean() > 200
+    assert seen[1].mean() < 60

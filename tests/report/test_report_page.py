@@ -3,6 +3,8 @@
 import json
 import math
 import shutil
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -17,10 +19,9 @@ from nanotok_ray.formats.manifest import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.job.journal import read_journal
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report import histograms, report_page, write_report
+from nanotok_ray.report import corpus, report_page, write_report
 from nanotok_ray.report.charts import Scale, round_step, round_top
-from nanotok_ray.report.stages import slowest
-from nanotok_ray.report.timeline import bars_of, busy_seconds
+from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess
 from tests.support.finished_output import HEADER_BYTES, finished_output, publish_index
@@ -181,7 +182,7 @@ def test_what_was_set_aside_is_told_with_a_place(out):
 
 def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(out, tmp_path, monkeypatch):
     monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "copies"))
-    monkeypatch.setattr(histograms, "MAX_REMOTE_READ", histograms.MAX_READ)
+    monkeypatch.setattr(corpus, "MAX_REMOTE_READ", corpus.MAX_READ)
     here, there = Folder(str(out)), Folder("memory://report-page")
     for name in here.list():
         there.write_whole(name, here.read_bytes(name))
@@ -238,6 +239,22 @@ def test_a_page_holds_no_script_and_names_nothing_to_fetch(out):
         assert own.get("href", "#").startswith("#")
     assert "url(" not in page.page
     assert "@import" not in page.page
+
+
+def test_the_template_engine_is_imported_when_a_page_is_written_and_not_before(tmp_path):
+    program = (
+        "import sys, nanotok_ray.api, nanotok_ray.cli, nanotok_ray.cli.report\n"
+        "from nanotok_ray.report import report_page\n"
+        "from nanotok_ray.storage import Folder\n"
+        "assert 'jinja2' not in sys.modules\n"
+        "report_page(Folder(sys.argv[1]))\n"
+        "assert 'jinja2' in sys.modules\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, tmp_path],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        check=True,
+    )
 
 
 def test_pictures_have_titles_and_tables_have_heads(out):
@@ -503,7 +520,7 @@ def with_many_rows(out, count):
 
 
 def test_a_sample_of_shards_is_said_to_be_one(out, monkeypatch):
-    monkeypatch.setattr(histograms, "MAX_SHARDS", 2)
+    monkeypatch.setattr(corpus, "MAX_SHARDS", 2)
     page = page_of(out)
     documents = manifest_of(out)["totals"]["all"]["documents"]["out"]
     assert f"of {documents:,} documents, from shards" in page.text

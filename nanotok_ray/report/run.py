@@ -1,20 +1,132 @@
-"""The timeline of a run: a lane for each worker, a bar for each slice."""
+"""How a run went: its stages, the timeline of its slices by worker, and the slowest slices."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
-from typing import Final
+from statistics import median
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.job.journal import JournalledSlice, RunJournal
-from nanotok_ray.report import numbers
-from nanotok_ray.report.charts import Plot, Scale, Tick, rectangle
-from nanotok_ray.report.markup import escaped, legend, note, stage_kind
-from nanotok_ray.report.overview import began_at
+from nanotok_ray.job.journal import JournalledSlice, RunJournal, Stage
+from nanotok_ray.report.charts import Box, Chart, ChartText, Scale, Tick, box
+from nanotok_ray.report.facts import Facts, began_at, slice_name
+from nanotok_ray.report.render import Bar, Code, Part, Segment, Table, cut
+from nanotok_ray.units import (
+    format_bytes,
+    format_duration,
+    format_duration_tick,
+    format_rate,
+    format_share,
+)
+
+_STAGES: Final = {
+    "count": "c1",
+    "merge": "c5",
+    "reduce": "c5",
+    "learn": "c3",
+    "span table": "c6",
+    "tokenize": "c2",
+    "verify": "c6",
+}
+_OTHER_STAGE: Final = "c4"
+"""Exports."""
+
+
+def stage_kind(name: str) -> str:
+    """Return the class of the colour of a stage.
+
+    >>> stage_kind("count"), stage_kind("export llmc")
+    ('c1', 'c4')
+    """
+    return _STAGES.get(name, _OTHER_STAGE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    name: str
+    seconds: float
+    num_bytes: float
+    done: int | None
+    num_done: int | None
+    failed: int | None
+    has_ended: bool = True
+
+
+def stages(facts: Facts) -> Iterator[Part]:
+    """Yield the table of stages with bars of time; nothing if none is known."""
+    lines = [*_lines(facts)]
+    if not lines:
+        return
+    longest = max(line.seconds for line in lines)
+    total = sum(line.seconds for line in lines)
+    rows = [
+        (
+            cut(line.name, 60),
+            Bar(
+                [Segment(kind=stage_kind(line.name), value=line.seconds, title=line.name)], longest
+            ),
+            format_duration(line.seconds) if line.has_ended else "did not end",
+            format_share(line.seconds, total),
+            format_rate(line.num_bytes, line.seconds),
+            _count(line.done),
+            _count(line.num_done),
+            _count(line.failed),
+        )
+        for line in lines
+    ]
+    heads = ("stage", "", "time", "share", "rate", "done", "kept", "failed")
+    yield Part(table=Table(heads=heads, rows=rows, texts=2))
+
+
+def _count(number: int | None) -> str:
+    return "\u2013" if number is None else f"{number:,}"
+
+
+def _lines(facts: Facts) -> Iterator[_Line]:
+    if facts.worked is not None and facts.worked.stages:
+        journalled = facts.worked.stages
+        ends = [*(stage.at for stage in journalled[1:]), facts.worked.last_at]
+        yield from map(_of_journal, journalled, ends)
+    elif facts.summary is not None:
+        yield from (
+            _of_summary(name, values) for name, values in facts.summary.get("stages", {}).items()
+        )
+
+
+def _of_journal(stage: Stage, end: float) -> _Line:
+    took = max(end - stage.at, 0.0) if stage.seconds is None else stage.seconds
+    return _Line(
+        name=stage.name,
+        seconds=took,
+        num_bytes=stage.done_bytes,
+        done=_done(stage),
+        num_done=stage.kept,
+        failed=stage.failed,
+        has_ended=stage.seconds is not None,
+    )
+
+
+def _done(stage: Stage) -> int | None:
+    """Return what was done; progress is reported now and then, so the last may be missing."""
+    if stage.seconds is None:
+        return stage.done
+    return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
+
+
+def _of_summary(name: str, values: dict[str, Any]) -> _Line:
+    return _Line(
+        name=name,
+        seconds=values["seconds"],
+        num_bytes=values["bytes"],
+        done=None,
+        num_done=None,
+        failed=None,
+    )
+
 
 BINS: Final = 200
 """Stretches of time that a run is cut into."""
@@ -96,39 +208,45 @@ _LABELS = 16
 """Lanes that are named at most."""
 
 
-def timeline(journal: RunJournal) -> str:
-    """Return the timeline; nothing if no slice ended."""
+def timeline_and_stragglers(facts: Facts) -> Iterator[Part]:
+    """Yield the timeline, if a slice ended, and the slowest slices."""
+    if facts.worked is not None:
+        yield from _timeline(facts.worked)
+        yield from _stragglers(facts.worked)
+
+
+def _timeline(journal: RunJournal) -> Iterator[Part]:
     bars, width = bars_of(journal)
     if not bars:
-        return ""
+        return
     workers = sorted({bar.slice_.worker for bar in bars}, key=_worker_order)
     scale = Scale(low=0.0, high=width)
     is_binned = len(bars) > MAX_BARS or len(workers) > MAX_LANES
     lanes = _groups(workers) if is_binned else [[worker] for worker in workers]
     draw = _cells if is_binned else _slices
-    shapes = [
-        *draw(bars, lanes, scale),
-        *_failed(journal, scale, below=_MARKS / _height(len(lanes))),
-    ]
-    plot = Plot(
-        title="Timeline of slices",
-        description=(
-            f"{len(bars):,} slices of {len(workers):,} workers over {numbers.seconds(width)}; the "
-            "tables of stages and of the slowest slices say the same in numbers."
+    height = _height(len(lanes))
+    chart = Chart(
+        text=ChartText(
+            title="Timeline of slices",
+            description=f"{len(bars):,} slices of {len(workers):,} workers over "
+            f"{format_duration(width)}; the tables of stages and of the slowest slices say the "
+            "same in numbers.",
+            x_name="since the run began",
         ),
-        shapes="".join(shapes),
+        boxes=[*draw(bars, lanes, scale), *_failed(journal, scale, below=_MARKS / height)],
         x_ticks=[
-            Tick(position=scale.position(at), label=numbers.tick_seconds(at))
+            Tick(position=scale.position(at), label=format_duration_tick(at))
             for at in scale.time_ticks()
         ],
         y_ticks=_lane_ticks(lanes),
-        height=_height(len(lanes)),
-        x_name="since the run began",
+        height=height,
         kind="lanes",
-        y_lines=False,
+        has_y_lines=False,
     )
-    return (
-        f"{_legend(bars, journal)}{plot.html()}{_message(bars, lanes, width, is_binned=is_binned)}"
+    yield Part(
+        legend=_legend(bars, journal),
+        chart=chart,
+        note=_note(bars, lanes, width, is_binned=is_binned),
     )
 
 
@@ -157,34 +275,32 @@ def _rows(lanes: int) -> float:
 
 def _slices(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale
-) -> Iterator[str]:
+) -> Iterator[Box]:
     lane_of = {worker: number for number, workers in enumerate(lanes) for worker in workers}
     height = _rows(len(lanes))
     for bar in bars:
         drawn, x = bar.slice_, scale.position(bar.began)
         kind = "x1" if drawn.error is not None else stage_kind(drawn.stage)
-        yield rectangle(
-            x,
-            1 - (lane_of[drawn.worker] + 0.92) * height,
-            max(scale.position(bar.ended) - x, _LEAST_SHARE),
-            0.84 * height,
+        yield box(
+            (x, 1 - (lane_of[drawn.worker] + 0.92) * height),
+            (max(scale.position(bar.ended) - x, _LEAST_SHARE), 0.84 * height),
             kind=f"{kind} again" if drawn.attempts > 1 else kind,
             title=_slice_text(drawn),
         )
 
 
 def _slice_text(entry: JournalledSlice) -> str:
-    name = numbers.slice_name(entry.name, entry.stage)[:200]
+    name = slice_name(entry.name, entry.stage)[:200]
     again = f", {entry.attempts} attempts" if entry.attempts != 1 else ""
     failed = f", failed: {entry.error[:200]}" if entry.error is not None else ""
     return (
-        f"{entry.stage}: {name}, {numbers.seconds(entry.seconds)}, "
-        f"{numbers.num_bytes(entry.num_bytes)}, "
-        f"{numbers.rate(entry.num_bytes, entry.seconds)}{again}, {entry.worker[:100]}{failed}"
+        f"{entry.stage}: {name}, {format_duration(entry.seconds)}, "
+        f"{format_bytes(entry.num_bytes)}, "
+        f"{format_rate(entry.num_bytes, entry.seconds)}{again}, {entry.worker[:100]}{failed}"
     )
 
 
-def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[str]:
+def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[Box]:
     """Draw stretches of time as dark as a lane was busy, in the colour of most of its work."""
     stages = list(dict.fromkeys(bar.slice_.stage for bar in bars))
     busy = busy_seconds(bars, lanes, stages, scale.high)
@@ -199,57 +315,51 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
             if not depth:
                 continue
             part = share[bins[0] : bins[-1] + 1].mean()
-            yield rectangle(
-                bins[0] / BINS,
-                1 - (lane + 0.96) * height,
-                len(bins) / BINS,
-                0.92 * height,
+            yield box(
+                (bins[0] / BINS, 1 - (lane + 0.96) * height),
+                (len(bins) / BINS, 0.92 * height),
                 kind=f"{stage_kind(stages[stage])} v{depth}",
                 title=(
                     f"{_lane_name(value)}: mostly {stages[stage]}, {min(part, 1.0):.0%} busy, from "
-                    f"{numbers.seconds(bins[0] * width)} to "
-                    f"{numbers.seconds((bins[-1] + 1) * width)}"
+                    f"{format_duration(bins[0] * width)} to "
+                    f"{format_duration((bins[-1] + 1) * width)}"
                 ),
             )
 
 
-def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[str]:
+def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[Box]:
     """Mark failed attempts below the lanes; with very many, stretches of time that have some."""
     began, failed_attempts = start_of(journal), journal.failed_attempts
     if len(failed_attempts) > _MAX_MARKS:
         yield from _failed_cells([item.at - began for item in failed_attempts], scale, below=below)
         return
     for item in failed_attempts:
-        name = numbers.slice_name(item.name, item.stage)[:200]
+        name = slice_name(item.name, item.stage)[:200]
         more = f" and {item.slices - 1:,} more slices" if item.slices > 1 else ""
-        yield rectangle(
-            max(scale.position(item.at - began) - _MARK_SHARE / 2, 0.0),
-            0.0,
-            _MARK_SHARE,
-            0.8 * below,
+        yield box(
+            (max(scale.position(item.at - began) - _MARK_SHARE / 2, 0.0), 0.0),
+            (_MARK_SHARE, 0.8 * below),
             kind="x1",
             title=(
-                f"failed attempt after {numbers.seconds(max(item.at - began, 0.0))}: {item.stage}, "
+                f"failed attempt after {format_duration(max(item.at - began, 0.0))}: {item.stage}, "
                 f"{name}{more}: {item.cause}: {item.text[:200]}"
             ),
         )
 
 
-def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[str]:
+def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[Box]:
     bins = [min(int(scale.position(at) * BINS), BINS - 1) for at in times]
     counts = Counter(bins)
     limit = max(counts.values())
     for position, count in sorted(counts.items()):
-        yield rectangle(
-            position / BINS,
-            0.0,
-            0.9 / BINS,
-            0.8 * below,
+        yield box(
+            (position / BINS, 0.0),
+            (0.9 / BINS, 0.8 * below),
             kind=f"x1 v{-(-count * _LEVELS // limit)}",
             title=(
                 f"{count:,} failed attempts "
-                f"from {numbers.seconds(position / BINS * scale.high)} to "
-                f"{numbers.seconds((position + 1) / BINS * scale.high)}"
+                f"from {format_duration(position / BINS * scale.high)} to "
+                f"{format_duration((position + 1) / BINS * scale.high)}"
             ),
         )
 
@@ -258,7 +368,7 @@ def _lane_ticks(lanes: Sequence[Sequence[str]]) -> list[Tick]:
     height = _rows(len(lanes))
     step = -(-len(lanes) // _LABELS)
     return [
-        Tick(position=1 - (number + 0.5) * height, label=escaped(_lane_name(lane), 60))
+        Tick(position=1 - (number + 0.5) * height, label=cut(_lane_name(lane), 60))
         for number, lane in enumerate(lanes)
         if number % step == 0
     ]
@@ -272,14 +382,15 @@ def _lane_name(texts: Sequence[str]) -> str:
     return f"{next(iter(hosts))}{more}, {len(texts)} workers"
 
 
-def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> str:
-    kinds = {bar.slice_.stage: stage_kind(bar.slice_.stage) for bar in bars}
+def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> dict[str, str]:
+    stages_of = dict.fromkeys(bar.slice_.stage for bar in bars)
+    kinds = {stage: stage_kind(stage) for stage in stages_of}
     if journal.failed_attempts or any(bar.slice_.error is not None for bar in bars):
         kinds["failed"] = "x1"
-    return legend(kinds)
+    return kinds
 
 
-def _message(
+def _note(
     bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], width: float, *, is_binned: bool
 ) -> str:
     workers = sum(map(len, lanes))
@@ -289,7 +400,7 @@ def _message(
     text = (
         f"{slices:,} {'slice' if slices == 1 else 'slices'} on {workers:,} "
         f"{'worker, which was' if workers == 1 else 'workers, which were'} busy "
-        f"{numbers.share(busy, width * workers)} of the time. "
+        f"{format_share(busy, width * workers)} of the time. "
     )
     if counted[True]:
         text += (
@@ -299,11 +410,67 @@ def _message(
     if is_binned:
         text += (
             f"With so many slices or workers the picture is binned: {BINS} stretches of time of "
-            f"{numbers.seconds(width / BINS)} and {len(lanes)} lanes of neighbouring workers. A "
+            f"{format_duration(width / BINS)} and {len(lanes)} lanes of neighbouring workers. A "
             "cell is as dark as its workers were busy, and has the colour of the stage that took "
             "most of it."
         )
     else:
         again = "Bars with a red outline took several attempts. " if counted[True] else ""
         text += f"{again}Point at a bar for its slice."
-    return note(text)
+    return text
+
+
+MAX_STRAGGLERS = 10
+_SMALL = 0.25
+"""Of the median size of its stage: a slice that is smaller is left out."""
+
+_LEAST = 3
+"""Slices of a stage: fewer have no median worth the name."""
+
+
+def _stragglers(journal: RunJournal) -> Iterator[Part]:
+    """Yield the table; nothing if no stage has slices enough."""
+    found = slowest(journal.slices)
+    if not found:
+        return
+    rows = [
+        (
+            Code(cut(slice_name(slowest_slice.name, slowest_slice.stage), 120)),
+            cut(slowest_slice.stage, 60),
+            Code(cut(slowest_slice.worker, 80)),
+            format_duration(slowest_slice.seconds),
+            format_bytes(slowest_slice.num_bytes),
+            format_rate(slowest_slice.num_bytes, slowest_slice.seconds),
+            f"{times:.2f}\u00d7",
+            f"{slowest_slice.attempts:,}",
+        )
+        for times, slowest_slice in found
+    ]
+    heads = ("slice", "stage", "worker", "time", "text", "rate", "of the median", "attempts")
+    yield Part(
+        title="Slowest slices",
+        table=Table(heads=heads, rows=rows, texts=3),
+        note="Seconds per byte against the median of the stage, of slices that have at least a "
+        "quarter of the median size.",
+    )
+
+
+def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSlice]]:
+    """Return the slowest slices for their size, each as a multiple of its stage's median."""
+    ended = [
+        result
+        for result in slices
+        if result.error is None and result.num_bytes > 0 and result.seconds > 0
+    ]
+    by_stage: dict[str, list[JournalledSlice]] = {}
+    for result in ended:
+        by_stage.setdefault(result.stage, []).append(result)
+    found: list[tuple[float, JournalledSlice]] = []
+    for group in by_stage.values():
+        least = _SMALL * median(result.num_bytes for result in group)
+        large = [result for result in group if result.num_bytes >= least]
+        if len(large) < _LEAST:
+            continue
+        usual = median(result.seconds / result.num_bytes for result in large)
+        found += [(result.seconds / result.num_bytes / usual, result) for result in large]
+    return sorted(found, key=lambda item: (-item[0], item[1].stage, item[1].name))[:MAX_STRAGGLERS]

@@ -1,0 +1,198 @@
+"""What templates render: parts of pages as plain values, and texts made safe.
+
+All HTML is in templates/. They escape every value, and `readable` replaces characters that are not
+seen or change how others look, so that texts of corpora and tokenizers can steer nothing.
+"""
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nanotok_ray.report.charts import Chart
+from nanotok_ray.report.document import Turn
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_MAX_CHARS: Final = 400
+"""Of a cell: names and reasons may be of any length."""
+
+
+def cut(text: object, limit: int = _MAX_CHARS) -> str:
+    """Return a text with an ellipsis in place of what is beyond the limit.
+
+    >>> cut("abcdef", 4)
+    'abcd…'
+    """
+    value = str(text)
+    return f"{value[:limit]}…" if len(value) > limit else value
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A cell in type of fixed width."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cell that leads to an element of the page."""
+
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A cell with a box for each token."""
+
+    tokens: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """A part of a bar."""
+
+    kind: str
+    """Class of its colour."""
+    value: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A cell with a bar, whose segments are as long as their shares of `whole`."""
+
+    segments: Sequence[Segment]
+    whole: float
+
+
+Cell = str | Code | Link | Tokens | Bar
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A table."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    texts: int = 1
+    """The first columns that are set to the left; numbers are set to the right."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A number with its name."""
+
+    name: str
+    value: str
+    exact: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a section; a template renders what there is of it, in this order."""
+
+    title: str = ""
+    beside: str = ""
+    """Text beside the title."""
+    warning: str = ""
+    text: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
+    """Class of each colour by name."""
+    chart: Chart | None = None
+    turns: Sequence[Turn] = ()
+    """Of a document."""
+    pairs: Mapping[str, Cell] = field(default_factory=dict)
+    table: Table | None = None
+    is_folded: bool = False
+    """Whether the table is behind a switch, as it says the same as the chart."""
+    note: str = ""
+    command: str = ""
+    """A command at the end of the note."""
+
+
+_INVISIBLE: Final = (
+    "[\0-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
+    "\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\ufdd0-\ufdef\ud800-\udfff\ufffe\uffff\U000e0000-\U000e0fff]"
+    "|[\u200c\u200d\ufe0e\ufe0f](?![^ \n\t])(?<![^ \n\t].)"
+)
+"""Characters that change how others look or cannot be seen; joiners only where they stand alone."""
+
+_REPLACED: Final = re.compile(_INVISIBLE)
+_MARKED: Final = re.compile(f"(?<![^ \n]) | (?![^ \n])|[\t\n<>&]|{_INVISIBLE}")
+"""Also spaces where they are easily overlooked: at the edge of a token, or beside others."""
+
+_MARKS: Final = {
+    " ": '<i class="w"> </i>',
+    "\t": '<i class="h"></i>\t',
+    "\n": '<i class="l"></i>\n',
+    **{character: html.escape(character) for character in "<>&"},
+}
+
+
+def readable(text: str) -> str:
+    r"""Return a text with the code points of characters that are not seen.
+
+    >>> readable('"\x07')
+    '"U+0007'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _REPLACED.sub(lambda found: _code_point(found.group()), text)
+
+
+def text_markup(text: str) -> str:
+    r"""Return a text as HTML, with what is not seen made visible.
+
+    >>> text_markup(" <b>\n")
+    '<i class="w"> </i>&lt;b&gt;<i class="l"></i>\n'
+    >>> text_markup("a\x00")
+    'a<i data-u="U+0000"></i>'
+    """
+    return _MARKED.sub(_mark, text)
+
+
+def _mark(found: re.Match[str]) -> str:
+    character = found.group()
+    return _MARKS.get(character) or f'<i data-u="{_code_point(character)}"></i>'
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def render(template: str, **values: object) -> str:
+    """Return a page.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - for pages
+    from markupsafe import Markup  # noqa: PLC0415 - as above
+
+    def finalize(value: object) -> object:
+        """Replace what is not seen in every value; Jinja2 escapes the result."""
+        return readable(value) if type(value) is str else value
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["marked"] = lambda text: Markup(text_markup(text))  # noqa: S704 - it escapes
+    return environment
