@@ -25,7 +25,7 @@ from nanotok_ray.cli.tokenizers import (
     write_plot,
 )
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.report.figures import Numbers, vocabulary_figure
+from nanotok_ray.report.figures import vocabulary_figure
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
 from nanotok_ray.tokenizer.report import token_text
@@ -345,13 +345,11 @@ def _plot(
     if usage is not None:
         text = f"{usage.num_bytes / 1e6:,.1f} MB, {ratio(usage.bytes_per_token)} bytes per token"
         note += f"; corpus of {text}"
-    lengths = vocabulary.length_counts
     figure = vocabulary_figure(
-        lengths,
+        vocabulary.length_counts,
         title=arguments.tokenizer,
         note=note,
         counts=None if usage is None else usage.by_rank().tolist(),
         unused=0 if usage is None else len(usage.unused),
     )
-    numbers = Numbers(head=["bytes of a token", "tokens"], rows=length_rows(lengths))
-    write_plot(arguments, figure, numbers=numbers)
+    write_plot(arguments, figure)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nanotok_ray.cli.corpora import named
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import RecipeError, TokenizerError
-from nanotok_ray.report.figures import SUFFIXES, Numbers, check_plot, plot_bytes
+from nanotok_ray.report.figures import SUFFIXES, check_plot, plot_bytes
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import PUBLISHED, TokenizerCounter, published_tokenizer
 from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
@@ -131,9 +131,8 @@ def check_plot_of(arguments: argparse.Namespace) -> None:
         raise RecipeError(f"--plot {arguments.plot}: there is no folder {folder}; make it first")
 
 
-def write_plot(arguments: argparse.Namespace, figure: "Figure", *, numbers: Numbers) -> None:
+def write_plot(arguments: argparse.Namespace, figure: "Figure") -> None:
     """Write the picture and print its path."""
     path = Path(arguments.plot)
-    title = f"nanotok tokenizer {arguments.action}"
-    path.write_bytes(plot_bytes(figure, name=path.name, title=title, numbers=numbers))
+    path.write_bytes(plot_bytes(figure, name=path.name))
     print(f"wrote       {path}", file=sys.stderr)

@@ -159,7 +159,7 @@ def test_a_token_of_a_terminal_s_own_is_escaped(capsys, tmp_path):
     assert r"'\x1b['" in told
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.html"])
+@pytest.mark.parametrize("name", ["a.svg", "a.png"])
 def test_a_picture_is_written(show, folder, tmp_path, name):
     path = tmp_path / name
     _, _, told = show(str(folder / "a.parquet"), "--plot", str(path))
