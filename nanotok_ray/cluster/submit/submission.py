@@ -70,13 +70,10 @@ class Jobs(Protocol):
 
 
 class Log(Protocol):
-    """What a job prints, as far as it is to be had: nothing here raises."""
+    """What a job prints; nothing here raises."""
 
-    def take(self) -> list[str]:
-        """Return the lines that came since the last call."""
-
-    def finish(self) -> None:
-        """Wait a moment for the last lines of a job that has ended."""
+    def read(self) -> list[str] | None:
+        """Return the lines that came since the last read; None if the log cannot be fetched."""
 
 
 class Clock(Protocol):
@@ -196,10 +193,19 @@ class Starter:
 
 
 TICK = 1.0
-"""Seconds from one read of the log to the next."""
+"""Seconds from one look at the clock to the next."""
 
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
-"""Seconds from one question to the next: in the first seconds of following, and later."""
+"""Seconds from one question to the next: in the first seconds of following, and later.
+
+The log is read after each question that the job server answered.
+"""
+
+READ_PAUSES, LONGEST_READ_PAUSE = 10.0, 60.0
+"""A log that takes long to read is read less often: the pause is so many times what a read took."""
+
+LAST_SECONDS = 3.0
+"""How long to try to read the last lines of a job that has ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,12 +239,12 @@ class Follower:
     _last_news: float = 0.0
     _state: JobState | None = None
     _is_silent: bool = False
+    _next_read: float = 0.0
 
     def follow(self) -> Followed:
         """Ask until there is an end of one kind or the other."""
         self._started = self._last_news = next_question = self.clock.now()
         while True:
-            self._show_log()
             if self.clock.now() >= next_question:
                 ending = self._ask()
                 if ending is not None:
@@ -261,11 +267,12 @@ class Follower:
             self.on_message("the job server answers again")
         self._is_silent = False
         self._state, self._last_news = state, self.clock.now()
-        if not state.has_ended:
-            return None
-        self.log.finish()
-        self._show_log()
-        return Followed(state=state)
+        if state.has_ended:
+            self._show_last_lines()
+            return Followed(state=state)
+        if self.clock.now() >= self._next_read:
+            self._show_log()
+        return None
 
     def _no_news(self, trouble: str) -> Followed | None:
         if self.clock.now() - self._last_news >= self.patience:
@@ -279,9 +286,20 @@ class Follower:
     def _pause(self) -> float:
         return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
 
-    def _show_log(self) -> None:
-        for line in self.log.take():
+    def _show_log(self) -> bool:
+        """Show the new lines of the log; return whether it could be read."""
+        start = self.clock.now()
+        lines = self.log.read()
+        end = self.clock.now()
+        self._next_read = end + min(READ_PAUSES * (end - start), LONGEST_READ_PAUSE)
+        for line in lines or ():
             self.show(line)
+        return lines is not None
+
+    def _show_last_lines(self) -> None:
+        deadline = self.clock.now() + LAST_SECONDS
+        while not self._show_log() and self.clock.now() < deadline:
+            self.clock.wait(TICK)
 
 
 STOPPED_CODE = 7
