@@ -132,7 +132,7 @@ def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
         where=f"split {split}" + (f" of source {source}" if source else ""),
         count=len(shards),
         document=document,
-        tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}", span_table=False),
+        tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}"),
     )
 
 

@@ -42,7 +42,7 @@ def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documen
         TokenizerError: The output's tokenizer cannot be read.
     """
     shards = open_shards(folder, split=split)
-    tokenizer = Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}", span_table=False)
+    tokenizer = Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}")
     special = np.array([*tokenizer.special_tokens.values()], dtype=np.uint32)
 
     def texts() -> Iterator[str]:

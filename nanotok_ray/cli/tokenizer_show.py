@@ -38,7 +38,7 @@ _BAR_CHARS = 40
 
 def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Iterator[str]:
     """Return lines that describe what a tokenizer is made of."""
-    special, table = tokenizer.special_tokens, tokenizer.span_table_size
+    special = tokenizer.special_tokens
     pattern = tokenizer.pattern
     known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
     yield f"tokenizer   {name}"
@@ -48,7 +48,6 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
         f"{len(tokenizer.merges):,} merges, {len(special):,} special tokens"
     )
     yield f"pattern     {''.join(known[:1])}{pattern}"
-    yield f"span table  {f'{table:,} spans' if table else 'none'}"
     for token, number in special.items():
         yield f"special     {number:>9,}  {token}"
 
@@ -123,7 +122,6 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
         "pattern": tokenizer.pattern,
         "unicode_version": tokenizer.model.unicode_version,
         "special_tokens": tokenizer.special_tokens,
-        "span_table": tokenizer.span_table_size,
         "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
         "mean_length": round(vocabulary.mean_length, 4),
         "first_merges": _entries(_merged(vocabulary)[:limit], vocabulary),

@@ -54,18 +54,16 @@ def counters_of(specs: Sequence[str], arguments: argparse.Namespace) -> list[Tok
     ]
 
 
-def opened(spec: str, arguments: argparse.Namespace, *, span_table: bool = True) -> Tokenizer:
+def opened(spec: str, arguments: argparse.Namespace) -> Tokenizer:
     """Open the one that a command is about.
 
     Raises:
         TokenizerError: It cannot be opened, or has a pattern and was given another.
     """
-    return next(_opened([spec], arguments.pattern, span_table=span_table))
+    return next(_opened([spec], arguments.pattern))
 
 
-def _opened(
-    specs: Sequence[str], pattern: str | None, *, span_table: bool = True
-) -> Iterator[Tokenizer]:
+def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
     if pattern is not None and not any(spec.endswith(RANKS) for spec in specs):
         raise TokenizerError(
             f"--pattern is {pattern!r}, and {', '.join(specs)} says its own: only {RANKS} files "
@@ -76,7 +74,7 @@ def _opened(
             yield published_tokenizer(spec)
         else:
             spec_pattern = pattern if spec.endswith(RANKS) else None
-            yield open_tokenizer(spec, pattern=spec_pattern, span_table=span_table)
+            yield open_tokenizer(spec, pattern=spec_pattern)
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards.output import Record
 from nanotok_ray.sources import Plan, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, copy_span_table, differing_files
+from nanotok_ray.tokenizer import Tokenizer, differing_files
 
 T = TypeVar("T")
 
@@ -225,8 +225,7 @@ class Run:
                 replace_extension(training, tokenizer, self.out)
                 self.has_changed = True
             self.start.note(
-                "the special tokens added to the tokenizer are others now: it was not learned "
-                "again, and is without a span table until it is"
+                "the special tokens added to the tokenizer are others now: it was not learned again"
             )
         if lacks_smaller(training, tokenizer, self.out):
             with self.changing(on_ray=False):
@@ -234,19 +233,13 @@ class Run:
         self.learned = finished_learning(training, self.out)
 
     def adopt(self, tokenizer: Tokenizer) -> Tokenizer:
-        """Write a tokenizer from elsewhere into the output folder, unless it is there.
-
-        Its span table comes along, if it has one that is used.
-        """
+        """Write a tokenizer from elsewhere into the output folder, unless it is there."""
         folder = self.out.join(TOKENIZER_FOLDER)
         if not differing_files(tokenizer.model, folder):
             return tokenizer
         with self.changing(on_ray=False):
             self.begin_changes()
             tokenizer.save(folder, overwrite=True)
-            path = self.recipe.tokenizer.path
-            if path is not None and tokenizer.span_table_size:
-                copy_span_table(path, folder)
         return tokenizer
 
 

@@ -23,7 +23,6 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("show")
     tokenizer = Tokenizer.train_from_iterator(MADE, 380, threads=1)
     tokenizer.save(root / "tokenizer")
-    tokenizer.write_span_table(root / "tokenizer", MADE[:5])
     write_parquet(root / "a.parquet", MADE[:40])
     return root
 
@@ -71,7 +70,6 @@ def test_it_says_what_the_tokenizer_is_made_of(show, folder):
     assert values["tokenizer_sha256"] == tokenizer.sha256
     assert (values["vocab_size"], values["merges"]) == (380, len(model.merges))
     assert values["special_tokens"] == tokenizer.special_tokens
-    assert values["span_table"] == tokenizer.span_table_size > 0
     assert sum(values["lengths"].values()) == len(model.tokens)
     assert values["first_merges"] == [
         {"id": number, "token": token_text(model.tokens[number])} for number in range(256, 261)
