@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_removed, add_resplit
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, print_json
-from nanotok_ray.cluster.submit.job_log import JobLog
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.submission import Followed, Follower, JobState, WallClock, ending_of
+from nanotok_ray.cluster.submit.submission import (
+    Followed,
+    Follower,
+    JobLog,
+    JobState,
+    WallClock,
+    ending_of,
+)
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.doctor.ray_settings import host_and_port
 from nanotok_ray.job.termination import Terminated

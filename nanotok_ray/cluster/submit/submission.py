@@ -1,7 +1,9 @@
 """A submitted job: starting it once, following it, and what its end means."""
 
+import json
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,13 +69,6 @@ class Jobs(Protocol):
 
     def submit(self, submission_id: str, submission: Submission) -> bool:
         """Start a job; False if there is one of this id already."""
-
-
-class Log(Protocol):
-    """What a job prints; nothing here raises."""
-
-    def read(self) -> list[str] | None:
-        """Return the lines that came since the last read; None if the log cannot be fetched."""
 
 
 class Clock(Protocol):
@@ -192,6 +187,64 @@ class Starter:
         return submission_id, states.get(submission_id)
 
 
+LAST_LINES = 30
+"""The number of lines that are kept for the message about a failed job."""
+
+MAX_NEW_LINES = 1000
+"""The largest number of lines that one read returns; older ones are dropped."""
+
+
+class JobLog:
+    r"""The log of one job, from a function that returns all of it.
+
+    >>> log = JobLog(iter(['count: 1 of 9\nco', 'count: 1 of 9\ncount: 2 of 9\n']).__next__)
+    >>> log.read(), log.read()
+    (['count: 1 of 9'], ['count: 2 of 9'])
+    """
+
+    def __init__(self, fetch: Callable[[], str]) -> None:
+        """Take the function; it raises UnreachableError if there is no answer."""
+        self._fetch = fetch
+        self._num_seen = 0  # characters
+        self._rest = ""  # a line without its end
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
+        self._summary: dict[str, Any] | None = None
+
+    def read(self) -> list[str] | None:
+        """Return the lines that ended since the last read; None if the log cannot be fetched."""
+        try:
+            text = self._fetch()
+        except UnreachableError:
+            return None
+        *ended, self._rest = (self._rest + text[self._num_seen :]).split("\n")
+        self._num_seen = max(self._num_seen, len(text))
+        lines = [line.expandtabs() for line in ended]
+        self._last.extend(lines)
+        for line in lines:
+            self._summary = _summary(line) or self._summary
+        return lines[-MAX_NEW_LINES:]
+
+    @property
+    def last(self) -> list[str]:
+        """The last lines; also one that has not ended."""
+        return [*self._last, *([self._rest] if self._rest else [])]
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The last line that is a JSON object with a status: the job's own summary."""
+        return _summary(self._rest) or self._summary
+
+
+def _summary(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) and isinstance(values.get("status"), str) else None
+
+
 TICK = 1.0
 """Seconds from one look at the clock to the next."""
 
@@ -226,7 +279,7 @@ class Follower:
 
     jobs: Jobs
     submission_id: str
-    log: Log
+    log: JobLog
     clock: Clock
     patience: float
     timeout: float | None
