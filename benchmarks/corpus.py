@@ -1,7 +1,7 @@
 """A corpus of a benchmark: some files to learn from, others to time, and what is made of them.
 
-Takes NAME:LEARN_GLOB:TIME_GLOB and makes a folder with a tokenizer and its span table, both from
-the first files alone, for each pattern, and the texts of the others. A file may not be on both
+Takes NAME:LEARN_GLOB:TIME_GLOB and makes a folder with a tokenizer from the first files alone, for
+each pattern, and the texts of the others. A file may not be on both
 sides, and a timed document that is also among the learned ones is left out.
 """
 
@@ -44,9 +44,9 @@ def parse_corpus(argument: str) -> Corpus:
 
 
 def make_folder(
-    corpus: Corpus, folder: Path, patterns: Iterable[str], *, vocab_size: int, max_spans: int
+    corpus: Corpus, folder: Path, patterns: Iterable[str], *, vocab_size: int
 ) -> dict[str, Any]:
-    """Write tokenizers, span tables and texts; say how large they are and what the tables hold."""
+    """Write tokenizers and texts; return how large the texts are."""
     learn = read_texts(corpus.learn)
     known = set(learn)
     texts = [text for text in read_texts(corpus.time) if text and "\0" not in text]
@@ -56,21 +56,11 @@ def make_folder(
         "learned_bytes": num_bytes(learn),
         "timed_bytes": num_bytes(timed),
         "known_documents_left_out": len(texts) - len(timed),
-        "share_of_bytes_in_table": {},
     }
     for pattern in patterns:
         learned = Tokenizer.train_from_iterator(learn, vocab_size, pattern=pattern)
         learned.save(folder / pattern)
-        learned.write_span_table(folder / pattern, learn, max_spans=max_spans)
-        share = share_in_table(Tokenizer.load(folder / pattern), load_texts(folder))
-        facts["share_of_bytes_in_table"][pattern] = round(share, 4)
     return facts
-
-
-def share_in_table(tokenizer: Tokenizer, documents: Documents) -> float:
-    """Return the share of the bytes that belong to spans of the tokenizer's table."""
-    held = tokenizer._encoder.bytes_in_table(documents.data, documents.offsets)  # noqa: SLF001 - a figure
-    return held / documents.num_bytes
 
 
 def read_texts(paths: Iterable[Path]) -> list[str]:

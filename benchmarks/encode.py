@@ -2,15 +2,14 @@
 
     python benchmarks/encode.py --corpus NAME:LEARN_GLOB:TIME_GLOB --corpus ... [--save]
 
-For each corpus, tokenizers and span tables are made from the first files (nanochat's pattern, and
-cl100k for gigatoken, which calls it gpt4 and has no way to take the other) and the second files are
-timed. Three tables: nanochat's pattern, the first call of a process, beside tiktoken's
-`encode_ordinary`; cl100k, the first call and the sixth, beside gigatoken's `encode_batch` of one
-buffer; splitting alone at every CPU level, by `Splitter.count_gaps` on all texts as one document.
-Each measurement is a process of its own, engines take turns, and medians are shown. The
-ids of all engines with one pattern must be equal. gigatoken is left out, with a word, where it is
-not installed. The last line of stdout is one JSON document, which --save adds to
-results/encode.jsonl.
+For each corpus, tokenizers are made from the first files (nanochat's pattern, and cl100k for
+gigatoken, which calls it gpt4 and has no way to take the other) and the second files are timed.
+Three tables: nanochat's pattern, the first call of a process, beside tiktoken's `encode_ordinary`;
+cl100k, the first call and the sixth, beside gigatoken's `encode_batch` of one buffer; splitting
+alone at every CPU level, by `Splitter.count_gaps` on all texts as one document. Each measurement is
+a process of its own, engines take turns, and medians are shown. The ids of all engines with one
+pattern must be equal. gigatoken is left out, with a word, where it is not installed. The last line
+of stdout is one JSON document, which --save adds to results/encode.jsonl.
 """
 
 import argparse
@@ -25,7 +24,7 @@ from corpus import Corpus, make_folder, parse_corpus
 from fresh import assert_same, fresh, in_turn, median
 from nanotok_ray import _core
 
-OURS = ("nanotok_ray", "nanotok_ray, span table")
+OURS = "nanotok_ray"
 PEERS = {"nanochat": "tiktoken", "cl100k": "gigatoken"}
 CALLS = {"nanochat": ("cold",), "cl100k": ("cold", "warm")}
 NUM_CALLS = {"nanochat": 1, "cl100k": 6}
@@ -52,7 +51,6 @@ def parse() -> argparse.Namespace:
         metavar="NAME:LEARN_GLOB:TIME_GLOB",
     )
     parser.add_argument("--vocab-size", type=int, default=32768)
-    parser.add_argument("--max-spans", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--save", action="store_true", help="add to results/encode.jsonl")
     return parser.parse_args()
@@ -60,26 +58,24 @@ def parse() -> argparse.Namespace:
 
 def measure(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Make what a corpus needs, and measure all its rows."""
-    sizes = {"vocab_size": options.vocab_size, "max_spans": options.max_spans}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        facts = make_folder(corpus, folder, PEERS, **sizes)
+        facts = make_folder(corpus, folder, PEERS, vocab_size=options.vocab_size)
         tell_facts(corpus, facts)
-        rows: list[dict[str, Any]] = [{"corpus": corpus.name, **sizes, **facts}]
+        rows: list[dict[str, Any]] = [
+            {"corpus": corpus.name, "vocab_size": options.vocab_size, **facts}
+        ]
         for pattern in PEERS:
             rows += encoding(corpus.name, pattern, folder, facts["timed_bytes"], options.repeats)
         return rows + splitting(corpus.name, folder, options.repeats)
 
 
 def tell_facts(corpus: Corpus, facts: dict[str, Any]) -> None:
-    """Print what is timed and what the tables hold of it."""
-    shares = facts["share_of_bytes_in_table"]
-    held = ", ".join(f"{100 * share:.1f}% ({pattern})" for pattern, share in shares.items())
+    """Print what is timed."""
     print(
         f"{corpus.name}: learned from {facts['learned_bytes'] / 1e6:.1f} MB in {len(corpus.learn)} "
         f"files, timed {facts['timed_bytes'] / 1e6:.1f} MB in {len(corpus.time)} others; "
-        f"{facts['known_documents_left_out']} known documents left out; "
-        f"bytes of spans in the table: {held}",
+        f"{facts['known_documents_left_out']} known documents left out",
         flush=True,
     )
 
@@ -88,7 +84,7 @@ def encoding(
     corpus: str, pattern: str, folder: Path, size: int, repeats: int
 ) -> list[dict[str, Any]]:
     """Run the engines of a pattern in turn; stop if their ids differ."""
-    engines = [*OURS, PEERS[pattern]]
+    engines = [OURS, PEERS[pattern]]
     if importlib.util.find_spec(PEERS[pattern]) is None:
         print(f"{corpus}, {pattern}: {engines.pop()} is not installed: no comparison")
     works = {

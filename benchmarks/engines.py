@@ -58,20 +58,13 @@ def measure(engine: str, pattern: str, calls: int, folder: Path) -> dict[str, An
 
 def prepare_ours(texts: pa.Array, _pattern: str, folder: Path) -> Work:
     """Encode the Arrow array, one buffer and its offsets, with every id worked out."""
-    tokenizer = Tokenizer.load(folder, span_table=False)
-    return lambda: tokenizer.encode_batch(texts)
-
-
-def prepare_with_table(texts: pa.Array, _pattern: str, folder: Path) -> Work:
-    """Encode the Arrow array with the span table mapped."""
     tokenizer = Tokenizer.load(folder)
-    assert tokenizer.span_table_size, f"no span table in {folder}"
     return lambda: tokenizer.encode_batch(texts)
 
 
 def prepare_tiktoken(texts: pa.Array, _pattern: str, folder: Path) -> Work:
     """Encode Python strings one by one, as is tiktoken's way."""
-    encoding = Tokenizer.load(folder, span_table=False).to_tiktoken()
+    encoding = Tokenizer.load(folder).to_tiktoken()
     strings = texts.to_pylist()
     return lambda: [encoding.encode_ordinary(text) for text in strings]
 
@@ -106,7 +99,6 @@ def flatten_awkward(result: Any) -> Ids:
 
 ENGINES = {
     "nanotok_ray": (prepare_ours, flatten_ours),
-    "nanotok_ray, span table": (prepare_with_table, flatten_ours),
     "tiktoken": (prepare_tiktoken, flatten_lists),
     "gigatoken": (prepare_gigatoken, flatten_awkward),
 }

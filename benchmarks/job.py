@@ -19,8 +19,8 @@ runs in fresh processes, in turn, after a warm-up of its own; medians are shown:
 Ray's workers have here the priority of the processes alone. CPU seconds are told beside the seconds
 that passed: they show what a busy machine hides. Answers are compared: all ways but the
 floor write the same records (which hold the sha256 of every shard), both jobs the same manifest;
-all ids are those of bare encoding without a span table; those of a part are tiktoken's, and
-datatrove's but where a special token is spelled out in the text. Goals: 60 times datatrove per
+all ids are those of bare encoding; those of a part are tiktoken's, and datatrove's
+but where a special token is spelled out in the text. Goals: 60 times datatrove per
 core; job 1 at most 1.25 times the floor; two alone at least 0.92 of what job 2 takes; verification,
 records and planning under 10%; a worker within 1 GB and 4 times the largest document. The last line
 of stdout is one JSON document, which --save adds to results/job.jsonl.

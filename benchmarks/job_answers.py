@@ -39,13 +39,13 @@ def output_bytes(output: Path) -> tuple[int, int]:
 
 
 def differing(output: Path, tokenizer: Path, texts: Sequence[str]) -> int:
-    """Count the documents, one for each text, that bare encoding without a span table contradicts.
+    """Count the documents, one for each text, that bare encoding contradicts.
 
     All further copies of the same texts must hold the same ids.
     """
     shards = open_shards(str(output))
     assert len(shards) % len(texts) == 0, f"{len(shards)} documents of {len(texts)} texts"
-    plain = Tokenizer.load(tokenizer, span_table=False)
+    plain = Tokenizer.load(tokenizer)
     bos = np.array([plain.get_bos_token_id()], dtype=np.uint32)
     wrong = 0
     for first in range(0, len(texts), BATCH):

@@ -79,7 +79,6 @@ def make_corpus(
     learn = [text for corpus in corpora for text in read_texts(corpus.learn)]
     tokenizer = Tokenizer.train_from_iterator(learn, vocab_size)
     tokenizer.save(folder / "tokenizer")
-    tokenizer.write_span_table(folder / "tokenizer", learn)
     (folder / "text").mkdir()
     files = [path for corpus in corpora for path in corpus.time]
     texts, left_out = _write_files(folder, files, known=set(learn), least=least)

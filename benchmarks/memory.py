@@ -2,10 +2,10 @@
 
     python benchmarks/memory.py --corpus NAME:LEARN_GLOB:TIME_GLOB [--save]
 
-Learns a tokenizer (nanochat's pattern) and its span table from the first files; fresh processes,
-one without the table and one with it, read the second files and encode them again and again in
-batches of 8 MB (`one_worker.py` says what is counted as memory and what is not). The last line of
-stdout is one JSON document, which --save adds to results/memory.jsonl.
+Learns a tokenizer (nanochat's pattern) from the first files; a fresh process reads the second files
+and encodes them again and again in batches of 8 MB (`one_worker.py` says what is counted as memory
+and what is not). The last line of stdout is one JSON document, which --save adds to
+results/memory.jsonl.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from corpus import make_folder, parse_corpus
 from fresh import fresh
 
 PATTERN = "nanochat"
-TABLES = ("off", "on")
 
 
 def main() -> None:
@@ -28,34 +27,33 @@ def main() -> None:
         "--corpus", type=parse_corpus, required=True, metavar="NAME:LEARN_GLOB:TIME_GLOB"
     )
     parser.add_argument("--vocab-size", type=int, default=32768)
-    parser.add_argument("--max-spans", type=int, default=1_000_000)
     parser.add_argument("--bytes", type=int, default=10**9, help="to encode in all")
     parser.add_argument("--batch", type=int, default=8 * 10**6, help="bytes of a batch")
     parser.add_argument("--save", action="store_true", help="add to results/memory.jsonl")
     options = parser.parse_args()
-    sizes = {"vocab_size": options.vocab_size, "max_spans": options.max_spans}
+    sizes = {"vocab_size": options.vocab_size}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         facts = make_folder(options.corpus, folder, [PATTERN], **sizes)
         arguments = (folder, PATTERN, options.bytes, options.batch)
-        rows = [told(fresh("one_worker.py", *arguments, table), table) for table in TABLES]
+        rows = [told(fresh("one_worker.py", *arguments))]
     finish(
         about("memory", [options.corpus.name]) | sizes | facts | {"rows": rows}, save=options.save
     )
 
 
-def told(row: dict[str, Any], table: str) -> dict[str, Any]:
+def told(row: dict[str, Any]) -> dict[str, Any]:
     """Print and give the figures of one process."""
     shown = {name: f"{row[name] / 1e6:.1f} MB" for name in row if name.endswith("_bytes")}
     print(
-        f"span table {table:<4}{shown['encoded_bytes']} in {row['batches']} batches, "
+        f"{shown['encoded_bytes']} in {row['batches']} batches, "
         f"{row['megabytes_per_second']:.1f} MB/s. Private memory above that before the first call: "
         f"{shown['kept_bytes']} after a call, {shown['peak_bytes']} at most within one (buffers of "
         f"input and ids left out); loaded tokenizer {shown['tokenizer_bytes']}; "
         f"private pages of files {shown['file_bytes']}",
         flush=True,
     )
-    return {"span_table": table} | row
+    return row
 
 
 if __name__ == "__main__":

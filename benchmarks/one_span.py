@@ -43,14 +43,14 @@ def whole_text(tokenizer: Tokenizer) -> Tokenizer:
 
 def prepare_ours(folder: Path, span: bytes) -> Work:
     """Encode one document."""
-    tokenizer = whole_text(Tokenizer.load(folder, span_table=False))
+    tokenizer = whole_text(Tokenizer.load(folder))
     documents = Documents.from_bytes([span])
     return lambda: tokenizer.encode_documents(documents)[0]
 
 
 def prepare_tiktoken(folder: Path, span: bytes) -> Work:
     """Encode without a pattern."""
-    encoding = Tokenizer.load(folder, span_table=False).to_tiktoken()
+    encoding = Tokenizer.load(folder).to_tiktoken()
     return lambda: encoding._encode_single_piece(span)  # noqa: SLF001 - the only way past its pattern
 
 

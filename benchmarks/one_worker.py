@@ -1,6 +1,6 @@
 """One worker in this process: encodes batches again and again, and looks at its own memory.
 
-    python benchmarks/one_worker.py FOLDER PATTERN BYTES BATCH_BYTES on|off
+    python benchmarks/one_worker.py FOLDER PATTERN BYTES BATCH_BYTES
 
 Counted is anonymous memory: private pages that are no file's, `Anonymous` of
 /proc/self/smaps_rollup after each call (the same as RssAnon) and resident minus shared pages of
@@ -8,9 +8,8 @@ Counted is anonymous memory: private pages that are no file's, `Anonymous` of
 released). Both above what there was before the first call, with the tokenizer loaded and all input
 in memory, and minus the ids and offsets that the call gives: input and output are the caller's. Of
 ids that grow while a call runs, what the call gives in the end is taken off, so a buffer larger
-than needed counts. Private pages of files (Private_Clean + Private_Dirty - Anonymous: libraries,
-and the mapped span table as long as one process alone maps it) can be dropped at any time; they
-are told apart. Prints one line of JSON.
+than needed counts. Private pages of files (Private_Clean + Private_Dirty - Anonymous: libraries)
+can be dropped at any time and are reported apart. Prints one line of JSON.
 """
 
 import json
@@ -34,10 +33,10 @@ EVERY = 0.005
 
 def main() -> None:
     """Measure what the command line names."""
-    folder, pattern, size, batch, table = sys.argv[1:]
+    folder, pattern, size, batch = sys.argv[1:]
     documents = load_texts(Path(folder))
     before = rollup()["Anonymous"]
-    tokenizer = Tokenizer.load(Path(folder) / pattern, span_table=table == "on")
+    tokenizer = Tokenizer.load(Path(folder) / pattern)
     loaded = rollup()["Anonymous"] - before
     row = measure(tokenizer, list(batches(documents, int(batch))), int(size))
     print(json.dumps(row | {"tokenizer_bytes": loaded}))

@@ -5,7 +5,6 @@ A batch of documents crosses as two arrays: `data` (all bytes back to back) and 
 over documents releases the GIL. Errors are the classes of `nanotok_ray.errors`.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Literal, Self, TypeAlias, final
 
@@ -20,7 +19,6 @@ __all__ = [
     "Encoder",
     "RunSums",
     "SpanCounts",
-    "SpanTable",
     "Splitter",
     "__build__",
     "best_fit_rows",
@@ -123,21 +121,6 @@ class Splitter:
         Raises:
             SplitError: The regex engine gave up.
         """
-
-@final
-class SpanTable:
-    """The ids of many spans, for one tokenizer: a file that is mapped, not read."""
-
-    def __new__(cls, path: str | os.PathLike[str], tokenizer_sha256: bytes) -> Self:
-        """Map the file and check all its bytes. It must never be written again, only replaced.
-
-        Raises:
-            OSError: It cannot be opened.
-            TokenizerError: It is damaged, or was made for another tokenizer.
-        """
-
-    def __len__(self) -> int:
-        """Return the number of spans."""
 
 @final
 class SpanCounts:
@@ -282,10 +265,9 @@ class Encoder:
         *,
         gaps: Literal["spans", "error"] = "spans",
         byte_order: bytes | None = None,
-        span_table: SpanTable | None = None,
         cache_bytes: int = 33_554_432,
     ) -> Self:
-        """Build the tables for merges of shape `(m, 2)`; with a span table ids are found sooner.
+        """Build the tables for merges of shape `(m, 2)`.
 
         Id i < 256 is `byte_order[i]`, or byte i; `merges` name ids so, too.
 
@@ -295,24 +277,7 @@ class Encoder:
         Raises:
             PatternError: `pattern` is not a regular expression the core can compile.
             TokenizerError: A merge names an id that does not exist yet, or a pair comes twice;
-                `byte_order` is not each byte once; the span table is not for a vocabulary of this
-                size.
-        """
-
-    def span_table_file(
-        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], tokenizer_sha256: bytes
-    ) -> NDArray[np.uint8]:
-        """Return the file of a `SpanTable` that holds the ids of spans, none of which comes twice.
-
-        Spans of over 255 bytes are left out, and those of up to 15 bytes with over 7 ids (3 if ids
-        do not fit 16 bits). The same spans in the same order give the same bytes.
-        """
-
-    def bytes_in_table(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
-        """Return how many bytes of the documents belong to spans that the table holds.
-
-        Raises:
-            SplitError: A document cannot be split (names its number and the byte offset).
+                `byte_order` is not each byte once.
         """
 
     def encode(self, document: bytes) -> NDArray[np.uint32]:

@@ -17,9 +17,10 @@ Remove what the manifest of a finished output does not name, and say how many by
 
 That is what former runs left: shards, the files beside them, records and quarantine files of
 inputs, recipes or tokenizers that have changed since, temporary files and probes of processes that
-were killed, and old leases. Nothing else is touched: not the tokenizers, not the work folder, no
-file of yours. An output without a manifest is refused (exit code 4), as what it holds is work to go
-on from: finish the job first.
+were killed, old leases, and span_table.bin, which earlier versions wrote beside a tokenizer.
+Nothing else is touched: not the tokenizers, not the work folder, no file of yours. An output
+without a manifest is refused (exit code 4), as what it holds is work to go on from: finish the job
+first.
 
 Holds the output's lease meanwhile, so that no job writes to it. Parts of uploads that an object
 store never got the end of are not listed: a lifecycle rule of the bucket removes those.

@@ -6,14 +6,15 @@ import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from nanotok_ray.cli.inspected import Inspected, add_file_arguments, lines_at, output_at
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.formats.manifest import SPLITS
+from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
+from nanotok_ray.loader import open_shards
 from nanotok_ray.report import (
     MAX_TOKENS,
     Document,
@@ -25,6 +26,7 @@ from nanotok_ray.report import (
     totals_of,
     turns_of,
 )
+from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 from nanotok_ray.units import printable
 
 MAX_DOCUMENTS: Final = 1000
@@ -75,6 +77,63 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
             )
         numbers.extend(range(start, stop))
     return numbers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inspected:
+    """Documents to show."""
+
+    title: str
+    """What they are, for a heading."""
+    where: str
+    """The same, within a sentence."""
+    count: int
+    document: Callable[[int], Document]
+    """Return one document by number, from 0 on."""
+    tokenizer: Tokenizer
+
+    @property
+    def spelling(self) -> Spelling:
+        """How their ids are spelled."""
+        return Spelling(
+            bytes_of=self.tokenizer.decode_single_token_bytes,
+            special_tokens=self.tokenizer.special_tokens,
+        )
+
+    @property
+    def note(self) -> str:
+        """What encoded them, for a line below the heading."""
+        size = self.tokenizer.get_vocab_size()
+        return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
+
+
+def output_at(folder: str, *, split: str, source: str | None) -> Inspected:
+    """Return the documents of a finished output.
+
+    Raises:
+        CorruptOutputError, IncompleteOutputError, SourceError: As `open_shards`.
+        TokenizerError: The output's tokenizer cannot be read.
+    """
+    shards = open_shards(folder, split=split, source=source)
+
+    def document(number: int) -> Document:
+        name, position = shards.shard_of(number)
+        return Document(
+            title=f"document {number} of {len(shards)}",
+            location=f"document {position} of {name}",
+            ids=shards[number],
+            mask=shards.mask(number),
+            images=shards.images(number),
+            document_id=shards.document_id(number),
+        )
+
+    return Inspected(
+        title=f"{folder}, split {split}" + (f", source {source}" if source else ""),
+        where=f"split {split}" + (f" of source {source}" if source else ""),
+        count=len(shards),
+        document=document,
+        tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}"),
+    )
 
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
@@ -183,7 +242,6 @@ Show documents: their tokens in turn in two colours; with a mask, green is train
   nanotok inspect /data/out --source chats --doc 0-9 --html chats.html
   nanotok inspect /data/out --source scans --doc -1 --open
   nanotok inspect /data/out --doc 0 --text
-  nanotok inspect --file chats.jsonl --tokenizer /data/out/tokenizer --doc 0-9 --html chats.html
 """
 
 
@@ -195,7 +253,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=_INSPECT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("folder", metavar="DIR", nargs="?", help="the output folder of a job")
+    inspect.add_argument("folder", metavar="DIR", help="the output folder of a job")
     inspect.add_argument(
         "--doc",
         type=document_range,
@@ -230,13 +288,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default="auto",
         help="auto, if stdout is a terminal (default: auto)",
     )
-    add_file_arguments(inspect)
     inspect.set_defaults(run=_run_inspect)
 
 
 def _run_inspect(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    inspected = _inspected(arguments)
+    inspected = output_at(arguments.folder, split=arguments.split, source=arguments.source)
     asked = arguments.documents or [(0, 0)]
     numbers = numbers_of(asked, count=inspected.count, where=inspected.where)
     documents = map(inspected.document, numbers)
@@ -258,16 +315,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RecipeError("--open with --html -: name a file, or leave --html out")
     if arguments.all and not (arguments.html or arguments.open):
         raise RecipeError("--all is for pages; a terminal shows all tokens: add --html FILE")
-
-
-def _inspected(arguments: argparse.Namespace) -> Inspected:
-    if (arguments.folder is None) == (arguments.file is None):
-        raise RecipeError("name what to look at: DIR, an output, or --file FILE, and not both")
-    if arguments.file is None:
-        return output_at(arguments.folder, split=arguments.split, source=arguments.source)
-    if arguments.source is not None:
-        raise RecipeError(f"--source {arguments.source}: a file has no sources; leave it out")
-    return lines_at(arguments)
 
 
 def _visible(

@@ -221,5 +221,5 @@ def _copy_to_nanochat(arguments: argparse.Namespace, recipe: Recipe) -> None:
     base = os.environ.get("NANOCHAT_BASE_DIR") or "~/.cache/nanochat"
     folder = Path(base).expanduser() / "tokenizer"
     learned = f"{recipe.output.path}/tokenizer"
-    save_for_nanochat(Tokenizer.load(learned, span_table=False).model, folder)
+    save_for_nanochat(Tokenizer.load(learned).model, folder)
     print(f"wrote       {folder}", file=sys.stderr)

@@ -23,7 +23,7 @@ from nanotok_ray.job.plan_text import duration
 from nanotok_ray.tokenizer.merges import Made, MergeProgress
 from nanotok_ray.units import printable
 
-UNITS = {"reduce": "count files", "learn": "merges", "span table": "spans"}
+UNITS = {"reduce": "count files", "learn": "merges"}
 
 
 def unit_of(stage: str) -> str:

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from nanotok_ray.cli.arguments import add_overrides, add_relearn, add_removed, add_resplit
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, print_json
-from nanotok_ray.cluster.submit.job_log import LogTail, LogText
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.submission import Followed, Follower, JobState, WallClock, ending_of
+from nanotok_ray.cluster.submit.submission import (
+    Followed,
+    Follower,
+    JobLog,
+    JobState,
+    WallClock,
+    ending_of,
+)
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.doctor.ray_settings import host_and_port
 from nanotok_ray.job.termination import Terminated
@@ -105,25 +111,18 @@ class Submitted:
 
     def follow(self, *, patience: float, timeout: float | None) -> int:
         """Follow the job and print how it ended; give the exit code. Times are in seconds."""
+        log = JobLog(lambda: self.jobs.whole_log(self.submission_id))
         try:
-            with self._log() as log:
-                followed = self._follower(log, patience=patience, timeout=timeout).follow()
+            followed = self._follower(log, patience=patience, timeout=timeout).follow()
         except KeyboardInterrupt:
             return self._leave("interrupted", INTERRUPTED)
         except Terminated:
             return self._leave("terminated", TERMINATED)
         if followed.given_up is not None or followed.state is None:
             return self._give_up(followed)
-        return self._end(followed.state, log.text)
+        return self._end(followed.state, log)
 
-    def _log(self) -> LogTail:
-        submission_id = self.submission_id
-        return LogTail(
-            lambda: self.jobs.client().tail_job_logs(submission_id),
-            whole=lambda: self.jobs.whole_log(submission_id),
-        )
-
-    def _follower(self, log: LogTail, *, patience: float, timeout: float | None) -> Follower:
+    def _follower(self, log: JobLog, *, patience: float, timeout: float | None) -> Follower:
         return Follower(
             jobs=self.jobs,
             submission_id=self.submission_id,
@@ -147,7 +146,7 @@ class Submitted:
         self._print(status, followed.state, {"error": followed.given_up})
         return INFRASTRUCTURE
 
-    def _end(self, state: JobState, log: LogText) -> int:
+    def _end(self, state: JobState, log: JobLog) -> int:
         summary = log.summary
         ending = ending_of(state, summary=summary, job=self.job, output=self.output)
         values: dict[str, object] = {} if summary is None else {"summary": summary}

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show, warm
+from nanotok_ray.cli import tokenizer_compare, tokenizer_eval, tokenizer_show
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.tokenizers import TOKENIZERS_HELP, add_pattern, opened
 from nanotok_ray.errors import TokenizerError
@@ -16,8 +16,6 @@ _TOKENIZER = """\
 Do something with a tokenizer that is there.
 
   nanotok tokenizer extend /data/out/tokenizer --preset seed --output /data/vision-tokenizer
-  nanotok tokenizer warm /data/tokenizer corpus/*.parquet
-  nanotok tokenizer warm cl100k corpus/*.parquet --output /data/cl100k
   nanotok tokenizer show /data/out/tokenizer corpus/*.parquet
   nanotok tokenizer compare /data/out/tokenizer /data/old/tokenizer --corpus corpus/*.parquet
   nanotok tokenizer eval /data/out/tokenizer --against /data/old/tokenizer
@@ -41,9 +39,9 @@ are. A preset is a list of names, and may be given with others, which follow it:
 
 {_PRESETS}
 
-The new folder has all files of a tokenizer, with the names in each that holds special tokens. It
-has no span table, which only saves time. OUTPUT may also be one file, *.json or *.txt, as for
-nanotok train. What holds another tokenizer is refused.
+The new folder has all files of a tokenizer, with the names in each that holds special tokens.
+OUTPUT may also be one file, *.json or *.txt, as for nanotok train. What holds another tokenizer is
+refused.
 
 A job does the same by itself: tokenizer.extend = ["preset:seed"] in its recipe.
 
@@ -73,7 +71,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     add_pattern(parser)
     parser.set_defaults(run=_run_extend)
-    for item in (warm, tokenizer_show, tokenizer_compare, tokenizer_eval):
+    for item in (tokenizer_show, tokenizer_compare, tokenizer_eval):
         item.add_action(actions)
 
 
@@ -101,7 +99,7 @@ def _run_extend(arguments: argparse.Namespace) -> int:
             f"{arguments.output}: a {WITHOUT_SPECIAL_TOKENS} file has no place for special tokens; "
             "name a folder, *.json or *.txt as --output"
         )
-    before = opened(arguments.tokenizer, arguments, span_table=False)
+    before = opened(arguments.tokenizer, arguments)
     tokenizer = before.extended(names)
     write_new(tokenizer.model, arguments.output)
     known = before.special_tokens

@@ -28,7 +28,7 @@ from nanotok_ray.cli.tokenizers import (
     counters_of,
     write_plot,
 )
-from nanotok_ray.report.figures import Numbers, ratio_figure
+from nanotok_ray.report.figures import ratio_figure
 from nanotok_ray.tokenizer.evaluation import (
     CorpusReader,
     Measured,
@@ -53,7 +53,7 @@ Compare tokenizers on corpora: bytes per token by source and language, and what 
 
   nanotok tokenizer compare /data/a/tokenizer /data/b/tokenizer --corpus web/*.parquet
   nanotok tokenizer compare ours=/data/out/tokenizer cl100k o200k \\
-      --corpus 'english=en/*.parquet' 'code=code/*.parquet' --plot compare.html
+      --corpus 'english=en/*.parquet' 'code=code/*.parquet' --plot compare.svg
   nanotok tokenizer compare A B --corpus pages.jsonl --by language --max-bytes 1GB
 
 Each NAME= of --corpus is a source; files without one are a source together. The first tokenizer is
@@ -248,8 +248,7 @@ def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: argparse
         marks=[tally.bytes_per_character for tally in chosen.values()],
         marks_name="a token a code point",
     )
-    numbers = Numbers(head=_head(counters), rows=[*_cells(rows)])
-    write_plot(arguments, figure, numbers=numbers)
+    write_plot(arguments, figure)
 
 
 def _largest(rows: _Rows) -> _Rows:

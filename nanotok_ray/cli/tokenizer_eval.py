@@ -24,7 +24,7 @@ from nanotok_ray.documents.batch import Documents, to_utf8
 from nanotok_ray.documents.texts import text_batches
 from nanotok_ray.formats.manifest import SPLITS, TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report.figures import Numbers, ratio_figure
+from nanotok_ray.report.figures import ratio_figure
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import SAMPLE_TEXTS, SampleRow, TokenizerCounter, sample_rows
 from nanotok_ray.units import printable
@@ -42,7 +42,7 @@ def output_texts(folder: str, *, split: str, max_bytes: int) -> Iterator[Documen
         TokenizerError: The output's tokenizer cannot be read.
     """
     shards = open_shards(folder, split=split)
-    tokenizer = Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}", span_table=False)
+    tokenizer = Tokenizer.load(f"{folder}/{TOKENIZER_FOLDER}")
     special = np.array([*tokenizer.special_tokens.values()], dtype=np.uint32)
 
     def texts() -> Iterator[str]:
@@ -176,15 +176,12 @@ def _plot(
 ) -> None:
     indexes = range(len(counters))
     bars = {row.name: [row.tally.bytes_per_token(position) for position in indexes] for row in rows}
-    names = [counter.name for counter in counters]
     figure = ratio_figure(
         bars,
-        names,
+        [counter.name for counter in counters],
         title="Bytes per token of sample texts",
         note="More is better; a token a byte would have 1.",
         marks=[row.tally.bytes_per_character for row in rows],
         marks_name="a token a code point",
     )
-    head = ["text", "bytes", *names]
-    table = [[row.name, f"{row.tally.num_bytes:,}", *map(ratio, bars[row.name])] for row in rows]
-    write_plot(arguments, figure, numbers=Numbers(head=head, rows=table))
+    write_plot(arguments, figure)

@@ -25,7 +25,7 @@ from nanotok_ray.cli.tokenizers import (
     write_plot,
 )
 from nanotok_ray.counts.patterns import PATTERNS
-from nanotok_ray.report.figures import Numbers, vocabulary_figure
+from nanotok_ray.report.figures import vocabulary_figure
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
 from nanotok_ray.tokenizer.report import token_text
@@ -38,7 +38,7 @@ _BAR_CHARS = 40
 
 def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Iterator[str]:
     """Return lines that describe what a tokenizer is made of."""
-    special, table = tokenizer.special_tokens, tokenizer.span_table_size
+    special = tokenizer.special_tokens
     pattern = tokenizer.pattern
     known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
     yield f"tokenizer   {name}"
@@ -48,7 +48,6 @@ def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> 
         f"{len(tokenizer.merges):,} merges, {len(special):,} special tokens"
     )
     yield f"pattern     {''.join(known[:1])}{pattern}"
-    yield f"span table  {f'{table:,} spans' if table else 'none'}"
     for token, number in special.items():
         yield f"special     {number:>9,}  {token}"
 
@@ -123,7 +122,6 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
         "pattern": tokenizer.pattern,
         "unicode_version": tokenizer.model.unicode_version,
         "special_tokens": tokenizer.special_tokens,
-        "span_table": tokenizer.span_table_size,
         "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
         "mean_length": round(vocabulary.mean_length, 4),
         "first_merges": _entries(_merged(vocabulary)[:limit], vocabulary),
@@ -345,13 +343,11 @@ def _plot(
     if usage is not None:
         text = f"{usage.num_bytes / 1e6:,.1f} MB, {ratio(usage.bytes_per_token)} bytes per token"
         note += f"; corpus of {text}"
-    lengths = vocabulary.length_counts
     figure = vocabulary_figure(
-        lengths,
+        vocabulary.length_counts,
         title=arguments.tokenizer,
         note=note,
         counts=None if usage is None else usage.by_rank().tolist(),
         unused=0 if usage is None else len(usage.unused),
     )
-    numbers = Numbers(head=["bytes of a token", "tokens"], rows=length_rows(lengths))
-    write_plot(arguments, figure, numbers=numbers)
+    write_plot(arguments, figure)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nanotok_ray.cli.corpora import named
 from nanotok_ray.counts.patterns import PATTERNS
 from nanotok_ray.errors import RecipeError, TokenizerError
-from nanotok_ray.report.figures import SUFFIXES, Numbers, check_plot, plot_bytes
+from nanotok_ray.report.figures import SUFFIXES, check_plot, plot_bytes
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.tokenizer.evaluation import PUBLISHED, TokenizerCounter, published_tokenizer
 from nanotok_ray.tokenizer.opened import RANKS, open_tokenizer, path_and_pattern
@@ -54,18 +54,16 @@ def counters_of(specs: Sequence[str], arguments: argparse.Namespace) -> list[Tok
     ]
 
 
-def opened(spec: str, arguments: argparse.Namespace, *, span_table: bool = True) -> Tokenizer:
+def opened(spec: str, arguments: argparse.Namespace) -> Tokenizer:
     """Open the one that a command is about.
 
     Raises:
         TokenizerError: It cannot be opened, or has a pattern and was given another.
     """
-    return next(_opened([spec], arguments.pattern, span_table=span_table))
+    return next(_opened([spec], arguments.pattern))
 
 
-def _opened(
-    specs: Sequence[str], pattern: str | None, *, span_table: bool = True
-) -> Iterator[Tokenizer]:
+def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
     if pattern is not None and not any(spec.endswith(RANKS) for spec in specs):
         raise TokenizerError(
             f"--pattern is {pattern!r}, and {', '.join(specs)} says its own: only {RANKS} files "
@@ -76,7 +74,7 @@ def _opened(
             yield published_tokenizer(spec)
         else:
             spec_pattern = pattern if spec.endswith(RANKS) else None
-            yield open_tokenizer(spec, pattern=spec_pattern, span_table=span_table)
+            yield open_tokenizer(spec, pattern=spec_pattern)
 
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:
@@ -131,9 +129,8 @@ def check_plot_of(arguments: argparse.Namespace) -> None:
         raise RecipeError(f"--plot {arguments.plot}: there is no folder {folder}; make it first")
 
 
-def write_plot(arguments: argparse.Namespace, figure: "Figure", *, numbers: Numbers) -> None:
+def write_plot(arguments: argparse.Namespace, figure: "Figure") -> None:
     """Write the picture and print its path."""
     path = Path(arguments.plot)
-    title = f"nanotok tokenizer {arguments.action}"
-    path.write_bytes(plot_bytes(figure, name=path.name, title=title, numbers=numbers))
+    path.write_bytes(plot_bytes(figure, name=path.name))
     print(f"wrote       {path}", file=sys.stderr)

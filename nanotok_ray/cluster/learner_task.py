@@ -58,8 +58,7 @@ def learn_in_task(
                     f"{text}; give it more memory (learner.memory) or another node (learner.label)"
                 ) from error
             on_event(Note(text=f"the learner's task died ({text}) and is tried again"))
-    use = training.recipe.tokenizer.uses_span_table
-    return written_tokenizer(out.join(TOKENIZER_FOLDER), span_table=use)
+    return written_tokenizer(out.join(TOKENIZER_FOLDER))
 
 
 def learning_events(training: Training, counted: CountedSlices, out: Folder) -> Iterator[Event]:

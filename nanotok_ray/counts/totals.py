@@ -125,35 +125,18 @@ def _product(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> int:
     return sum(map(mul, left.tolist(), right.tolist()))
 
 
-def most_frequent(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.uint64],
-    *,
-    max_spans: int,
-) -> Documents:
-    """Return up to `max_spans` spans, the highest count first, among equals the smallest bytes.
-
-    Args:
-        data: the bytes of all spans, back to back.
-        offsets: [n + 1] positions in `data`; no span comes twice.
-        counts: [n], how often each occurs.
-        max_spans: how many to return at most; fewer if there are not as many.
-
-    >>> spans = Documents.from_strings(["a", "c", "b", "rare"])
-    >>> counts = np.array([2, 5, 5, 1], dtype=np.uint64)
-    >>> list(most_frequent(spans.data, spans.offsets, counts, max_spans=3))
-    [b'b', b'c', b'a']
-    """
-    spans = Documents(data=data, offsets=offsets)
-    rows = most_frequent_rows(spans, counts, max_spans=max_spans)
-    return Documents.from_arrow(spans.to_arrow(as_bytes=True).take(rows))
-
-
 def most_frequent_rows(
     spans: Documents, counts: NDArray[np.uint64], *, max_spans: int
 ) -> NDArray[np.int64]:
-    """Return the rows [at most `max_spans`] of `most_frequent`, in its order."""
+    """Return the rows of up to `max_spans` spans, the highest count first.
+
+    Among spans of one count those with the smallest bytes come first.
+
+    >>> spans = Documents.from_strings(["a", "c", "b", "rare"])
+    >>> counts = np.array([2, 5, 5, 1], dtype=np.uint64)
+    >>> most_frequent_rows(spans, counts, max_spans=3).tolist()
+    [2, 1, 0]
+    """
     import pyarrow as pa  # noqa: PLC0415 - a tokenizer that is only used does not need it
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 

@@ -15,7 +15,7 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageStarted:
-    """A stage begins: count, merge, reduce, learn, span table, tokenize or verify."""
+    """A stage begins: count, merge, reduce, learn, tokenize or verify."""
 
     stage: str
     todo: int

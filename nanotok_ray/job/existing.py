@@ -101,8 +101,7 @@ def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
     Raises:
         TokenizerError, PatternError: as `open_tokenizer`.
     """
-    tokenizer = recipe.tokenizer
-    return open_tokenizer(folder, span_table=tokenizer.uses_span_table).extended(tokenizer.extend)
+    return open_tokenizer(folder).extended(recipe.tokenizer.extend)
 
 
 LARGEST_LOSS = 0.1

@@ -42,7 +42,7 @@ from nanotok_ray.shards.verify import Verification, verify_output
 from nanotok_ray.sources import plan_to_json
 from nanotok_ray.sources.quarantine import QUARANTINE, check_limits
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, copy_span_table
+from nanotok_ray.tokenizer import Tokenizer
 
 WritePage = Callable[[Folder], object]
 """Writes the report page of an output; called at the end of a run, and never fails it."""
@@ -148,24 +148,17 @@ class _Job:
             replace_extension(training, tokenizer, self.out)
             self.has_changed = True
             self.start.note(
-                "the special tokens added to the tokenizer are others now: it was not learned "
-                "again, and is without a span table until it is"
+                "the special tokens added to the tokenizer are others now: it was not learned again"
             )
         if lacks_smaller(training, tokenizer, self.out):
             self.has_changed |= bool(add_smaller(training, tokenizer, self.out))
 
     def _adopt(self, tokenizer: Tokenizer | None) -> None:
-        """Write a tokenizer from elsewhere into the output folder.
-
-        Its span table comes along, if it has one that is used.
-        """
+        """Write a tokenizer from elsewhere into the output folder."""
         assert tokenizer is not None
         folder = self.out.join(TOKENIZER_FOLDER)
         self._begin_changes()
         tokenizer.save(folder, overwrite=True)
-        path = self.recipe.tokenizer.path
-        if path is not None and tokenizer.span_table_size:
-            copy_span_table(path, folder)
 
     def _decide_tokenizing(self, tokenizer: Tokenizer) -> Tokenizing:
         """Return what is to be tokenized with a tokenizer that was just learned."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.counts.reduce import CountPart, Reduced, reduce_counts
-from nanotok_ray.counts.totals import SpanTotals, Weights, most_frequent
+from nanotok_ray.counts.totals import SpanTotals, Weights
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.counting import CountedSlices
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.training import Training, counted_sources, notes_on_sizes, write_beside
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Model, Tokenizer, make_model, write_span_table
+from nanotok_ray.tokenizer import Model, Tokenizer, make_model
 from nanotok_ray.tokenizer.merges import REACHED, Learned, Made, learn_reduced
 from nanotok_ray.tokenizer.report import REPORT_NAME, Counted, training_report, why_stopped
 
@@ -63,30 +63,6 @@ def sum_counts(training: Training, counted: CountedSlices, *, on_event: OnEvent)
     return Summed(counted=counted, weights=weights, reduced=reduced)
 
 
-STAGE = "span table"
-
-
-def add_span_table(
-    tokenizer: Tokenizer, learned: Learned, out: Folder, *, max_spans: int, on_event: OnEvent
-) -> Tokenizer:
-    """Write the table of a tokenizer that was just saved, and return the tokenizer that uses it.
-
-    With `max_spans` 0 nothing is written.
-    """
-    if not max_spans:
-        return tokenizer
-    todo = min(max_spans, len(learned.span_counts))
-    on_event(StageStarted(stage=STAGE, todo=todo, num_done=0, num_bytes=0))
-    start = time.perf_counter()
-    spans = most_frequent(
-        learned.span_data, learned.span_offsets, learned.span_counts, max_spans=max_spans
-    )
-    folder = out.join(TOKENIZER_FOLDER)
-    size = write_span_table(tokenizer.model, spans, folder)
-    on_event(StageEnded(stage=STAGE, seconds=time.perf_counter() - start, num_bytes=size))
-    return Tokenizer.load(folder)
-
-
 def learn_tokenizer(
     training: Training, counted: CountedSlices, out: Folder, *, threads: int, on_event: OnEvent
 ) -> Tokenizer:
@@ -105,9 +81,6 @@ def learn_tokenizer(
     )
     tokenizer = Tokenizer(model.extended(recipe.extend))
     tokenizer.save(out.join(TOKENIZER_FOLDER), overwrite=True)
-    tokenizer = add_span_table(
-        tokenizer, learned, out, max_spans=recipe.span_table, on_event=on_event
-    )
     report = _report(training, summed, learned, model)
     out.write_whole(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", to_json(report))
     write_beside(training, tokenizer, report, out)

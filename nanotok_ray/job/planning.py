@@ -133,9 +133,6 @@ def _timed(work: Callable[[Documents], object], batches: Sequence[Documents]) ->
     return time.perf_counter() - start
 
 
-_LEARNING = ("learn", "span table")
-
-
 def plan_job(
     recipe: Recipe,
     *,
@@ -234,12 +231,9 @@ def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) ->
 def _learning(last: Mapping[str, Any]) -> dict[str, Any]:
     """Take the time that learning took in the last run: it depends on the spans, not the bytes."""
     stages = last.get("stages", {})
-    seconds = [stages[name]["seconds"] for name in _LEARNING if name in stages]
-    return (
-        _stage(sum(seconds), basis="as in the last run")
-        if seconds
-        else _stage(None, basis="unknown")
-    )
+    if "learn" not in stages:
+        return _stage(None, basis="unknown")
+    return _stage(stages["learn"]["seconds"], basis="as in the last run")
 
 
 def _stage(seconds: float | None, *, basis: str) -> dict[str, Any]:

@@ -31,8 +31,6 @@ class Summary:
         )
         if "learned" in values:
             lines += _learned_lines(values["learned"])
-        if values["span_table"]:
-            lines.append(f"span table  {values['span_table']:,} spans")
         if "documents" in values:
             lines += _corpus_lines(values)
         lines += [_stage_line(name, stage) for name, stage in values["stages"].items()]
@@ -76,7 +74,6 @@ def summarise(
         "output": output,
         "vocab_size": tokenizer.get_vocab_size(),
         "tokenizer_sha256": tokenizer.sha256,
-        "span_table": tokenizer.span_table_size,
         "stages": {name: _stage(seconds, size) for name, (seconds, size) in stages.items()},
     }
     if learned is not None:

@@ -266,7 +266,6 @@ def _task(
         settings=tokenizing.settings[slice_.source],
         out=out.url,
         tokenizer=out.join(TOKENIZER_FOLDER),
-        span_table=tokenizing.tokenizer.span_table_size > 0,
         same_pass=same_pass,
         give_up_after=tokenizing.give_up_after,
     )

@@ -25,8 +25,7 @@ def finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
     record = finished_learning(training, out)
     if record is None:
         return None
-    use = training.recipe.tokenizer.uses_span_table
-    tokenizer = written_tokenizer(out.join(TOKENIZER_FOLDER), span_table=use)
+    tokenizer = written_tokenizer(out.join(TOKENIZER_FOLDER))
     # Another one may have been put there since, as by a recipe with tokenizer.path.
     if tokenizer.sha256 != record.values.get("tokenizer_sha256"):
         return None
@@ -50,7 +49,7 @@ def current_tokenizer(
 
 
 def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
-    """Count, merge, learn and save, with the span table if one is asked for. Needs a Ray session.
+    """Count, merge, learn and save. Needs a Ray session.
 
     Raises:
         SliceError: slices failed for good.

@@ -15,7 +15,7 @@ from nanotok_ray.recipe.special_tokens import GROUNDING
 from nanotok_ray.shards.output import Record, finished_record, read_record
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import FILE_NAMES, READABLE_NAME, SPAN_TABLE_NAME, Tokenizer
+from nanotok_ray.tokenizer import FILE_NAMES, READABLE_NAME, Tokenizer
 from nanotok_ray.tokenizer.report import REPORT_FORMAT, REPORT_NAME, cut_report, short_report
 
 LEARN_FORMAT = "nanotok-learn 3"
@@ -316,7 +316,7 @@ def _remove_other_sizes(out: Folder, *, sizes: Sequence[int]) -> None:
     """Remove what a former run cut from another tokenizer, but for sizes written since."""
     for size in set(recorded_sizes(out)) - set(sizes):
         folder = smaller_folder(size)
-        for name in (f"{folder}/{SPAN_TABLE_NAME}", *files_of(folder)):
+        for name in files_of(folder):
             out.remove(name)
 
 
@@ -350,8 +350,7 @@ def lacks_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> bo
 def replace_extension(training: Training, tokenizer: Tokenizer, out: Folder) -> None:
     """Write what `with_extension` gave, and all that goes with it.
 
-    Its span table goes, as it names the tokenizer: what it is made of is not read again. Should
-    this run end in between, the next one finds no tokenizer of the record, and learns again.
+    Should this run end in between, the next one finds no tokenizer of the record, and learns again.
 
     Raises:
         CorruptOutputError: the report beside the tokenizer is damaged.

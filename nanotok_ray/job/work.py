@@ -77,8 +77,6 @@ class TokenizeWork:
     """URL of the output folder."""
     tokenizer: str
     """URL of the tokenizer's folder."""
-    span_table: bool = True
-    """Whether the tokenizer's span table is used if there is one; no id depends on it."""
     same_pass: SamePass | None = None
     """What is exported of the slice once its record is written; None: nothing."""
     give_up_after: int | None = None
@@ -175,9 +173,7 @@ def tokenized_record(folder: Folder, expected: Expected) -> Record | None:
 
 def _tokenize(todo: Sequence[Expected], work: TokenizeWork, folder: Folder) -> list[dict[str, Any]]:
     """Tokenize slices of the same pieces, check all, and write their records."""
-    tokenizer = expected_tokenizer(
-        work.tokenizer, work.settings.tokenizer_sha256, span_table=work.span_table
-    )
+    tokenizer = expected_tokenizer(work.tokenizer, work.settings.tokenizer_sha256)
     slices = [expected.slice for expected in todo]
     records = tokenize_slices(
         slices,

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import tempfile
 import threading
 import time
 import uuid
@@ -19,12 +20,13 @@ from nanotok_ray.formats.manifest import SHARDS_INDEX_NAME
 from nanotok_ray.formats.schema import check_size
 from nanotok_ray.loader.files import Bytes, map_file
 from nanotok_ray.storage import Folder
-from nanotok_ray.storage.node_copy import cache_folder
 from nanotok_ray.storage.remote_input import RemoteInput
 
 if TYPE_CHECKING:
     from nanotok_ray.storage.tree import Entry
 
+
+CACHE_VARIABLE = "NANOTOK_CACHE_DIR"
 
 _SUFFIX = ".block"
 _BLOCK_NAME = re.compile(r"[0-9a-f]{64}-.*\.block(\.[0-9a-f]{32}\.tmp)?")
@@ -156,6 +158,38 @@ _RECENT = 16
 _HANDLES = 4
 """Files that stay open on the store: each handle holds the bytes it fetched last."""
 _READ_AHEAD_BYTES = 256 << 10  # by fsspec, behind what is asked of it: the least that it takes well
+
+
+def cache_folder() -> Path:
+    """Return the folder of this node's copies, making it if need be.
+
+    $NANOTOK_CACHE_DIR, else $XDG_CACHE_HOME/nanotok_ray, else ~/.cache/nanotok_ray; if it cannot be
+    written to, a folder of this user's own among the temporary files.
+
+    Raises:
+        PermissionError: none of them can be written to.
+    """
+    tried = list(_candidates())
+    for folder, is_shared in tried:
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_ours = not is_shared or folder.stat().st_uid == os.getuid()
+            if is_ours and os.access(folder, os.W_OK | os.X_OK):
+                return folder
+    names = ", ".join(str(folder) for folder, _ in tried)
+    raise PermissionError(f"no folder for copies of remote files: tried {names}")
+
+
+def _candidates() -> Iterator[tuple[Path, bool]]:
+    """Yield (folder, whether another user could have made it)."""
+    if configured := os.environ.get(CACHE_VARIABLE):
+        yield Path(configured), False
+    elif base := os.environ.get("XDG_CACHE_HOME"):
+        yield Path(base) / "nanotok_ray", False
+    else:
+        with suppress(RuntimeError):  # a user without a home
+            yield Path.home() / ".cache" / "nanotok_ray", False
+    yield Path(tempfile.gettempdir()) / f"nanotok_ray-{os.getuid()}", True
 
 
 class RemoteFiles:

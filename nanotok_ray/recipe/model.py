@@ -21,7 +21,6 @@ GAPS_RULES: Final = get_args(Gaps)
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _READ_ONLY = ("http://", "https://")
-_MAX_TABLE_SPANS = 16_000_000  # about 1 GB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,13 +55,12 @@ class TokenizerRecipe:
     are no longer rustbpe's."""
     also: tuple[int, ...] = ()
     """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
-    span_table: int = 1_000_000
-    """How many of the most frequent spans get their ids written beside the tokenizer, for speed
-    alone; 0: none, and one that is there is not used."""
+    span_table: int | None = None
+    """Has no effect: accepted because recipes written before have it."""
     path: str | None = None
     """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
     tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
-    keys above only extend and gaps are used, and of span_table whether it is 0."""
+    keys above only extend and gaps are used."""
 
     def __post_init__(self) -> None:
         check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
@@ -85,7 +83,6 @@ class TokenizerRecipe:
         check_range(
             "tokenizer.vocab_size", self.vocab_size, minimum=smallest, maximum=_MAX_VOCAB_SIZE
         )
-        check_range("tokenizer.span_table", self.span_table, minimum=0, maximum=_MAX_TABLE_SPANS)
         check_range("tokenizer.min_pair_count", self.min_pair_count, minimum=1, maximum=2**63 - 1)
         check_range("tokenizer.min_count", self.min_count, minimum=1, maximum=2**63 - 1)
         if self.max_token_bytes is not None:
@@ -129,11 +126,6 @@ class TokenizerRecipe:
                 f"tokenizer.path = {self.path!r} names one that exists; leave one of them out, or "
                 "use Tokenizer.truncated"
             )
-
-    @property
-    def uses_span_table(self) -> bool:
-        """Whether a span table is made and used."""
-        return self.span_table > 0
 
     @property
     def num_merges(self) -> int:
@@ -214,6 +206,13 @@ class Recipe:
         for source in self.sources:
             self._check_special_tokens(source)
         self._check_shares()
+
+    @property
+    def deprecations(self) -> tuple[str, ...]:
+        """A sentence for each key of the recipe that is accepted and has no effect."""
+        if self.tokenizer.span_table is None:
+            return ()
+        return ("tokenizer.span_table has no effect any more and can be deleted from the recipe",)
 
     def _check_shares(self) -> None:
         counted = [source for source in self.sources if source.count]

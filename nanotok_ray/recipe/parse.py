@@ -220,7 +220,7 @@ _TOKENIZER: dict[str, _Reader] = {
     "max_token_bytes": _optional(_size),
     "min_count": _size,
     "also": _sizes,
-    "span_table": _size,
+    "span_table": _optional(_size),
     "path": _optional(_path),
 }
 _OUTPUT: dict[str, _Reader] = {

@@ -161,7 +161,7 @@ def _journals(out: Folder) -> tuple[RunJournal | None, RunJournal | None]:
 def _tokenizer(out: Folder) -> Tokenizer | None:
     if not out.sizes(f"{TOKENIZER_FOLDER}/"):
         return None
-    return Tokenizer.load(out.join(TOKENIZER_FOLDER), span_table=False)
+    return Tokenizer.load(out.join(TOKENIZER_FOLDER))
 
 
 def _shards(out: Folder, cache: str) -> dict[str, Shards]:

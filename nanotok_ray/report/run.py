@@ -28,7 +28,6 @@ _STAGES: Final = {
     "merge": "c5",
     "reduce": "c5",
     "learn": "c3",
-    "span table": "c6",
     "tokenize": "c2",
     "verify": "c6",
 }

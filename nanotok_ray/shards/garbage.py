@@ -1,7 +1,7 @@
 """What lies in a finished output and is named by no manifest: leftovers of former runs.
 
-Only files of the kinds that a job writes are considered, below the folders of sources, records/,
-quarantine/ and run/. The caller must hold the lease.
+Only files of the kinds that a job writes, or wrote in earlier versions, are considered, below the
+folders of sources, records/, quarantine/, run/ and tokenizers. The caller must hold the lease.
 """
 
 import hashlib
@@ -36,7 +36,9 @@ _RECORD = re.compile(rf"{RECORDS}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.json")
 _QUARANTINED = re.compile(rf"{QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.jsonl")
 _LEASE = re.compile(r"run/lease/\d{6,}\.json")
 _PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
-_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE)
+_SPAN_TABLE = re.compile(rf"{TOKENIZER_FOLDER}(?:-\d+)?/span_table\.bin")
+"""A file that earlier versions wrote beside a tokenizer; nothing reads it."""
+_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _SPAN_TABLE)
 _TEMPORARY = re.compile(r"(?:.*/)?\.[^/]+\.[^/]*-\d+-[0-9a-f]{12}\.tmp")
 
 
@@ -46,7 +48,8 @@ class Garbage:
 
     records: Mapping[str, int]
     files: Mapping[str, int]
-    """Shards, the files beside them, quarantine files, old leases, probes, temporary files."""
+    """Shards and the files beside them, quarantine files, old leases, probes, temporary files, span
+    tables of earlier versions."""
     last: Mapping[str, int]
     """Records of sources that are gone: until then they say whose files those are."""
     named_bytes: int

@@ -314,7 +314,7 @@ def make_plan(
         SourceError: inputs are missing, unreadable or not what the recipe says; of all sources.
         PlanError: the recipe contradicts the frozen split, or two slices would share a name.
     """
-    notes: list[str] = []
+    notes = list(recipe.deprecations)
     frozen = (
         {}
         if previous is None or resplit

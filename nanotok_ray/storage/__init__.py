@@ -16,7 +16,6 @@ from nanotok_ray.storage.inputs import (
     version_of,
 )
 from nanotok_ray.storage.local import WholeFile
-from nanotok_ray.storage.node_copy import local_copy
 from nanotok_ray.storage.remote_input import SeekableFile
 from nanotok_ray.storage.tree import is_below
 
@@ -29,7 +28,6 @@ __all__ = [
     "find_files",
     "is_below",
     "list_files",
-    "local_copy",
     "open_input",
     "read_start",
     "unreadable",

@@ -19,32 +19,22 @@ from nanotok_ray.tokenizer.opened import (
     open_tokenizer,
     written_tokenizer,
 )
-from nanotok_ray.tokenizer.span_table import (
-    SPAN_TABLE_NAME,
-    copy_span_table,
-    open_span_table,
-    write_span_table,
-)
 from nanotok_ray.tokenizer.tokenizer import RustBPETokenizer, Tokenizer
 from nanotok_ray.tokenizer.train import make_model
 
 __all__ = [
     "FILE_NAMES",
     "READABLE_NAME",
-    "SPAN_TABLE_NAME",
     "SPECIAL_TOKENS",
     "Model",
     "RustBPETokenizer",
     "Tokenizer",
-    "copy_span_table",
     "differing_files",
     "expected_tokenizer",
     "get_token_bytes",
     "get_tokenizer",
     "make_model",
-    "open_span_table",
     "open_tokenizer",
     "save_for_nanochat",
-    "write_span_table",
     "written_tokenizer",
 ]

@@ -24,11 +24,9 @@ from nanotok_ray.tokenizer.nanochat_files import is_pickle_of, to_pickle, to_tok
 from nanotok_ray.tokenizer.readable import (
     MAX_READABLE_BYTES,
     from_readable,
-    sha256_of,
     to_readable,
     to_tiktoken_file,
 )
-from nanotok_ray.tokenizer.span_table import SPAN_TABLE_NAME, remove_foreign_span_table
 
 
 def check_agreement(
@@ -109,8 +107,8 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     """Write all files; nothing is written if one of them cannot hold the tokenizer.
 
     Those of Hugging Face are left out, and named in the log, if special tokens leave ids unused or
-    one is spelled there as a token of text is. Span table and training report of another tokenizer
-    are removed first, those of this very tokenizer stay.
+    one is spelled there as a token of text is. The training report of another tokenizer is removed
+    first, that of this very tokenizer stays.
 
     Raises:
         TokenizerError: Two ids stand for the same bytes, special tokens leave too many ids unused,
@@ -121,7 +119,6 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     left_out = left_out_files(model)
     contents = {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
     _remove_left_out(left_out, target, why=why_left_out(model))
-    remove_foreign_span_table(target, sha256=sha256_of(model))
     _remove_foreign_report(target, model)
     for name, data in contents.items():
         target.write_whole(name, data)
@@ -138,7 +135,7 @@ def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
     _check_unused(model)
     target = Folder(os.fspath(folder))
     contents = {name: _WRITERS[name](model) for name in OF_NANOCHAT}
-    for name in (READABLE_NAME, *FILE_NAMES, SPAN_TABLE_NAME):
+    for name in (READABLE_NAME, *FILE_NAMES):
         if name not in contents:
             target.remove(name)
     for name, data in contents.items():

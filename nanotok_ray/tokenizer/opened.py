@@ -13,8 +13,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, default_folder, load_model
 from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.readable import from_readable, sha256_of
-from nanotok_ray.tokenizer.span_table import find_span_table
+from nanotok_ray.tokenizer.readable import from_readable
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 SpecialTokens = Sequence[str] | Mapping[str, int]
@@ -28,7 +27,6 @@ def open_tokenizer(
     *,
     pattern: str | None = None,
     special_tokens: SpecialTokens | None = None,
-    span_table: bool = True,
 ) -> Tokenizer:
     """Open the tokenizer that `spec` names.
 
@@ -39,7 +37,6 @@ def open_tokenizer(
         pattern: of a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or an
             expression.
         special_tokens: of a .tiktoken file: their ids; names alone get the ids after the last rank.
-        span_table: map the span table of a folder, if it has one.
 
     Raises:
         TokenizerError: There is none, or it is damaged, or not byte-level BPE, or lacks a pattern,
@@ -60,7 +57,7 @@ def open_tokenizer(
             f"{path} is no file that a tokenizer is read from: they end in "
             f"{', '.join((*_WHOLE, RANKS))}; name one of these, or a folder that has one"
         )
-    return Tokenizer.load(path, span_table=span_table)
+    return Tokenizer.load(path)
 
 
 def is_file(spec: str) -> bool:
@@ -117,13 +114,13 @@ def _bytes_of(path: str) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def expected_tokenizer(url: str, sha256: str, *, span_table: bool) -> Tokenizer:
+def expected_tokenizer(url: str, sha256: str) -> Tokenizer:
     """Load the tokenizer of a folder, which has this sha256.
 
     Raises:
         CorruptOutputError: the folder holds another one.
     """
-    tokenizer = written_tokenizer(url, span_table=span_table)
+    tokenizer = written_tokenizer(url)
     if tokenizer.sha256 != sha256:
         raise CorruptOutputError(
             f"{url} holds tokenizer {tokenizer.sha256[:16]}, {sha256[:16]} was expected; does "
@@ -132,7 +129,7 @@ def expected_tokenizer(url: str, sha256: str, *, span_table: bool) -> Tokenizer:
     return tokenizer
 
 
-def written_tokenizer(folder: str, *, span_table: bool) -> Tokenizer:
+def written_tokenizer(folder: str) -> Tokenizer:
     """Load what a job wrote; its other files are not compared with the one that is read.
 
     Raises:
@@ -145,9 +142,7 @@ def written_tokenizer(folder: str, *, span_table: bool) -> Tokenizer:
             f"{there.join(READABLE_NAME)} is missing: the output is not whole; run its job again, "
             "which writes what is missing"
         )
-    model = load_model(folder)
-    table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
-    return Tokenizer(model, span_table=table)
+    return Tokenizer(load_model(folder))
 
 
 def get_tokenizer() -> Tokenizer:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from nanotok_ray import _core
 from nanotok_ray.chat.batches import BatchRenderer
 from nanotok_ray.counts.patterns import SPLIT_PATTERN
-from nanotok_ray.counts.totals import most_frequent
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents.batch import Documents, Nulls, as_documents, to_utf8
 from nanotok_ray.documents.texts import ArrowTexts
@@ -30,8 +29,7 @@ from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.output import check_folder
 from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering, is_plain, required
-from nanotok_ray.tokenizer.span_table import MAX_SPANS, find_span_table, write_span_table
-from nanotok_ray.tokenizer.train import count_spans, learn_model
+from nanotok_ray.tokenizer.train import learn_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +45,7 @@ _MANY_IDS = 8
 
 
 class Tokenizer(Rendering):
-    """Encodes and decodes with one model. Pickles as its model: a span table is not carried along.
+    """Encodes and decodes with one model. Pickles as its model.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> tokenizer.encode("hello!", prepend="<|bos|>")
@@ -60,10 +58,9 @@ class Tokenizer(Rendering):
         self,
         model: Model,
         *,
-        span_table: _core.SpanTable | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """Build the core's tables; a span table must be this model's, as `load` sees to.
+        """Build the core's tables.
 
         Each thread that encodes remembers the ids of spans in up to about `cache_bytes`.
 
@@ -78,13 +75,11 @@ class Tokenizer(Rendering):
                 "nanotok_ray that made it"
             )
         self.model = model
-        self._span_table = span_table
         self._cache_bytes = cache_bytes
         self._encoder = _core.Encoder(
             model.pattern,
             model.merge_array,
             byte_order=model.core_byte_order,
-            span_table=span_table,
             cache_bytes=cache_bytes,
         )
 
@@ -125,28 +120,20 @@ class Tokenizer(Rendering):
         cls,
         folder: str | os.PathLike[str],
         *,
-        span_table: bool = True,
         cache_bytes: int = CACHE_BYTES,
     ) -> Self:
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
         Without tokenizer.txt there, tokenizer.json of Hugging Face or nanochat's tokenizer.pkl is
         read (nothing in a pickle is executed); `nanotok_ray.open_tokenizer` reads more. A pickle
-        beside the file that is read must be of the same tokenizer.
-
-        If there is a span table it is mapped, that of a remote folder from a copy on this node;
-        the ids are the same without. `span_table=False` or the environment variable
-        NANOTOK_SPAN_TABLE=off leaves it alone. `cache_bytes`: as for the class.
+        beside the file that is read must be of the same tokenizer. `cache_bytes`: as for the class.
 
         Raises:
-            TokenizerError: There is none, or it or its span table is damaged, or the span table or
-                tokenizer.pkl is another tokenizer's, or it is not byte-level BPE; the message says
-                what to do.
+            TokenizerError: There is none, or it is damaged, or tokenizer.pkl is another
+                tokenizer's, or it is not byte-level BPE; the message says what to do.
             PatternError: The pattern of a tokenizer from elsewhere cannot be compiled here.
         """
-        model = load_model(folder, check_pickle=True)
-        table = find_span_table(folder, sha256=sha256_of(model)) if span_table else None
-        return cls(model, span_table=table, cache_bytes=cache_bytes)
+        return cls(load_model(folder, check_pickle=True), cache_bytes=cache_bytes)
 
     from_directory = load
 
@@ -173,9 +160,8 @@ class Tokenizer(Rendering):
         These are tokenizer.pkl, token_bytes.pt, tokenizer.tiktoken, tokenizer.json and
         tokenizer_config.json (with the chat template, where all special tokens of it are there).
         If special tokens leave ids unused, the two of Hugging Face, which cannot say so, are left
-        out. No span table is written; one that lies there stays if it is this tokenizer's, else it
-        is removed, and so is the training report of another tokenizer. Saving the same tokenizer
-        again is no conflict; another one is replaced only with `overwrite=True`.
+        out. The training report of another tokenizer is removed. Saving the same tokenizer again
+        is no conflict; another one is replaced only with `overwrite=True`.
 
         Raises:
             TokenizerError: The folder holds another tokenizer, or is the name of a file; two ids
@@ -188,8 +174,7 @@ class Tokenizer(Rendering):
     def truncated(self, vocab_size: int) -> Self:
         """Return the tokenizer of the first merges: equal to one learned at that size.
 
-        Special tokens keep their order and follow the last merge. A span table is not carried
-        along.
+        Special tokens keep their order and follow the last merge.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> tokenizer.truncated(266).encode("hello", prepend="<|bos|>")
@@ -205,8 +190,7 @@ class Tokenizer(Rendering):
         """Return the tokenizer with more special tokens; no id moves, and texts keep their ids.
 
         Names that it lacks get the ids after the last, in their order; those that it has stay as
-        they are. `nanotok_ray.chat.PRESETS` has names for images. As this is another tokenizer, a
-        span table is not carried along.
+        they are. `nanotok_ray.chat.PRESETS` has names for images.
 
         >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
         >>> tokenizer.extended(["<image>", "<|bos|>"]).encode_special("<image>")
@@ -217,42 +201,6 @@ class Tokenizer(Rendering):
         """
         model = self.model.extended(names)
         return self if model is self.model else type(self)(model, cache_bytes=self._cache_bytes)
-
-    def write_span_table(
-        self, folder: str | os.PathLike[str], texts: Iterable[str], *, max_spans: int = MAX_SPANS
-    ) -> None:
-        """Write the ids of the texts' most frequent spans beside the tokenizer, saved there before.
-
-        Whoever loads it from then on maps them instead of working them out; this object is not
-        changed. Among spans of one count those with the smallest bytes come first.
-
-        >>> import tempfile
-        >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     tokenizer.save(folder)
-        ...     tokenizer.write_span_table(folder, ["hello world"])
-        ...     Tokenizer.load(folder).span_table_size
-        2
-
-        Raises:
-            TokenizerError: The folder does not hold this tokenizer; or `texts` is one string.
-            SplitError: The regex engine gave up on a text.
-            TypeError: One of the texts is not a str.
-        """
-        if load_model(folder) != self.model:
-            raise TokenizerError(
-                f"{folder} holds another tokenizer, which a span table of this one would make "
-                "impossible to load: save this one there first"
-            )
-        counts = count_spans(texts, pattern=self.pattern, threads=None)
-        _, data, offsets, numbers = counts.sorted_run()
-        spans = most_frequent(data, offsets, numbers, max_spans=max_spans)
-        write_span_table(self.model, spans, folder)
-
-    @property
-    def span_table_size(self) -> int:
-        """The number of spans whose ids were mapped with the tokenizer; 0 without a span table."""
-        return 0 if self._span_table is None else len(self._span_table)
 
     @property
     def pattern(self) -> str:
@@ -551,7 +499,6 @@ class Tokenizer(Rendering):
             self.model.merge_array,
             gaps="error",
             byte_order=self.model.core_byte_order,
-            span_table=self._span_table,
             cache_bytes=self._cache_bytes,
         )
 

@@ -159,8 +159,6 @@ def test_inputs_may_stand_before_and_after_options(words):
 
 
 def test_inputs_around_options_are_taken_where_one_is_needed():
-    arguments = parser().parse_args(["tokenizer", "warm", "T", "a", "--spans", "7", "b", "c"])
-    assert (arguments.corpus, arguments.spans) == (["a", "b", "c"], 7)
     arguments = parser().parse_args(["train", "a.txt", "--output", "out", "b.txt"])
     assert (arguments.inputs, arguments.output) == (["a.txt", "b.txt"], "out")
 
@@ -170,7 +168,7 @@ def test_inputs_around_options_are_taken_where_one_is_needed():
     [
         ["tokenizer", "show", "T", "--id", "3", "a.txt", "--nonsense"],
         ["verify", "out", "another"],
-        ["tokenizer", "warm", "T"],
+        ["tokenizer", "extend", "T"],
     ],
 )
 def test_what_is_wrong_stays_wrong(words):

@@ -1,17 +1,14 @@
 """`nanotok inspect`: documents on a terminal and as a page."""
 
-import gzip
-import json
 import re
 
 import numpy as np
 import pytest
 
 from nanotok_ray.cli import inspect as look
-from nanotok_ray.cli import inspected, main
+from nanotok_ray.cli import main
 from nanotok_ray.cli.inspect import MAX_DOCUMENTS
 from nanotok_ray.loader import Shards, open_shards
-from nanotok_ray.recipe.special_tokens import GROUNDING, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import finished_output
 from tests.support.shown_page import ShownPage
@@ -207,109 +204,3 @@ def test_an_id_that_is_no_token_exits_4(inspect, monkeypatch):
         code, _, told = inspect(*flags)
         assert code == 4
         assert "id 9999 at position 0 is no token" in told
-
-
-GSM8K = {"question": "1+1?", "answer": "It is <<1+1=2>>2.\n#### 2"}
-SCAN = {"prompt": "<image>read <image>", "response": "data", "image_token_counts": [5, 2]}
-
-
-@pytest.fixture
-def look_at(tmp_path, capsys):
-    """Write lines to a file and a tokenizer with images, run the command on them."""
-    names = [*SPECIAL_TOKENS, "<image>", *GROUNDING]
-    tokenizer = Tokenizer.train_from_iterator(["1+1=2 data"], 273, special_tokens=names)
-    tokenizer.save(tmp_path / "tokenizer")
-
-    def run(data, *arguments, name="in.jsonl", folder="tokenizer"):
-        (tmp_path / name).write_bytes(data)
-        place = ["--file", str(tmp_path / name), "--tokenizer", str(tmp_path / folder)]
-        code = main(["inspect", *place, *arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    run.tokenizer = tokenizer
-    return run
-
-
-def json_lines(*values):
-    return "\n".join(map(json.dumps, values)).encode()
-
-
-def test_a_line_of_a_file_is_rendered_before_there_is_a_job(look_at):
-    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
-    data = b"\xef\xbb\xbf" + json_lines(messages) + b"\n\n" + json_lines({"messages": messages})
-    for number, line in ((0, 1), (1, 3)):
-        code, shown, _ = look_at(data, "--doc", str(number), "--html", "-")
-        page = ShownPage(shown)
-        ids, mask = look_at.tokenizer.render_conversation({"messages": messages})
-        assert (code, page.ids) == (0, ids)
-        assert [int("y" in token.kinds) for token in page.tokens] == mask
-        assert f"line {line} of " in page.told
-    assert "document 1 of 2" in page.told
-
-
-@pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz"])
-def test_the_dialect_is_seen_from_the_first_line_or_named(look_at, name):
-    data = json_lines(GSM8K, GSM8K)
-    data = gzip.compress(data) if name.endswith(".gz") else data
-    for flags in ((), ("--dialect", "gsm8k")):
-        _, shown, _ = look_at(data, *flags, "--doc", "-1", name=name)
-        assert "|<|python_start|>|1|+|1|<|python_end|>]]|<|output_start|>|2|" in shown
-
-
-def test_a_vision_line_shows_its_images(look_at):
-    _, shown, _ = look_at(json_lines(SCAN), "--kind", "vision")
-    assert "[image 1: 5 tokens]|[[r|e|a|d| ]]|[image 2: 2 tokens]|[[" in shown
-    _, shown, _ = look_at(json_lines(SCAN), "--kind", "vision", "--no-train-prompt")
-    assert "[image 1: 5 tokens]|r|e|a|d| |[image 2: 2 tokens]|[[" in shown
-    bare = json_lines({"prompt": "<image>", "response": "d"})
-    _, shown, _ = look_at(bare, "--kind", "vision", "--image-tokens", "9")
-    assert "[image 1: 9 tokens]" in shown
-    grounded = json_lines({"prompt": "<|grounding|>", "response": "d"})
-    spelled = [look_at(grounded, "--kind", "vision", *flags)[1] for flags in ([], ["--grounding"])]
-    assert ["<|grounding|>" in shown for shown in spelled] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("data", "arguments", "words"),
-    [
-        (b"", [], ["no dialect of kind chat", "--dialect"]),
-        (b"[]", ["--doc", "1"], ["--doc 1: there are 1 documents"]),
-        (b"[]", [], ["line 1: ", "no messages"]),
-        (b"{", [], ["in.jsonl, line 1: ", "invalid JSON"]),
-        (b"\n{", ["--dialect", "messages"], ["in.jsonl, line 2: ", "invalid JSON"]),
-        (b'{"a": 1}', [], ["no dialect of kind chat", "sharegpt"]),
-        (b"[]", ["--dialect", "shareg"], ["'shareg'", "sharegpt"]),
-        (b"[]", ["--source", "web"], ["--source web", "leave it out"]),
-        (json_lines(SCAN | {"prompt": "x"}), ["--kind", "vision"], ["line 1: 0 <image> place"]),
-    ],
-    ids=lambda value: None if isinstance(value, bytes) else " ".join(value)[:20] or "none",
-)
-def test_a_file_that_cannot_be_shown_exits_2_and_says_why(look_at, data, arguments, words):
-    code, shown, told = look_at(data, *arguments)
-    assert (code, shown) == (2, "")
-    assert all(word in told for word in words)
-
-
-def test_broken_and_large_files_and_missing_tokenizers_are_refused(
-    look_at, out, tmp_path, capsys, monkeypatch
-):
-    code, _, told = look_at(gzip.compress(b"[]" * 99)[:-9], name="in.jsonl.gz")
-    assert (code, "cannot be read" in told) == (2, True)
-    code, _, told = look_at(b"PAR1\x15\x04", name="in.parquet")
-    assert (code, "in.parquet is parquet" in told) == (2, True)
-    assert look_at(b"[]", folder="none")[0] == 2
-    plain = str(out / "tokenizer")
-    code, _, told = look_at(json_lines(SCAN), "--kind", "vision", folder=plain)
-    assert (code, "no token for images (<image>" in told) == (2, True)
-    monkeypatch.setattr(inspected, "MAX_BYTES", 9)
-    code, _, told = look_at(b"[       ]\n")
-    assert (code, "more than 9 bytes" in told) == (2, True)
-    for arguments, words in (
-        ([], "DIR, an output, or --file FILE"),
-        ([str(out), "--file", "x"], "DIR, an output, or --file FILE"),
-        (["--file", "x"], "add --tokenizer FOLDER"),
-        (["--file", str(tmp_path / "none"), "--tokenizer", plain], "there is no such file"),
-    ):
-        assert main(["inspect", *arguments]) == 2
-        assert words in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_a_finished_job(job, out, capsys):
     prepare(job)
     code, values, text = shown(out, capsys)
     assert (code, values["state"], values["published"]) == (0, "finished", True)
-    assert [stage["state"] for stage in values["stages"]] == ["done"] * 6
+    assert [stage["state"] for stage in values["stages"]] == ["done"] * 5
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
     assert "150 in, 150 out" in text
     assert "next" not in text

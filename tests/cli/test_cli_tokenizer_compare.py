@@ -143,16 +143,14 @@ def test_of_empty_corpora_there_are_no_ratios(compare, tmp_path):
     assert plot.exists()
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.html"])
+@pytest.mark.parametrize("name", ["a.svg", "a.png"])
 def test_a_picture_has_a_bar_for_each_row(compare, tmp_path, name):
     path = tmp_path / name
     flags = ["--by", "language", "--plot", str(path)]
     _, _, told = compare("other", "a/tokenizer", "--corpus", "web=web.parquet", *flags)
     assert f"wrote       {path}\n" in told
     if name != "a.png":
-        page = path.read_text()
-        assert ">web: ko</text>" in page
-        assert page.count("</td>") == (0 if name == "a.svg" else 3 * 6)
+        assert ">web: ko</text>" in path.read_text()
 
 
 def test_a_picture_shows_the_largest_rows(compare, tmp_path):

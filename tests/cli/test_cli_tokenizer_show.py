@@ -23,7 +23,6 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("show")
     tokenizer = Tokenizer.train_from_iterator(MADE, 380, threads=1)
     tokenizer.save(root / "tokenizer")
-    tokenizer.write_span_table(root / "tokenizer", MADE[:5])
     write_parquet(root / "a.parquet", MADE[:40])
     return root
 
@@ -71,7 +70,6 @@ def test_it_says_what_the_tokenizer_is_made_of(show, folder):
     assert values["tokenizer_sha256"] == tokenizer.sha256
     assert (values["vocab_size"], values["merges"]) == (380, len(model.merges))
     assert values["special_tokens"] == tokenizer.special_tokens
-    assert values["span_table"] == tokenizer.span_table_size > 0
     assert sum(values["lengths"].values()) == len(model.tokens)
     assert values["first_merges"] == [
         {"id": number, "token": token_text(model.tokens[number])} for number in range(256, 261)
@@ -159,7 +157,7 @@ def test_a_token_of_a_terminal_s_own_is_escaped(capsys, tmp_path):
     assert r"'\x1b['" in told
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.html"])
+@pytest.mark.parametrize("name", ["a.svg", "a.png"])
 def test_a_picture_is_written(show, folder, tmp_path, name):
     path = tmp_path / name
     _, _, told = show(str(folder / "a.parquet"), "--plot", str(path))

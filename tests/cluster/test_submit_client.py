@@ -8,7 +8,7 @@ from io import BytesIO
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import job_log, ray_jobs, submission
+from nanotok_ray.cluster.submit import ray_jobs, submission
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
 from nanotok_ray.cluster.submit.submission import JobState, Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
@@ -35,7 +35,6 @@ DONE = 'count: 1 of 1 slices\n{"status": "done"}\n'
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client would rather have this
-    monkeypatch.setattr(job_log, "LAST_SECONDS", 0.0)
     with job_server() as own:
         yield own
 

@@ -1,6 +1,7 @@
 """Starting and following a job on a job server that goes away, comes back, and loses answers."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.cluster.submit.submission import (
     ENDED,
+    LAST_SECONDS,
     PAUSE,
     TICK,
     Follower,
@@ -39,18 +41,16 @@ class FakeClock:
 
 @dataclass
 class FakeLog:
-    """Lines, each at an answer of the server; what is lost never comes."""
+    """Lines, each at an answer of the server; `faults` says which reads fail."""
 
     lines: list = field(default_factory=list)
-    is_finished: bool = False
+    faults: list = field(default_factory=list)
 
-    def take(self):
+    def read(self):
+        if self.faults and self.faults.pop(0):
+            return None
         taken, self.lines = self.lines, []
         return taken
-
-    def finish(self):
-        self.is_finished = True
-        self.lines.append("the last line")
 
 
 @dataclass
@@ -70,11 +70,13 @@ class ScriptedJobs:
         if word == UNKNOWN:
             return None
         self.log.lines.append(f"line {self.asked}")
+        if word in ENDED:
+            self.log.lines.append("the last line")
         return JobState(status=word, exit_code=3 if word == "FAILED" else None)
 
 
-def follower(script, *, patience=300.0, timeout=None):
-    log, told, shown, clock = FakeLog(), [], [], FakeClock()
+def follower(script, *, patience=300.0, timeout=None, faults=()):
+    log, told, shown, clock = FakeLog(faults=[*faults]), [], [], FakeClock()
     jobs = ScriptedJobs(script, log)
     own = Follower(
         jobs=jobs,
@@ -92,17 +94,20 @@ def follower(script, *, patience=300.0, timeout=None):
 @given(
     st.lists(st.sampled_from(["PENDING", "RUNNING", AWAY, UNKNOWN]), max_size=200),
     OWN_END,
+    st.lists(st.booleans(), max_size=200),
 )
-@example([AWAY] * 61, "SUCCEEDED")
-def test_the_end_is_told_whatever_went_away_for_less_than_patience_on_the_way(words, end):
+@example([AWAY] * 61, "SUCCEEDED", [])
+@example(["RUNNING"], "FAILED", [True] * 4)
+def test_the_end_is_told_whatever_went_away_for_less_than_patience_on_the_way(words, end, faults):
     silences = "".join("x" if word in {AWAY, UNKNOWN} else " " for word in words).split()
     longest = max(map(len, silences), default=0) * (PAUSE + TICK)
-    own, _, shown = follower([*words, end], patience=longest + 1)
+    heard = [n for n, word in enumerate([*words, end], 1) if word not in {AWAY, UNKNOWN}]
+    faults[len(heard) - 1 + int(LAST_SECONDS / TICK) :] = []  # the last lines can be read in time
+    own, _, shown = follower([*words, end], patience=longest + 1, faults=faults)
     followed = own.follow()
     assert followed.given_up is None
     assert followed.state.status == end
     assert followed.state.exit_code == (3 if end == "FAILED" else None)
-    heard = [n for n, word in enumerate([*words, end], 1) if word not in {AWAY, UNKNOWN}]
     assert shown == [*(f"line {n}" for n in heard), "the last line"]
 
 
@@ -131,6 +136,30 @@ def test_the_time_limit_ends_following_and_says_so(timeout, word):
     assert followed.is_late
     assert "--timeout" in followed.given_up
     assert timeout <= own.clock.now() <= timeout + TICK
+
+
+def test_a_log_that_cannot_be_read_costs_the_last_seconds_alone():
+    own, told, shown = follower(["FAILED"], faults=[True] * 1000)
+    followed = own.follow()
+    assert (followed.state.status, followed.given_up) == ("FAILED", None)
+    assert LAST_SECONDS <= own.clock.now() <= LAST_SECONDS + TICK
+    assert (told, shown) == ([], [])
+
+
+def test_a_log_that_takes_long_to_read_is_read_less_often():
+    own, _, shown = follower(["RUNNING"], timeout=600)
+    reads, read = [], own.log.read
+
+    def slow():
+        reads.append(own.clock.now())
+        own.clock.wait(4)
+        return read()
+
+    own.log.read = slow
+    own.follow()
+    assert len(shown) > 50
+    assert all(after - before >= 44 for before, after in pairwise(reads))
+    assert 600 / 60 <= len(reads) <= 600 / 40
 
 
 def test_an_outage_is_told_once_and_so_is_its_end():

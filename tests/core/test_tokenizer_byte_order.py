@@ -48,17 +48,6 @@ def test_tokens_lengths_and_numbers_follow_the_order():
     assert own.token_bytes().tolist() == PLAIN.token_bytes().tolist()
 
 
-def test_a_span_table_holds_the_ids_of_the_order(tmp_path):
-    own = Tokenizer(in_order())
-    own.save(tmp_path)
-    spans = ["xyz cat zyx", "an unknown longish word: antidisestablishmentarianism"]
-    own.write_span_table(tmp_path, spans)
-    loaded = Tokenizer.load(tmp_path)
-    assert loaded.span_table_size > 0
-    for text in spans:
-        assert loaded.encode(text) == renamed(PLAIN.encode(text), GPT2_ORDER)
-
-
 def test_conversations_are_rendered_with_its_ids():
     names = {name: 256 + len(LEARNED.merges) + n for n, name in enumerate(SPECIAL_TOKENS)}
     plain = Tokenizer(replace(LEARNED, special_tokens=names))

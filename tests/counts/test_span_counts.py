@@ -320,6 +320,17 @@ def test_numpy_counts_are_taken_as_they_are():
     assert SpanCounts.from_counts(pairs, pattern="gpt4").most_common() == [(b"a", TOP), (b"b", 3)]
 
 
+@given(
+    st.dictionaries(st.binary(min_size=1, max_size=20), st.integers(1, 4) | st.integers(1, TOP)),
+    st.integers(0, 12),
+)
+def test_the_most_common_spans_are_those_of_a_plain_sort(counted_spans, number):
+    expected = sorted(counted_spans.items(), key=lambda item: (-item[1], item[0]))
+    counts = SpanCounts.from_counts(counted_spans, pattern="gpt4")
+    assert counts.most_common(number) == expected[:number]
+    assert counts.most_common() == expected
+
+
 @pytest.mark.parametrize("count", [0, -1, 2**64, 1.0, "1", None, True], ids=repr)
 def test_a_count_is_a_whole_number_from_1_to_the_limit(count):
     with pytest.raises(CountsError) as caught:

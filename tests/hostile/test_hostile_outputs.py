@@ -270,14 +270,14 @@ def test_a_pickle_in_the_tokenizers_folder_is_never_loaded(out, tmp_path):
         def __reduce__(self):
             return (Path.touch, (mark,))
 
-    for name in ("tokenizer.pkl", "token_bytes.pt", "span_table.bin"):
+    for name in ("tokenizer.pkl", "token_bytes.pt"):
         (out / "tokenizer" / name).write_bytes(pickle.dumps(Bomb()))
-    assert len(verify_output(Folder(str(out))).problems) >= 3
+    assert len(verify_output(Folder(str(out))).problems) >= 2
     read_all(out)
     with pytest.raises(TokenizerError, match=r"tokenizer\.txt .*not admitted"):
-        Tokenizer.load(out / "tokenizer", span_table=False)
+        Tokenizer.load(out / "tokenizer")
     for name in ("tokenizer.txt", "tokenizer.json"):
         (out / "tokenizer" / name).unlink()
     with pytest.raises(TokenizerError, match=r"not admitted.*nothing in it is executed"):
-        Tokenizer.load(out / "tokenizer", span_table=False)
+        Tokenizer.load(out / "tokenizer")
     assert not mark.exists()

@@ -21,7 +21,7 @@ from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import recipe, write_corpus
 
-STAGES = ["count", "reduce", "learn", "span table", "tokenize", "verify"]
+STAGES = ["count", "reduce", "learn", "tokenize", "verify"]
 
 
 @pytest.fixture

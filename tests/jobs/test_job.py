@@ -40,7 +40,7 @@ def run(job, command=prepare):
 
 def test_a_job_learns_tokenizes_verifies_and_says_so(corpus, tmp_path):
     summary, stages = run(recipe(corpus, tmp_path / "out"))
-    assert list(stages) == ["count", "reduce", "learn", "span table", "tokenize", "verify"]
+    assert list(stages) == ["count", "reduce", "learn", "tokenize", "verify"]
     values = summary.values
     assert values["status"] == "done"
     assert values["documents"] == {"in": 150, "out": 150, "quarantined": 0}
@@ -144,7 +144,7 @@ def test_train_and_tokenize_apart_give_what_prepare_gives(corpus, tmp_path):
     with pytest.raises(IncompleteOutputError, match="train one first"):
         tokenize(recipe(corpus, tmp_path / "out"))
     _, first = run(recipe(corpus, tmp_path / "out"), train)
-    assert list(first) == ["count", "reduce", "learn", "span table"]
+    assert list(first) == ["count", "reduce", "learn"]
     assert not (tmp_path / "out/manifest.json").exists()
     again, stages = run(recipe(corpus, tmp_path / "out"), train)
     assert (again.values["status"], stages) == ("unchanged", {})

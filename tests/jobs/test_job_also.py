@@ -34,9 +34,7 @@ def test_a_smaller_tokenizer_is_in_every_file_one_that_was_learned_at_its_size(
     corpus, tmp_path, size
 ):
     run(recipe(corpus, tmp_path / "out", ALSO))
-    run(
-        recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}", "tokenizer.span_table=0")
-    )
+    run(recipe(corpus, tmp_path / "alone", f"tokenizer.vocab_size={size}"))
     expected = contents(tmp_path / "alone/tokenizer")
     assert contents(tmp_path / f"out/tokenizer-{size}") == expected
     assert len(expected) == 7
@@ -89,7 +87,6 @@ def test_a_size_that_is_no_longer_asked_for_stays_until_another_tokenizer_is_lea
         assert Tokenizer.load(tmp_path / f"out/tokenizer-{size}").get_vocab_size() == size
     run(recipe(corpus, tmp_path / "out", "tokenizer.min_pair_count=2", "tokenizer.also=[310]"))
     assert [path.parent.name for path in tokenizers(tmp_path / "out")] == ["tokenizer-310"]
-    assert not Tokenizer.load(tmp_path / "out/tokenizer-310").span_table_size
 
 
 def tokenizers(out):
@@ -118,7 +115,6 @@ def test_a_size_that_learning_does_not_reach_is_told_and_has_no_folder(corpus, t
 def test_the_size_that_was_reached_may_be_asked_for_too(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", "tokenizer.also=350"))
     expected = contents(tmp_path / "out/tokenizer")
-    del expected["span_table.bin"]
     assert contents(tmp_path / "out/tokenizer-350") == expected
 
 

@@ -1,19 +1,18 @@
-"""Jobs with and without a span table: the same output; made before it is used, and used."""
-
-import json
+"""The span table of earlier versions: its recipe key has no effect, its file only waits for gc."""
 
 import pytest
 
-from nanotok_ray.api import prepare, train
-from nanotok_ray.errors import RecipeError
-from nanotok_ray.job import work
-from nanotok_ray.job.events import StageStarted
+from nanotok_ray.api import prepare
+from nanotok_ray.job.decide import decide
+from nanotok_ray.job.events import Note
+from nanotok_ray.shards.garbage import find_garbage
 from nanotok_ray.shards.verify import verify_output
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import Tokenizer, differing_files
 from tests.support.small_corpus import contents, recipe, write_corpus
 
 TABLE = "tokenizer/span_table.bin"
+NOTE = "tokenizer.span_table has no effect any more and can be deleted from the recipe"
 
 
 @pytest.fixture
@@ -22,128 +21,63 @@ def corpus(tmp_path, in_process):
     return tmp_path / "in"
 
 
-@pytest.fixture
-def used(monkeypatch):
-    """Return the list of how many spans the table of each tokenized slice has."""
-    sizes = []
-    tokenize_slices = work.tokenize_slices
-
-    def note(*arguments, tokenizer, **others):
-        sizes.append(tokenizer.span_table_size)
-        return tokenize_slices(*arguments, tokenizer=tokenizer, **others)
-
-    monkeypatch.setattr(work, "tokenize_slices", note)
-    return sizes
+def run(job):
+    """Return the summary of a job, and its notes."""
+    events = []
+    values = prepare(job, on_event=events.append).values
+    return values, [event.text for event in events if isinstance(event, Note)]
 
 
-def problems(out):
-    return verify_output(Folder(str(out))).problems
-
-
-def test_the_output_is_the_same_with_and_without(corpus, tmp_path, used):
-    with_table = prepare(recipe(corpus, tmp_path / "with")).values
-    assert with_table["span_table"] > 50
-    assert set(used) == {with_table["span_table"]}
-    used.clear()
-    without = prepare(recipe(corpus, tmp_path / "without", "tokenizer.span_table=0")).values
-    assert without["span_table"] == 0
-    assert set(used) == {0}
-    expected = contents(tmp_path / "with")
-    del expected[TABLE]
-    assert contents(tmp_path / "without") == expected
-    assert contents(tmp_path / "with-work") == contents(tmp_path / "without-work")
-
-
-def test_the_recipe_says_how_many_spans(corpus, tmp_path):
-    summary = train(recipe(corpus, tmp_path / "out", "tokenizer.span_table=7"))
-    assert summary.values["span_table"] == 7
-    assert "span table  7 spans" in summary.text()
-    for wrong in ("-1", "16000001"):
-        with pytest.raises(RecipeError, match=r"tokenizer\.span_table"):
-            recipe(corpus, tmp_path / "out", f"tokenizer.span_table={wrong}")
-
-
-def test_the_table_is_there_before_the_first_slice_is_tokenized(corpus, tmp_path):
-    seen = []
-
-    def watch(event):
-        if isinstance(event, StageStarted) and event.stage == "tokenize":
-            seen.append((tmp_path / "out" / TABLE).read_bytes())
-
-    prepare(recipe(corpus, tmp_path / "out"), on_event=watch)
-    assert seen == [(tmp_path / "out" / TABLE).read_bytes()]
-
-
-def test_a_tokenizer_that_is_kept_goes_on_without_a_table_that_is_gone(corpus, tmp_path, used):
-    job = recipe(corpus, tmp_path / "out")
-    prepare(job)
-    before = contents(tmp_path / "out")
-    (tmp_path / "out" / TABLE).unlink()
-    assert prepare(job).values["status"] == "unchanged"
-    min((tmp_path / "out/web/train").glob("*.bin")).unlink()
-    used.clear()
-    prepare(job)
-    assert used == [0]
-    del before[TABLE]
-    assert contents(tmp_path / "out") == before
-
-
-def test_a_table_that_is_no_longer_wanted_stays_and_is_not_used(corpus, tmp_path, used):
-    prepare(recipe(corpus, tmp_path / "out"))
-    before = contents(tmp_path / "out")
-    min((tmp_path / "out/web/train").glob("*.bin")).unlink()
-    used.clear()
-    prepare(recipe(corpus, tmp_path / "out", "tokenizer.span_table=0"))
-    assert used == [0]
-    assert contents(tmp_path / "out") == before
-
-
-def test_a_smaller_tokenizer_gets_a_table_of_its_own(corpus, tmp_path):
-    prepare(recipe(corpus, tmp_path / "out"))
-    for spans in (1_000_000, 0):
-        job = recipe(
-            corpus,
-            tmp_path / "out",
-            f"tokenizer.vocab_size={300 + bool(spans)}",
-            f"tokenizer.span_table={spans}",
-        )
-        prepare(job)
-        size = Tokenizer.load(tmp_path / "out/tokenizer").span_table_size
-        assert (size > 0) == (spans > 0)
-    assert not (tmp_path / "out" / TABLE).exists()
-
-
-def test_the_table_of_a_named_tokenizer_comes_along(corpus, tmp_path, used):
-    prepare(recipe(corpus, tmp_path / "one"))
-    path = f"tokenizer.path={tmp_path}/one/tokenizer"
-    used.clear()
-    prepare(recipe(corpus, tmp_path / "two", path))
-    assert set(used) == {Tokenizer.load(tmp_path / "one/tokenizer").span_table_size}
-    assert (tmp_path / "two" / TABLE).read_bytes() == (tmp_path / "one" / TABLE).read_bytes()
-    prepare(recipe(corpus, tmp_path / "three", path, "tokenizer.span_table=0"))
-    assert not (tmp_path / "three" / TABLE).exists()
-
-
-def test_no_record_names_the_table(corpus, tmp_path):
-    prepare(recipe(corpus, tmp_path / "out"))
-    for path in (tmp_path / "out").rglob("*.json"):
-        if path.parts[-2] != "run":
-            assert b"span_table" not in path.read_bytes(), path
-    assert "span_table" in json.loads((tmp_path / "out/run/summary.json").read_text())
-
-
-def test_verification_wants_no_table_but_refuses_a_wrong_one(corpus, tmp_path):
+@pytest.mark.parametrize("spans", ["0", "7", "1000000"])
+def test_the_key_changes_nothing_and_is_noted(corpus, tmp_path, spans):
     out = tmp_path / "out"
-    prepare(recipe(corpus, out))
-    prepare(recipe(corpus, tmp_path / "other", "tokenizer.vocab_size=300"))
-    assert not problems(out)
-    data = (out / TABLE).read_bytes()
-    foreign = (tmp_path / "other" / TABLE).read_bytes()
-    for wrong in (data[:-1] + bytes([data[-1] ^ 1]), data[:-1], foreign):
-        (out / TABLE).unlink()
-        (out / TABLE).write_bytes(wrong)
-        [problem] = problems(out)
-        assert str(out / TABLE) in problem
-        assert "delete it" in problem
-    (out / TABLE).unlink()
-    assert not problems(out)
+    plain, named = recipe(corpus, out), recipe(corpus, out, f"tokenizer.span_table={spans}")
+    assert NOTE in decide(named, command="prepare").values["notes"]
+    assert NOTE not in decide(plain, command="prepare").values["notes"]
+    _, notes = run(named)
+    assert notes.count(NOTE) == 1
+    before = contents(out)
+    assert TABLE not in before
+    values, notes = run(plain)
+    assert (values["status"], notes.count(NOTE)) == ("unchanged", 0)
+    values, notes = run(named)
+    assert (values["status"], notes.count(NOTE)) == ("unchanged", 1)
+    assert contents(out) == before
+
+
+def test_an_output_with_a_table_is_finished_valid_and_resumed(corpus, tmp_path):
+    job, out = recipe(corpus, tmp_path / "out"), tmp_path / "out"
+    prepare(job)
+    (out / TABLE).write_bytes(b"NANOSPAN of an earlier version")
+    before = contents(out)
+    assert prepare(job).values["status"] == "unchanged"
+    assert not verify_output(Folder(str(out))).problems
+    tokenizer = Tokenizer.load(out / "tokenizer")
+    assert differing_files(tokenizer.model, out / "tokenizer") == []
+    min((out / "web/train").glob("*.bin")).unlink()
+    prepare(job)
+    assert contents(out) == before
+
+
+def test_the_table_of_a_named_tokenizer_stays_where_it_is(corpus, tmp_path):
+    prepare(recipe(corpus, tmp_path / "one"))
+    (tmp_path / "one" / TABLE).write_bytes(b"NANOSPAN of an earlier version")
+    prepare(recipe(corpus, tmp_path / "two", f"tokenizer.path={tmp_path}/one/tokenizer"))
+    found = contents(tmp_path / "two")
+    assert TABLE not in found
+    assert not verify_output(Folder(str(tmp_path / "two"))).problems
+
+
+def test_tables_are_garbage_and_no_other_file_beside_a_tokenizer_is(corpus, tmp_path):
+    prepare(recipe(corpus, tmp_path / "out", "tokenizer.also=300"))
+    out = tmp_path / "out"
+    tables = [TABLE, "tokenizer-300/span_table.bin"]
+    for name in (*tables, "tokenizer/notes.bin", "tokenizer-mine/span_table.bin", "span_table.bin"):
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_bytes(b"NANOSPAN")
+    garbage = find_garbage(Folder(str(out)))
+    assert garbage.all == dict.fromkeys(sorted(tables), 8)
+    for name in garbage.all:
+        Folder(str(out)).remove(name)
+    assert not verify_output(Folder(str(out))).problems
+    assert not find_garbage(Folder(str(out))).all

@@ -13,7 +13,7 @@ import pytest
 
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError, SourceError
 from nanotok_ray.loader import open_shards, remote
-from nanotok_ray.loader.remote import BlockCache
+from nanotok_ray.loader.remote import BlockCache, cache_folder
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.remote_input import RemoteInput
 from tests.support.finished_output import finished_output
@@ -393,3 +393,18 @@ def test_the_cache_is_below_the_folder_of_copies(made, monkeypatch, tmp_path):
     open_shards(folder.url)[0]
     assert files_of(tmp_path / "copies/shards")
     assert Folder(folder.url).list() == folder.list()
+
+
+def test_a_folder_of_copies_that_cannot_be_written_gives_way_to_the_temporary_files(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("NANOTOK_CACHE_DIR", str(tmp_path / "file/below"))
+    assert cache_folder().parent == tmp_path / "tmp"
+    monkeypatch.delenv("NANOTOK_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg/nanotok_ray"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / "home/.cache/nanotok_ray"

@@ -12,6 +12,7 @@ from pathlib import Path
 import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, TransientIOError
@@ -413,3 +414,15 @@ def test_a_discarded_upload_is_not_published_by_the_garbage_collector():
         write_and_fail(folder, "a", ZeroDivisionError())
     gc.collect()
     assert ObjectStore.objects == {}
+
+
+def test_the_start_of_a_file_is_read_from_a_server_that_knows_no_ranges(tmp_path, monkeypatch):
+    folder = Folder(f"memory:/{tmp_path}/folder")
+    folder.write_whole("data", bytes(range(200)))
+    cat_file = MemoryFileSystem.cat_file
+
+    def whole(system, path, start=None, end=None):
+        return cat_file(system, path)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", whole)
+    assert folder.read_start("data", 128) == bytes(range(128))

@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.documents.batch import Documents
 from nanotok_ray.export import LAYOUTS, parse_layout
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.span_table import write_span_table
 from tests.support.made_output import BOS, END, MadeSource, export_here, made_output
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -57,8 +55,6 @@ def write_golden_files(root: Path) -> None:
 def _write_tokenizer(folder: Path) -> None:
     tokenizer = Tokenizer.train_from_iterator(TEXTS, vocab_size=275)
     tokenizer.save(str(folder))
-    spans = Documents.from_strings(["low", " newest", " widest"])
-    write_span_table(tokenizer.model, spans, str(folder))
 
 
 def _write_vision(out: Folder) -> None:

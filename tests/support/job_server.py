@@ -1,4 +1,4 @@
-"""A stand-in for a Ray cluster's job server that misbehaves as it is told; no log stream at all."""
+"""A stand-in for a Ray cluster's job server that misbehaves as it is told."""
 
 import json
 import threading
@@ -42,7 +42,7 @@ class JobServer:
             return 404, f"Job {own} does not exist"
         if rest == "logs":
             return 200, {"logs": self.logs[own]}
-        return (500, "no stream") if rest else (200, self.jobs[own])
+        return (404, "no such page") if rest else (200, self.jobs[own])
 
     def _list(self):
         return 200, [{"type": "DRIVER", "status": "RUNNING", "entrypoint": ""}, *self.jobs.values()]

@@ -138,7 +138,6 @@ def demo_run(slices: int = 120, **own: Any) -> list[dict[str, Any]]:
     run.sliced("count", slices)
     run.plain("reduce", 0.4)
     run.plain("learn", 2.2, 90_000_000)
-    run.plain("span table", 0.3)
     run.sliced("tokenize", slices, rate=12e6)
     run.plain("verify", 0.2)
     return [*run.events, end(run.now + 0.1)]

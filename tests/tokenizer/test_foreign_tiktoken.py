@@ -1,7 +1,6 @@
 """tiktoken's encodings and rank files: our ids of any text are its own, or the reason why not."""
 
 import base64
-import json
 from contextlib import suppress
 
 import pytest
@@ -276,14 +275,3 @@ def test_a_file_of_many_gigabytes_is_refused_unread(tmp_path):
             file.truncate(1 << 40)
         with pytest.raises(TokenizerError, match="are refused"):
             open_tokenizer(tmp_path / name, pattern="gpt4" if name == "a.tiktoken" else None)
-
-
-def test_a_span_table_lies_beside_files_of_others(tmp_path):
-    own = Tokenizer(in_order())
-    own.save(tmp_path)
-    for name in ("tokenizer.txt", "tokenizer.pkl", "tokenizer.tiktoken"):
-        (tmp_path / name).unlink()
-    json.loads((tmp_path / "tokenizer.json").read_bytes())
-    own.write_span_table(tmp_path, ["some words here"])
-    assert open_tokenizer(tmp_path).span_table_size > 0
-    assert open_tokenizer(tmp_path, span_table=False).span_table_size == 0

@@ -72,16 +72,15 @@ def test_a_file_of_somebody_else_is_not_overwritten(one, tmp_path):
     assert found(tmp_path).keys() == {"tokenizer.json"}
 
 
-def test_overwriting_leaves_no_report_and_no_span_table_of_the_other(other, tmp_path):
+def test_overwriting_leaves_no_report_of_the_other(other, tmp_path):
     first = report_of("hello hello help")
     first.save(tmp_path)
-    first.tokenizer.write_span_table(tmp_path, ["hello"])
     first.tokenizer.save(tmp_path)
-    assert {"report.json", "span_table.bin"} <= found(tmp_path).keys()
+    assert "report.json" in found(tmp_path)
     with pytest.raises(TokenizerError, match="overwrite=True"):
         report_of("world worlds word").save(tmp_path)
     other.save(tmp_path, overwrite=True)
-    assert not {"report.json", "span_table.bin"} & found(tmp_path).keys()
+    assert "report.json" not in found(tmp_path)
     report_of("hello hello help").save(tmp_path, overwrite=True)
     assert json.loads((tmp_path / "report.json").read_text())["merges"]["left"][0] == 101
 
@@ -208,7 +207,6 @@ def test_to_nanochat_writes_what_nanochat_has_and_removes_what_we_left(
     from nanotok_ray.cli import jobs  # noqa: PLC0415 - imports much
 
     one.save(nanochat)
-    one.write_span_table(nanochat, ["hello"])
     (nanochat / "notes.md").write_text("mine")
     other.save(tmp_path / "out/tokenizer")
     recipe = SimpleNamespace(output=SimpleNamespace(path=str(tmp_path / "out")))

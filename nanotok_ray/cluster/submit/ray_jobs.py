@@ -53,7 +53,7 @@ class RayJobs:
             UnreachableError: there is no answer, or none that makes sense.
         """
         with self._translated():
-            jobs = self.client().list_jobs()
+            jobs = self._connected().list_jobs()
         return {job.submission_id: _state(job) for job in jobs if job.submission_id}
 
     def state(self, submission_id: str) -> JobState | None:
@@ -65,7 +65,7 @@ class RayJobs:
         """
         with self._translated():
             try:
-                return _state(self.client().get_job_info(submission_id))
+                return _state(self._connected().get_job_info(submission_id))
             except RuntimeError as error:
                 if _NOT_FOUND in str(error):
                     return None
@@ -82,7 +82,7 @@ class RayJobs:
             for name, data in submission.files.items():
                 Path(folder, name).write_bytes(data)
             try:
-                self.client().submit_job(
+                self._connected().submit_job(
                     entrypoint=submission.entrypoint,
                     submission_id=submission_id,
                     runtime_env={"working_dir": folder, "env_vars": dict(submission.variables)},
@@ -103,9 +103,9 @@ class RayJobs:
             UnreachableError: there is no answer, or none that makes sense.
         """
         with self._translated():
-            return str(self.client().get_job_logs(submission_id))
+            return str(self._connected().get_job_logs(submission_id))
 
-    def client(self) -> JobSubmissionClient:
+    def _connected(self) -> JobSubmissionClient:
         """Return Ray's client, connected once.
 
         Raises:

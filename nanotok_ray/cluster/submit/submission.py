@@ -1,7 +1,9 @@
 """A submitted job: starting it once, following it, and what its end means."""
 
+import json
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,16 +69,6 @@ class Jobs(Protocol):
 
     def submit(self, submission_id: str, submission: Submission) -> bool:
         """Start a job; False if there is one of this id already."""
-
-
-class Log(Protocol):
-    """What a job prints, as far as it is to be had: nothing here raises."""
-
-    def take(self) -> list[str]:
-        """Return the lines that came since the last call."""
-
-    def finish(self) -> None:
-        """Wait a moment for the last lines of a job that has ended."""
 
 
 class Clock(Protocol):
@@ -195,11 +187,78 @@ class Starter:
         return submission_id, states.get(submission_id)
 
 
+LAST_LINES = 30
+"""The number of lines that are kept for the message about a failed job."""
+
+MAX_NEW_LINES = 1000
+"""The largest number of lines that one read returns; older ones are dropped."""
+
+
+class JobLog:
+    r"""The log of one job, from a function that returns all of it.
+
+    >>> log = JobLog(iter(['count: 1 of 9\nco', 'count: 1 of 9\ncount: 2 of 9\n']).__next__)
+    >>> log.read(), log.read()
+    (['count: 1 of 9'], ['count: 2 of 9'])
+    """
+
+    def __init__(self, fetch: Callable[[], str]) -> None:
+        """Take the function; it raises UnreachableError if there is no answer."""
+        self._fetch = fetch
+        self._num_seen = 0  # characters
+        self._rest = ""  # a line without its end
+        self._last: deque[str] = deque(maxlen=LAST_LINES)
+        self._summary: dict[str, Any] | None = None
+
+    def read(self) -> list[str] | None:
+        """Return the lines that ended since the last read; None if the log cannot be fetched."""
+        try:
+            text = self._fetch()
+        except UnreachableError:
+            return None
+        *ended, self._rest = (self._rest + text[self._num_seen :]).split("\n")
+        self._num_seen = max(self._num_seen, len(text))
+        lines = [line.expandtabs() for line in ended]
+        self._last.extend(lines)
+        for line in lines:
+            self._summary = _summary(line) or self._summary
+        return lines[-MAX_NEW_LINES:]
+
+    @property
+    def last(self) -> list[str]:
+        """The last lines; also one that has not ended."""
+        return [*self._last, *([self._rest] if self._rest else [])]
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The last line that is a JSON object with a status: the job's own summary."""
+        return _summary(self._rest) or self._summary
+
+
+def _summary(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) and isinstance(values.get("status"), str) else None
+
+
 TICK = 1.0
-"""Seconds from one read of the log to the next."""
+"""Seconds from one look at the clock to the next."""
 
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
-"""Seconds from one question to the next: in the first seconds of following, and later."""
+"""Seconds from one question to the next: in the first seconds of following, and later.
+
+The log is read after each question that the job server answered.
+"""
+
+READ_PAUSES, LONGEST_READ_PAUSE = 10.0, 60.0
+"""A log that takes long to read is read less often: the pause is so many times what a read took."""
+
+LAST_SECONDS = 3.0
+"""How long to try to read the last lines of a job that has ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,7 +279,7 @@ class Follower:
 
     jobs: Jobs
     submission_id: str
-    log: Log
+    log: JobLog
     clock: Clock
     patience: float
     timeout: float | None
@@ -233,12 +292,12 @@ class Follower:
     _last_news: float = 0.0
     _state: JobState | None = None
     _is_silent: bool = False
+    _next_read: float = 0.0
 
     def follow(self) -> Followed:
         """Ask until there is an end of one kind or the other."""
         self._started = self._last_news = next_question = self.clock.now()
         while True:
-            self._show_log()
             if self.clock.now() >= next_question:
                 ending = self._ask()
                 if ending is not None:
@@ -261,11 +320,12 @@ class Follower:
             self.on_message("the job server answers again")
         self._is_silent = False
         self._state, self._last_news = state, self.clock.now()
-        if not state.has_ended:
-            return None
-        self.log.finish()
-        self._show_log()
-        return Followed(state=state)
+        if state.has_ended:
+            self._show_last_lines()
+            return Followed(state=state)
+        if self.clock.now() >= self._next_read:
+            self._show_log()
+        return None
 
     def _no_news(self, trouble: str) -> Followed | None:
         if self.clock.now() - self._last_news >= self.patience:
@@ -279,9 +339,20 @@ class Follower:
     def _pause(self) -> float:
         return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
 
-    def _show_log(self) -> None:
-        for line in self.log.take():
+    def _show_log(self) -> bool:
+        """Show the new lines of the log; return whether it could be read."""
+        start = self.clock.now()
+        lines = self.log.read()
+        end = self.clock.now()
+        self._next_read = end + min(READ_PAUSES * (end - start), LONGEST_READ_PAUSE)
+        for line in lines or ():
             self.show(line)
+        return lines is not None
+
+    def _show_last_lines(self) -> None:
+        deadline = self.clock.now() + LAST_SECONDS
+        while not self._show_log() and self.clock.now() < deadline:
+            self.clock.wait(TICK)
 
 
 STOPPED_CODE = 7

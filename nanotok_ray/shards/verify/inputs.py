@@ -34,7 +34,6 @@ from nanotok_ray.tokenizer import (
     Model,
     Tokenizer,
     differing_files,
-    open_span_table,
     written_tokenizer,
 )
 
@@ -80,7 +79,7 @@ def read_inputs(folder: Folder, manifest: Mapping[str, Any]) -> Inputs:
         check_size(folder.size(PLAN_NAME), limit=MAX_PLAN_BYTES, name=folder.join(PLAN_NAME))
         data = folder.read_bytes(PLAN_NAME)
         plan = plan_from_json(data)
-        tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER), span_table=False)
+        tokenizer = written_tokenizer(folder.join(TOKENIZER_FOLDER))
         settings = settings_from(manifest)
     except (TransientIOError, CorruptOutputError):
         raise
@@ -117,8 +116,7 @@ def fingerprint_problems(folder: Folder, manifest: Mapping[str, Any], inputs: In
             f"{TOKENIZER_FOLDER}/{name} is not what {TOKENIZER_FOLDER}/{READABLE_NAME} gives"
             for name in differing_files(inputs.model, tokenizer)
         ]
-        open_span_table(tokenizer, sha256=inputs.tokenizer.sha256)
-    except TokenizerError as error:  # of the table, or two ids that stand for the same bytes
+    except TokenizerError as error:  # two ids that stand for the same bytes
         problems.append(str(error))
     return problems
 

@@ -115,9 +115,8 @@ def check_slice(work: SliceWork) -> SliceCheck:
     if problems or work.level == "files":
         return SliceCheck(problems=problems)
     compare = _COMPARE[work.level]
-    # The span table is not trusted here.
     sha256 = work.settings.tokenizer_sha256
-    tokenizer = expected_tokenizer(folder.join(TOKENIZER_FOLDER), sha256, span_table=False)
+    tokenizer = expected_tokenizer(folder.join(TOKENIZER_FOLDER), sha256)
     source = by_content(work.slice)
     compared = compare(folder, source, values, tokenizer=tokenizer, settings=work.settings)
     return SliceCheck(

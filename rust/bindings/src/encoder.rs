@@ -8,7 +8,6 @@ use pyo3::types::{PyList, PyString};
 use crate::arrays::{Array, byte_order, documents, merges, splitter};
 use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::to_python;
-use crate::span_table::{SpanTable, sha256};
 
 /// Turns documents into token ids: 0..255 are bytes, in `byte_order`, 256 + k is merge k.
 #[pyclass(frozen, module = "nanotok_ray._core")]
@@ -17,54 +16,25 @@ pub(crate) struct Encoder(nanotok_bpe::Encoder);
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, span_table = None, cache_bytes = 33_554_432))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, cache_bytes = 33_554_432))]
     fn new(
         py: Python<'_>,
         pattern: &str,
         merges: PyReadonlyArray2<'_, u32>,
         gaps: &str,
         byte_order: Option<&[u8]>,
-        span_table: Option<&SpanTable>,
         cache_bytes: usize,
     ) -> PyResult<Self> {
         let splitter = splitter(py, pattern, gaps)?;
         let (merges, order) = (self::merges(&merges)?, self::byte_order(byte_order)?);
-        let table = span_table.map(|table| table.0.clone());
         let encoder = py.detach(|| {
             let encoder = match order {
                 Some(order) => nanotok_bpe::Encoder::ordered(splitter, &merges, order)?,
                 None => nanotok_bpe::Encoder::new(splitter, &merges)?,
             };
-            let encoder = encoder.with_cache_bytes(cache_bytes);
-            match table {
-                Some(table) => encoder.with_table(table),
-                None => Ok(encoder),
-            }
+            Ok(encoder.with_cache_bytes(cache_bytes))
         });
         encoder.map(Self).map_err(|error| to_python(&error))
-    }
-
-    /// Return the bytes of the file of a span table: the ids of distinct spans.
-    fn span_table_file<'py>(
-        &self,
-        py: Python<'py>,
-        data: PyReadonlyArray1<'py, u8>,
-        offsets: PyReadonlyArray1<'py, i64>,
-        tokenizer_sha256: &[u8],
-    ) -> PyResult<Array<'py, u8>> {
-        let (spans, tokenizer) = (documents(&data, &offsets)?, sha256(tokenizer_sha256)?);
-        Ok(py.detach(|| self.0.span_table_file(spans, &tokenizer)).into_pyarray(py))
-    }
-
-    /// Return how many bytes of the documents belong to spans that the table holds.
-    fn bytes_in_table(
-        &self,
-        py: Python<'_>,
-        data: PyReadonlyArray1<'_, u8>,
-        offsets: PyReadonlyArray1<'_, i64>,
-    ) -> PyResult<usize> {
-        let documents = documents(&data, &offsets)?;
-        py.detach(|| self.0.bytes_in_table(documents)).map_err(|error| to_python(&error))
     }
 
     /// Return the ids of one document.

@@ -17,7 +17,6 @@ mod errors;
 mod hash;
 mod merges;
 mod pack;
-mod span_table;
 mod splitter;
 
 /// The compiled core of `nanotok_ray`: bytes and numpy arrays in, numpy arrays out.
@@ -41,8 +40,6 @@ mod _core {
     use super::merges::{learn, merges_of_tokens};
     #[pymodule_export]
     use super::pack::{BestFitBuffer, best_fit_rows, fill_rows, window_rows};
-    #[pymodule_export]
-    use super::span_table::SpanTable;
     #[pymodule_export]
     use super::splitter::Splitter;
 

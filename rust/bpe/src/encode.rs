@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::encode::out::Out;
 use crate::encode::span_ids::SpanIds;
-use crate::encode::worker::{Source, Worker};
+use crate::encode::worker::Worker;
 use crate::threads::in_threads;
 use crate::token_id::{Packing, TokenId};
 use crate::{ByteOrder, Documents, Error, Merge, Splitter, Vocabulary};
@@ -24,13 +24,11 @@ mod prefixes;
 mod ranks;
 mod short_memo;
 mod span_ids;
-mod span_table;
 mod sweep;
 mod worker;
 
 pub use composed::{Composition, Encoded, Mark, Part, Stretch};
 pub use ranks::merges_of_tokens;
-pub use span_table::{Sha256, SpanTable};
 
 /// Bytes in which a thread remembers spans, unless told otherwise.
 pub const CACHE_BYTES: usize = 32 << 20;
@@ -40,7 +38,6 @@ pub const CACHE_BYTES: usize = 32 << 20;
 pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
-    table: Option<SpanTable>,
     cache_bytes: usize,
     /// Those that no call is using, with what they remember. Never waited for: who finds it locked makes
     /// a worker or drops one, so that a process that forked at the wrong time goes on.
@@ -67,49 +64,13 @@ impl Encoder {
     }
 
     fn with_span_ids(splitter: Splitter, span_ids: SpanIds) -> Self {
-        let (table, cache_bytes, idle) = (None, CACHE_BYTES, Mutex::default());
-        Self { splitter, span_ids, table, cache_bytes, idle }
+        Self { splitter, span_ids, cache_bytes: CACHE_BYTES, idle: Mutex::default() }
     }
 
     /// Remembers spans in about `bytes` a thread instead of [`CACHE_BYTES`]; a few kilobytes at least.
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, ..self }
-    }
-
-    /// Looks spans up in `table` before it merges their bytes.
-    ///
-    /// # Errors
-    ///
-    /// A table for a vocabulary of another size.
-    pub fn with_table(self, table: SpanTable) -> Result<Self, Error> {
-        if table.packing() != Packing::of(self.vocabulary().len()) {
-            let reason = "its ids are of another width than the tokenizer's".to_owned();
-            return Err(Error::SpanTable { reason });
-        }
-        Ok(Self { table: Some(table), ..self })
-    }
-
-    /// The file of a [`SpanTable`] that holds the ids of `spans`, of which none may come twice, for the
-    /// tokenizer of that hash. Spans of over 255 bytes are left out.
-    pub fn span_table_file(&self, spans: Documents<'_>, tokenizer: &Sha256) -> Vec<u8> {
-        span_table::file(spans, &self.span_ids, tokenizer)
-    }
-
-    /// How many bytes of the documents belong to spans that are in the table.
-    ///
-    /// # Errors
-    ///
-    /// A document that cannot be split.
-    pub fn bytes_in_table(&self, documents: Documents<'_>) -> Result<usize, Error> {
-        let Some(table) = &self.table else { return Ok(0) };
-        let mut found = 0;
-        for document in 0..documents.len() {
-            let visit = |span: &[u8], _| found += if table.holds(span) { span.len() } else { 0 };
-            let split = self.splitter.visit(documents.get(document), visit);
-            split.map_err(|stuck| stuck.in_document(document))?;
-        }
-        Ok(found)
     }
 
     /// What each id stands for.
@@ -160,7 +121,6 @@ impl Encoder {
         block: Range<usize>,
     ) -> Result<Block<I>, Error> {
         let mut worker = self.take_worker();
-        let source = Source { span_ids: &self.span_ids, table: self.table.as_ref() };
         let mut out = Out::with_room(documents.num_bytes(&block) / 3);
         let mut lengths = Vec::with_capacity(block.len());
         for document in block {
@@ -168,7 +128,7 @@ impl Encoder {
             out.push_all(frame.before.iter().copied());
             let place = (documents.start(document), documents.start(document + 1));
             worker
-                .encode(source, documents.data(), place, &mut out)
+                .encode(&self.span_ids, documents.data(), place, &mut out)
                 .map_err(|stuck| stuck.in_document(document))?;
             out.push_all(frame.after.iter().copied());
             lengths.push(out.len() - begin);

@@ -22,11 +22,6 @@ pub enum Error {
         /// Whether it is a level at all: then this CPU lacks it.
         known: bool,
     },
-    /// A span table cannot be used.
-    SpanTable {
-        /// Why not.
-        reason: String,
-    },
     /// Offsets of a batch are empty: there must be one more than documents.
     NoOffsets,
     /// An offset lies outside the data.
@@ -232,7 +227,6 @@ impl fmt::Display for Error {
             | Self::ByteOrder { .. }
             | Self::UnreachableToken { .. }
             | Self::UnknownToken { .. } => self.fmt_vocabulary(f),
-            Self::SpanTable { reason } => write!(f, "the span table cannot be used: {reason}"),
             Self::SpellingsTooLarge => f.write_str("the bytes of all ids pass 4 GiB"),
             Self::EmptyNeedle => f.write_str("a text to look for is empty"),
             Self::Needles { reason } => write!(f, "cannot search for these texts: {reason}"),

@@ -14,7 +14,7 @@
 //! * `count`: spans to counts. [`SpanCounts`] leaves a [`SortedRun`]; [`merge_runs`] adds such runs up,
 //!   [`RunSums`] with weights and range after range.
 //! * `learn`: spans and their counts to merges. [`learn()`] does it.
-//! * `encode`: documents to ids. An [`Encoder`] does it by the merges, with the help of a [`SpanTable`];
+//! * `encode`: documents to ids. An [`Encoder`] does it by the merges;
 //!   [`Encoder::encode_composed`] takes a [`Composition`] of texts and special tokens.
 //!   [`merges_of_tokens`] finds the merges of a vocabulary from elsewhere.
 //! * `decode`: ids to bytes or text, by a [`Decoder`].
@@ -59,8 +59,7 @@ pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
 pub use encode::{
-    CACHE_BYTES, Composition, Encoded, Encoder, Frame, Mark, Part, Sha256, SpanTable, Stretch,
-    merges_of_tokens,
+    CACHE_BYTES, Composition, Encoded, Encoder, Frame, Mark, Part, Stretch, merges_of_tokens,
 };
 pub use error::{Error, GaveUp};
 pub use hash::{hash_documents, hash64};

@@ -1,17 +1,14 @@
 //! Any merges and any documents: ids are the plain twin's, one by one and in batches, on any number of
-//! threads, again when spans are remembered, with and without a table; and they decode to the documents.
+//! threads, and again when spans are remembered; and they decode to the documents.
 
 #![no_main]
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use nanotok_bpe::{Decoder, Documents, Encoder, Error, Frame, Merge, SpanTable, TokenId};
+use nanotok_bpe::{Decoder, Documents, Encoder, Error, Frame, Merge, TokenId};
 use nanotok_fuzz::patterns::{self, Case};
 use nanotok_fuzz::{naive, program::Program};
-
-const TOKENIZER: [u8; 32] = [7; 32];
 
 /// What is encoded: documents in a window of some data, and what comes out.
 struct Expected {
@@ -30,20 +27,14 @@ impl Expected {
 fuzz_target!(|bytes: &[u8]| {
     let mut program = Program::new(bytes);
     let case = patterns::chosen(program.byte());
-    let (around, in_table) = (program.byte(), program.byte());
-    let threads = 1 + usize::from(around) % 3;
+    let (around, threads) = (program.byte(), 1 + usize::from(program.byte()) % 3);
     let merges = program.merges();
     let tokens = naive::spell(&merges);
     let documents = program.documents(&tokens);
     let mut merger = naive::Merger::new(&merges, &tokens);
     let expected = expect(case, &mut merger, &documents, around);
 
-    let plain = encoder(case, &merges);
-    check(&plain, &expected, threads);
-    let spans = some_spans(case, &documents, in_table);
-    if !spans.is_empty() {
-        check(&with_table(&plain, encoder(case, &merges), &spans), &expected, threads);
-    }
+    check(&encoder(case, &merges), &expected, threads);
 });
 
 fn encoder(case: &Case, merges: &[Merge]) -> Encoder {
@@ -68,29 +59,6 @@ fn expect(case: &Case, merger: &mut naive::Merger, documents: &[Vec<u8>], around
 
 fn offset(position: usize) -> i64 {
     i64::try_from(position).expect("it is small")
-}
-
-/// Spans of the documents, sorted, those that a bit is set for; none for 0.
-fn some_spans<'d>(case: &Case, documents: &'d [Vec<u8>], bits: u8) -> Vec<&'d [u8]> {
-    let split = |document: &'d Vec<u8>| naive::split(&case.regex, document);
-    let mut spans: Vec<&[u8]> = documents.iter().flat_map(split).map(|(span, _)| span).collect();
-    spans.sort_unstable();
-    spans.dedup();
-    let chosen = |&(number, _): &(usize, _)| bits >> (number % 8) & 1 == 1;
-    spans.into_iter().enumerate().filter(chosen).map(|(_, span)| span).collect()
-}
-
-fn with_table(plain: &Encoder, encoder: Encoder, spans: &[&[u8]]) -> Encoder {
-    let mut offsets = vec![0];
-    offsets.extend(spans.iter().scan(0, |end, span| {
-        *end += span.len();
-        Some(offset(*end))
-    }));
-    let data = spans.concat();
-    let spans = Documents::new(&data, &offsets).expect("a batch");
-    let file = plain.span_table_file(spans, &TOKENIZER);
-    let table = SpanTable::new(Arc::new(file), &TOKENIZER).expect("a table that was just made");
-    encoder.with_table(table).expect("a table of this vocabulary")
 }
 
 fn check(encoder: &Encoder, expected: &Expected, threads: usize) {

@@ -2,7 +2,7 @@
 //! token its part's label. Knows neither roles nor images nor why a document was composed so, and starts
 //! no thread.
 
-use super::{Encoder, Source};
+use super::Encoder;
 use crate::Error;
 use crate::encode::out::Out;
 use crate::encode::worker::Worker;
@@ -101,12 +101,11 @@ impl Encoder {
         worker: &mut Worker,
     ) -> Result<Encoded<I>, Error> {
         let Composition { data, parts, ends } = composition;
-        let source = Source { span_ids: &self.span_ids, table: self.table.as_ref() };
         let room = data.len() / 3 + parts.len();
         let mut out = Out::with_room(room);
         let mut assembly = Assembly::with_room(composition, room);
         assembly.go_on(&mut out);
-        let mut encoding = worker.encoding(source, data, &mut out, |out| {
+        let mut encoding = worker.encoding(&self.span_ids, data, &mut out, |out| {
             assembly.end_part(out.len());
             assembly.go_on(out);
         });

@@ -13,20 +13,20 @@ pub(crate) const MAX_LENGTH: usize = 255;
 const LINE: usize = 4;
 
 /// Bytes of the longest span and of as many ids of 32 bits.
-pub(crate) const MAX_ENTRY: usize = 5 * MAX_LENGTH;
+const MAX_ENTRY: usize = 5 * MAX_LENGTH;
 
 /// Where a span and its ids are in a buffer: the span's bytes, then its ids, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) hash: u64,
-    pub(crate) start: u32,
-    pub(crate) span_bytes: u16,
-    pub(crate) num_ids: u16,
+struct Place {
+    hash: u64,
+    start: u32,
+    span_bytes: u16,
+    num_ids: u16,
 }
 
 impl Place {
     /// The place in one number; never 0, as a span has ids.
-    pub(crate) fn pack(self) -> u128 {
+    fn pack(self) -> u128 {
         u128::from(self.hash)
             | u128::from(self.start) << 64
             | u128::from(self.span_bytes) << 96
@@ -35,7 +35,7 @@ impl Place {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "fields are cut out of the number")]
-    pub(crate) fn unpack(packed: u128) -> Self {
+    fn unpack(packed: u128) -> Self {
         Self {
             hash: packed as u64,
             start: (packed >> 64) as u32,
@@ -46,30 +46,20 @@ impl Place {
 
     /// The bytes of the ids after `span` in `buffer`, if that begins with it.
     #[inline]
-    pub(crate) fn ids_of<'b>(
-        self,
-        buffer: &'b [u8],
-        span: &[u8],
-        packing: Packing,
-    ) -> Option<&'b [u8]> {
+    fn ids_of<'b>(self, buffer: &'b [u8], span: &[u8], packing: Packing) -> Option<&'b [u8]> {
         let (own, rest) = buffer.split_at_checked(usize::from(self.span_bytes))?;
         (own == span).then(|| rest.get(..packing.id_bytes() * usize::from(self.num_ids)))?
     }
 
     /// The place of `span` and its ids, which are a `MAX_ENTRY` at most, at `start`.
     #[expect(clippy::cast_possible_truncation, reason = "MAX_ENTRY fits 16 bits")]
-    pub(crate) fn new(hash: u64, start: u32, span: &[u8], ids: &[u32]) -> Self {
+    fn new(hash: u64, start: u32, span: &[u8], ids: &[u32]) -> Self {
         Self { hash, start, span_bytes: span.len() as u16, num_ids: ids.len() as u16 }
-    }
-
-    /// Bytes of the span and its ids.
-    pub(crate) fn num_bytes(self, packing: Packing) -> usize {
-        usize::from(self.span_bytes) + usize::from(self.num_ids) * packing.id_bytes()
     }
 }
 
 /// Writes `span` and its ids to the front of `buffer`.
-pub(crate) fn write_entry(buffer: &mut [u8], span: &[u8], ids: &[u32], packing: Packing) {
+fn write_entry(buffer: &mut [u8], span: &[u8], ids: &[u32], packing: Packing) {
     let (own, rest) = buffer.split_at_mut(span.len());
     own.copy_from_slice(span);
     let bytes = packing.id_bytes();

@@ -8,7 +8,6 @@ use crate::encode::long_memo::{LongMemo, MAX_LENGTH};
 use crate::encode::out::Out;
 use crate::encode::short_memo::ShortMemo;
 use crate::encode::span_ids::{Scratch, SpanIds};
-use crate::encode::span_table::SpanTable;
 use crate::short::Short;
 use crate::split::Stuck;
 use crate::token_id::{Packing, TokenId};
@@ -18,10 +17,6 @@ const WINDOW: usize = 256;
 
 /// So many spans before it is looked up, a span's place is asked for from memory.
 const AHEAD: usize = 32;
-
-/// After so many spans that a worker had not met, it merges the next ones itself: to look one up in the table
-/// takes about as long, as that lies in memory that nobody else touches.
-const MAX_TABLE_LOOKUPS: usize = 1 << 16;
 
 /// Splits and encodes; remembers what it found.
 #[derive(Debug)]
@@ -42,13 +37,6 @@ struct Window {
     texts: Vec<usize>,
 }
 
-/// Where the ids of spans come from that are not remembered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'e> {
-    pub(crate) span_ids: &'e SpanIds,
-    pub(crate) table: Option<&'e SpanTable>,
-}
-
 /// What is remembered, and room to work in.
 #[derive(Debug)]
 struct Memory {
@@ -56,7 +44,6 @@ struct Memory {
     short: ShortMemo,
     long: LongMemo,
     scratch: Scratch,
-    table_lookups: usize,
 }
 
 impl Worker {
@@ -67,7 +54,6 @@ impl Worker {
             short: ShortMemo::new(cache_bytes / 2),
             long: LongMemo::new(cache_bytes / 2, packing),
             scratch: Scratch::default(),
-            table_lookups: 0,
         };
         Self { splitter, window: Window::default(), memory }
     }
@@ -75,12 +61,12 @@ impl Worker {
     /// Appends the ids of the document that is `data[start..end]`.
     pub(crate) fn encode<I: TokenId>(
         &mut self,
-        source: Source<'_>,
+        span_ids: &SpanIds,
         data: &[u8],
         place: (usize, usize),
         out: &mut Out<I>,
     ) -> Result<(), Stuck> {
-        let mut encoding = self.encoding(source, data, out, |_| {});
+        let mut encoding = self.encoding(span_ids, data, out, |_| {});
         encoding.add(place)?;
         encoding.finish();
         Ok(())
@@ -90,20 +76,20 @@ impl Worker {
     /// appended to `out`, and may append more.
     pub(crate) fn encoding<'w, I: TokenId, A: FnMut(&mut Out<I>)>(
         &'w mut self,
-        source: Source<'w>,
+        span_ids: &'w SpanIds,
         data: &'w [u8],
         out: &'w mut Out<I>,
         after_text: A,
     ) -> Encoding<'w, I, A> {
         self.window.clear(0);
-        Encoding { worker: self, source, data, out, after_text }
+        Encoding { worker: self, span_ids, data, out, after_text }
     }
 }
 
 /// Texts on their way to ids: those of several short ones are looked up together.
 pub(crate) struct Encoding<'w, I, A> {
     worker: &'w mut Worker,
-    source: Source<'w>,
+    span_ids: &'w SpanIds,
     data: &'w [u8],
     out: &'w mut Out<I>,
     after_text: A,
@@ -115,12 +101,12 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
         if self.worker.window.end() != start {
             self.flush(start);
         }
-        let Self { worker: Worker { splitter, window, memory }, source, data, out, after_text } =
+        let Self { worker: Worker { splitter, window, memory }, span_ids, data, out, after_text } =
             self;
         splitter.visit_ends(&data[start..end], |end| {
             window.ends.push(start + end);
             if window.ends.len() == WINDOW {
-                memory.encode_window(*source, data, window, out, after_text);
+                memory.encode_window(span_ids, data, window, out, after_text);
                 window.clear(start + end);
             }
         })?;
@@ -139,7 +125,7 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
     /// Encodes what was found. What comes next begins at `start`.
     fn flush(&mut self, start: usize) {
         let Worker { window, memory, .. } = &mut *self.worker;
-        memory.encode_window(self.source, self.data, window, self.out, &mut self.after_text);
+        memory.encode_window(self.span_ids, self.data, window, self.out, &mut self.after_text);
         window.clear(start);
     }
 }
@@ -168,7 +154,7 @@ impl Memory {
     #[inline(never)]
     fn encode_window<I: TokenId>(
         &mut self,
-        source: Source<'_>,
+        span_ids: &SpanIds,
         data: &[u8],
         window: &Window,
         out: &mut Out<I>,
@@ -192,11 +178,11 @@ impl Memory {
                 let Some(&end) = ends.get(at) else { break };
                 let from = mem::replace(&mut start, end);
                 if short == Short::default() {
-                    self.encode_long(source, &data[from..end], place as u64, out);
+                    self.encode_long(span_ids, &data[from..end], place as u64, out);
                     continue;
                 }
                 match self.short.get(place, short) {
-                    0 => self.encode_new(source, &data[from..end], short, out),
+                    0 => self.encode_new(span_ids, &data[from..end], short, out),
                     packed => out.push_packed(self.packing, packed),
                 }
             }
@@ -221,28 +207,15 @@ impl Memory {
         (keys.shorts[at % AHEAD], keys.places[at % AHEAD]) = (short, place);
     }
 
-    /// The table, until enough was looked up there: what is still new then is seldom in it.
-    fn table<'e>(&mut self, source: Source<'e>) -> Option<&'e SpanTable> {
-        let table = source.table.filter(|_| self.table_lookups < MAX_TABLE_LOOKUPS)?;
-        self.table_lookups += 1;
-        Some(table)
-    }
-
     #[inline(never)]
     fn encode_new<I: TokenId>(
         &mut self,
-        source: Source<'_>,
+        span_ids: &SpanIds,
         span: &[u8],
         short: Short,
         out: &mut Out<I>,
     ) {
-        let known = self.table(source).map_or(0, |table| table.short(short));
-        if known != 0 {
-            self.short.put(self.short.place(short), short, known);
-            out.push_packed(self.packing, known);
-            return;
-        }
-        let ids = source.span_ids.encode(span, &mut self.scratch);
+        let ids = span_ids.encode(span, &mut self.scratch);
         if let Some(packed) = self.packing.pack(ids) {
             self.short.put(self.short.place(short), short, packed);
         }
@@ -252,24 +225,20 @@ impl Memory {
     #[inline(never)]
     fn encode_long<I: TokenId>(
         &mut self,
-        source: Source<'_>,
+        span_ids: &SpanIds,
         span: &[u8],
         hash: u64,
         out: &mut Out<I>,
     ) {
         if span.len() > MAX_LENGTH {
-            out.push_all(source.span_ids.encode(span, &mut self.scratch).iter().copied());
+            out.push_all(span_ids.encode(span, &mut self.scratch).iter().copied());
             return;
         }
         if let Some(ids) = self.long.get(span, hash) {
             out.push_all(self.packing.ids_of(ids));
             return;
         }
-        if let Some(ids) = self.table(source).and_then(|table| table.long(span, hash)) {
-            out.push_all(self.packing.ids_of(ids));
-            return;
-        }
-        let ids = source.span_ids.encode(span, &mut self.scratch);
+        let ids = span_ids.encode(span, &mut self.scratch);
         out.push_all(ids.iter().copied());
         self.long.put(span, hash, ids);
     }
