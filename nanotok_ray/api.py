@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.export import Layout
+from nanotok_ray.exports import Layout
 from nanotok_ray.job import exporting, verifying
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import Executor, executor_in_use, use_executor

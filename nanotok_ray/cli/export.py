@@ -9,8 +9,8 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError
-from nanotok_ray.export import LAYOUTS, format_options
-from nanotok_ray.export.layouts import parse_layout
+from nanotok_ray.exports import LAYOUTS, format_options
+from nanotok_ray.exports.layouts import parse_layout
 from nanotok_ray.storage import Folder
 
 _LAYOUTS = "\n".join(

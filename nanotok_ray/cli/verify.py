@@ -7,7 +7,7 @@ from nanotok_ray.cli.arguments import positive
 from nanotok_ray.cli.printing import print_json
 from nanotok_ray.cli.progress import Progress
 from nanotok_ray.errors import ExportError, VerificationError
-from nanotok_ray.export import EXPORT_NAME, EXPORTS
+from nanotok_ray.exports import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats.manifest import MANIFEST_NAME
 from nanotok_ray.shards.verify import Verification
 from nanotok_ray.shards.verify.output import MAX_PRINTED_PROBLEMS

@@ -12,7 +12,7 @@ from nanotok_ray.errors import (
     NanotokError,
     RecipeError,
 )
-from nanotok_ray.export import (
+from nanotok_ray.exports import (
     EXPORT_NAME,
     EXPORTS,
     Corpus,

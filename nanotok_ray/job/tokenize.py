@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import CorruptOutputError, RecipeError, TransientIOError
-from nanotok_ray.export import SamePass
+from nanotok_ray.exports import SamePass
 from nanotok_ray.formats.manifest import TOKENIZER_FOLDER, to_json
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder

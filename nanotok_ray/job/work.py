@@ -11,7 +11,7 @@ from typing import Any
 from nanotok_ray.counts.count_slice import CountSettings, count_slice
 from nanotok_ray.counts.reduce import merge_count_files, merged_key
 from nanotok_ray.errors import SampleCheckError, TransientIOError
-from nanotok_ray.export import SamePass
+from nanotok_ray.exports import SamePass
 from nanotok_ray.formats.manifest import to_json
 from nanotok_ray.shards import ShardSettings, quarantine_name, tokenize_slices
 from nanotok_ray.shards.output import Expected, Record, finished_record, is_skipped

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError, NanotokError
-from nanotok_ray.export.folder import EXPORT_NAME, EXPORTS
-from nanotok_ray.export.layouts import LAYOUTS
+from nanotok_ray.exports.folder import EXPORT_NAME, EXPORTS
+from nanotok_ray.exports.layouts import LAYOUTS
 from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,

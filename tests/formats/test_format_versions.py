@@ -23,7 +23,7 @@ from nanotok_ray.errors import (
     next_step,
     other_format,
 )
-from nanotok_ray.export.folder import read_export
+from nanotok_ray.exports.folder import read_export
 from nanotok_ray.formats.document_ids import DocumentIds, ids_parts
 from nanotok_ray.formats.document_images import DocumentImages, images_parts
 from nanotok_ray.formats.document_index import index_parts, unpack_index

@@ -8,8 +8,8 @@ import pytest
 from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
-from nanotok_ray.export import parse_layout, read_corpus
-from nanotok_ray.export.raw import Raw
+from nanotok_ray.exports import parse_layout, read_corpus
+from nanotok_ray.exports.raw import Raw
 from nanotok_ray.job.events import StageStarted
 from nanotok_ray.job.executor import use_executor
 from nanotok_ray.job.work import tokenize_work

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nanotok_ray.export import LAYOUTS
+from nanotok_ray.exports import LAYOUTS
 from tests.peers.job import Made, made_by_a_job
 from tests.peers.readers import TOKENIZER, Check, checks
 

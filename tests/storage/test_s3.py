@@ -14,7 +14,7 @@ from s3fs.core import S3File
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.export import parse_layout
+from nanotok_ray.exports import parse_layout
 from nanotok_ray.sources import Piece, read_piece
 from nanotok_ray.storage import Folder, find_files, inputs, list_files, open_input
 from nanotok_ray.storage.connect import connect

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nanotok_ray.counts.span_counts import SpanCounts
-from nanotok_ray.export import LAYOUTS, parse_layout
+from nanotok_ray.exports import LAYOUTS, parse_layout
 from nanotok_ray.shards.sink import NativeSink
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

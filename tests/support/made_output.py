@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from nanotok_ray.documents.batch import Documents
-from nanotok_ray.export import Exported, ExportWork, Layout, export_unit, read_corpus, units_of
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Target, read_record
-from nanotok_ray.export.native import BATCH_BYTES
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports import Exported, ExportWork, Layout, export_unit, read_corpus, units_of
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.layout import Target, read_record
+from nanotok_ray.exports.native import BATCH_BYTES
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_NAME,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.export.corpus import ShardFacts
+from nanotok_ray.exports.corpus import ShardFacts
 from nanotok_ray.formats.document_ids import DocumentIds
 from nanotok_ray.formats.document_images import DocumentImages, Images
 from nanotok_ray.formats.document_index import unpack_index

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export import Exported, parse_layout
+from nanotok_ray.exports import Exported, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

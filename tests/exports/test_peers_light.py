@@ -17,7 +17,7 @@ import tokenizers
 from tiktoken.load import load_tiktoken_bpe
 
 from nanotok_ray.api import export
-from nanotok_ray.export import parse_layout
+from nanotok_ray.exports import parse_layout
 from nanotok_ray.loader import open_shards
 from nanotok_ray.storage import Folder
 from tests.peers.job import Made

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export import LAYOUTS, parse_layout
+from nanotok_ray.exports import LAYOUTS, parse_layout
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

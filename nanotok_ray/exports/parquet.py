@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
-from nanotok_ray.export.native import Batch
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.native import Batch
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats.document_images import Images
 from nanotok_ray.storage import Folder
 from nanotok_ray.storage.folder import arrow_sink

@@ -24,10 +24,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
-from nanotok_ray.export.native import Ids
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.native import Ids
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.shards.output import READERS
 from nanotok_ray.storage import Folder
 

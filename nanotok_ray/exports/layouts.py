@@ -4,15 +4,15 @@ from dataclasses import fields
 from typing import Any, Final
 
 from nanotok_ray.errors import ExportError
-from nanotok_ray.export.datatrove import Datatrove
-from nanotok_ray.export.layout import Layout
-from nanotok_ray.export.litdata import Litdata
-from nanotok_ray.export.llmc import Llmc
-from nanotok_ray.export.mds import Mds
-from nanotok_ray.export.megatron import Megatron
-from nanotok_ray.export.olmo import Olmo
-from nanotok_ray.export.parquet import Parquet
-from nanotok_ray.export.raw import Raw
+from nanotok_ray.exports.datatrove import Datatrove
+from nanotok_ray.exports.layout import Layout
+from nanotok_ray.exports.litdata import Litdata
+from nanotok_ray.exports.llmc import Llmc
+from nanotok_ray.exports.mds import Mds
+from nanotok_ray.exports.megatron import Megatron
+from nanotok_ray.exports.olmo import Olmo
+from nanotok_ray.exports.parquet import Parquet
+from nanotok_ray.exports.raw import Raw
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
     layout.name: layout for layout in (Llmc, Megatron, Datatrove, Olmo, Parquet, Mds, Litdata, Raw)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
-from nanotok_ray.export.corpus import Corpus, ShardFacts
-from nanotok_ray.export.layout import FILE_SHAPE, RECORDS, Exported, Layout, record_name
-from nanotok_ray.export.native import NativeShard
-from nanotok_ray.export.unit import Unit
-from nanotok_ray.export.work import ExportWork, export_unit
+from nanotok_ray.exports.corpus import Corpus, ShardFacts
+from nanotok_ray.exports.layout import FILE_SHAPE, RECORDS, Exported, Layout, record_name
+from nanotok_ray.exports.native import NativeShard
+from nanotok_ray.exports.unit import Unit
+from nanotok_ray.exports.work import ExportWork, export_unit
 from nanotok_ray.formats.manifest import (
     MANIFEST_NAME,
     PLAN_NAME,
@@ -191,7 +191,7 @@ def read_export(folder: Folder) -> dict[str, Any]:
 def format_options(layout: Layout) -> str:
     """Return a layout and its options as a person writes them.
 
-    >>> from nanotok_ray.export.layouts import parse_layout
+    >>> from nanotok_ray.exports.layouts import parse_layout
     >>> format_options(parse_layout("raw"))
     'raw'
     """

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
-from nanotok_ray.export.native import Batch
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.native import Batch
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
 HASH: Final = "sha1"

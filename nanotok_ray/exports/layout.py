@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.native import Ids, Mask, NativeShard
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.native import Ids, Mask, NativeShard
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats.manifest import from_json, key_of, to_json
 from nanotok_ray.formats.schema import (
     Shape,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export import llmc, parse_layout
-from nanotok_ray.export.llmc import Llmc
+from nanotok_ray.exports import llmc, parse_layout
+from nanotok_ray.exports.llmc import Llmc
 from nanotok_ray.storage import Folder
 from tests.support.made_output import (
     BOS,

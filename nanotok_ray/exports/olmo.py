@@ -29,10 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export.corpus import Corpus, SourceFacts
-from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
-from nanotok_ray.export.native import Batch, Ids, Mask, NativeShard, Positions
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus, SourceFacts
+from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.native import Batch, Ids, Mask, NativeShard, Positions
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
 _BOS = "<|bos|>"

@@ -4,8 +4,8 @@ Input is native shards. Output is the files that each layout's readers expect, c
 recorded.
 """
 
-from nanotok_ray.export.corpus import Corpus, ShardFacts, read_corpus
-from nanotok_ray.export.folder import (
+from nanotok_ray.exports.corpus import Corpus, ShardFacts, read_corpus
+from nanotok_ray.exports.folder import (
     EXPORT_NAME,
     EXPORTS,
     SamePass,
@@ -17,10 +17,10 @@ from nanotok_ray.export.folder import (
     remove_orphans,
     write_export,
 )
-from nanotok_ray.export.layout import Exported, Layout, Target, Written, finished_units
-from nanotok_ray.export.layouts import LAYOUTS, parse_layout
-from nanotok_ray.export.unit import Unit, units_of
-from nanotok_ray.export.work import ExportWork, check_unit, export_unit
+from nanotok_ray.exports.layout import Exported, Layout, Target, Written, finished_units
+from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
+from nanotok_ray.exports.unit import Unit, units_of
+from nanotok_ray.exports.work import ExportWork, check_unit, export_unit
 
 __all__ = [
     "EXPORTS",

@@ -7,8 +7,8 @@ from itertools import zip_longest
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import (
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.layout import (
     Document,
     Exported,
     Layout,
@@ -20,7 +20,7 @@ from nanotok_ray.export.layout import (
     unit_key,
     write_record,
 )
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
 

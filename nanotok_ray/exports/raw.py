@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.export.corpus import Corpus
-from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from nanotok_ray.export.corpus import Corpus, ShardFacts
-from nanotok_ray.export.native import BATCH_BYTES, Batch, NativeShard
+from nanotok_ray.exports.corpus import Corpus, ShardFacts
+from nanotok_ray.exports.native import BATCH_BYTES, Batch, NativeShard
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

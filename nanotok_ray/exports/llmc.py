@@ -33,10 +33,10 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.export.corpus import Corpus, SourceFacts
-from nanotok_ray.export.layout import Document, Exported, Layout, Target, Written
-from nanotok_ray.export.native import Batch, Ids, Positions
-from nanotok_ray.export.unit import Unit
+from nanotok_ray.exports.corpus import Corpus, SourceFacts
+from nanotok_ray.exports.layout import Document, Exported, Layout, Target, Written
+from nanotok_ray.exports.native import Batch, Ids, Positions
+from nanotok_ray.exports.unit import Unit
 from nanotok_ray.storage import Folder
 
 _HEADER_BYTES = 1024
