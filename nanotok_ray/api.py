@@ -6,18 +6,21 @@ RAY_ADDRESS, or on a local Ray that is started and ended. Verification and expor
 this process by default.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, Literal
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.exports import Layout
+from nanotok_ray.exports import Layout, parse_layout
 from nanotok_ray.job import exporting, verifying
+from nanotok_ray.job.decide import JobPlan
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import Executor, executor_in_use, use_executor
 from nanotok_ray.job.exporting import ExportResult
 from nanotok_ray.job.job import run_job
 from nanotok_ray.job.journaling import StageTimes
 from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.run import Start
 from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
@@ -26,6 +29,39 @@ from nanotok_ray.shards.verify import Verification
 from nanotok_ray.storage import Folder
 
 ExecutorName = Literal["ray", "local"]
+
+
+Location = str | os.PathLike[str] | Folder
+"""A folder: a path, a URL that fsspec can open, or a `Folder`."""
+
+
+def plan(
+    recipe: Recipe,
+    *,
+    cpus: int | None = None,
+    rate: float | None = None,
+    resplit: bool = False,
+    relearn: bool = False,
+) -> JobPlan:
+    """Decide what `prepare` would do, estimate how long it takes, and freeze the splits.
+
+    No task runs, and nothing but plan.json is written: files that are added later are train.
+
+    Args:
+        recipe: The recipe.
+        cpus: The CPUs to estimate for; None: those of this machine.
+        rate: The megabytes of text per second that one CPU counts or tokenizes; None: as in the
+            last run of this output, else measured.
+        resplit: As in `prepare`.
+        relearn: As in `prepare`.
+
+    Returns:
+        The plan; `text()` is for people, `values` is JSON-able.
+
+    Raises:
+        NanotokError: What `prepare` would raise before it starts; nothing is frozen then.
+    """
+    return plan_job(recipe, cpus=cpus, rate=rate, resplit=resplit, relearn=relearn)
 
 
 def prepare(
@@ -96,10 +132,10 @@ def tokenize(
 
 
 def export(
-    out: Folder,
-    layout: Layout,
+    output: Location,
+    layout: Layout | str,
     *,
-    folder: Folder | None = None,
+    folder: Location | None = None,
     executor: Executor | ExecutorName | None = None,
     address: str | None = None,
     cpus: int | None = None,
@@ -108,8 +144,8 @@ def export(
     """Write a finished output in the layout of another trainer; see `exporting.export`.
 
     Args:
-        out: The output folder.
-        layout: The layout with its options.
+        output: The output folder.
+        layout: The layout, or its name with options: "megatron", "mds:size_limit=64MiB".
         folder: The target; None: `export/NAME` in the output.
         executor: As in `prepare`; None: threads of this process, but Ray with `address` or `cpus`.
         address: As in `prepare`.
@@ -120,11 +156,17 @@ def export(
         NanotokError: A class of `nanotok_ray.errors`.
     """
     with use_executor(_executor(executor, address, default=_in_threads(cpus))):
-        return exporting.export(out, layout, folder=folder, cpus=cpus, on_event=on_event)
+        return exporting.export(
+            _folder(output),
+            parse_layout(layout) if isinstance(layout, str) else layout,
+            folder=None if folder is None else _folder(folder),
+            cpus=cpus,
+            on_event=on_event,
+        )
 
 
 def verify(
-    folder: Folder,
+    output: Location,
     *,
     executor: Executor | ExecutorName | None = None,
     address: str | None = None,
@@ -134,14 +176,28 @@ def verify(
     masks: bool = False,
     on_event: OnEvent = ignore,
 ) -> Verification:
-    """Verify a finished output; see `verifying.verify`. Executors are chosen as for `export`.
+    """Verify a finished output: manifest, records, every file, and a sample of the documents.
+
+    Args:
+        output: The output folder.
+        executor: As in `export`.
+        address: As in `prepare`.
+        cpus: As in `prepare`.
+        sample: Compare some documents with their sources.
+        deep: Read all sources again and compare every document.
+        masks: Read the sources of conversations and vision documents again, and compare every one
+            with the plain reading of its dialect.
+        on_event: As in `prepare`.
+
+    Returns:
+        What was checked; `passed` says whether all is well, `problems` names what is not.
 
     Raises:
-        NanotokError: A class of `nanotok_ray.errors`.
+        NanotokError: A class of `nanotok_ray.errors`; the output cannot be verified at all.
     """
     with use_executor(_executor(executor, address, default=_in_threads(cpus))):
         return verifying.verify(
-            folder, cpus=cpus, sample=sample, deep=deep, masks=masks, on_event=on_event
+            _folder(output), cpus=cpus, sample=sample, deep=deep, masks=masks, on_event=on_event
         )
 
 
@@ -155,6 +211,10 @@ def verify_export(
     """
     with use_executor(_executor(None, None, default=lambda: LocalExecutor(in_threads=True))):
         return exporting.verify_export(folder, out, cpus=cpus, on_event=on_event)
+
+
+def _folder(location: Location) -> Folder:
+    return location if isinstance(location, Folder) else Folder(os.fspath(location))
 
 
 def _in_threads(cpus: int | None) -> Callable[[], Executor] | None:

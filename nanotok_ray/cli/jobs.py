@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +144,7 @@ def _run_prepare(arguments: argparse.Namespace) -> int:
     from nanotok_ray.api import prepare  # noqa: PLC0415 - Ray, where it is needed
 
     _override_also(arguments)
-    return _run_job(arguments, partial(prepare, relearn=arguments.relearn))
+    return _run_job(arguments, prepare, relearn=arguments.relearn)
 
 
 def _run_tokenize(arguments: argparse.Namespace) -> int:
@@ -182,17 +181,19 @@ def _run_job(
     job: Callable[..., Any],
     *,
     after: Callable[[argparse.Namespace, Recipe], None] | None = None,
+    **options: bool,
 ) -> int:
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
     if arguments.dry_run:
         return _dry_run(arguments, recipe)
     with Progress(sys.stderr) as progress:
-        summary = job(
+        summary = (arguments.job or job)(
             recipe,
             executor=arguments.executor,
             cpus=arguments.workers,
             resplit=arguments.resplit,
             on_event=progress,
+            **options,
         )
     if after is not None:
         after(arguments, recipe)

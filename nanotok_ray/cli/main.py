@@ -4,7 +4,8 @@ import argparse
 import importlib
 import io
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from nanotok_ray.cli.overview import COMMANDS, overview
 from nanotok_ray.cli.printing import (
@@ -68,18 +69,25 @@ def _is_input(argument: str) -> bool:
     return not argument.startswith("-")
 
 
-def main(argv: Sequence[str] | None = None, *, default_recipe: str | None = None) -> int:
-    """Run one command and give the exit code.
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    default_recipe: str | None = None,
+    job: Callable[..., Any] | None = None,
+) -> int:
+    """Run one command and return the exit code.
 
     Args:
         argv: arguments without the program's name; None: those of the process.
         default_recipe: the recipe of a job that may be called without one.
+        job: called in the place of `nanotok_ray.prepare`, `train` or `tokenize`, with their
+            arguments, by the command of that name; None: they are called.
     """
     _print_anything()
     words = sys.argv[1:] if argv is None else argv
     with interruptible():
         whole = parser(default_recipe=default_recipe, only=words[:1])
-        return _run(whole.parse_args(words))
+        return _run(whole.parse_args(words, argparse.Namespace(job=job)))
 
 
 def _run(arguments: argparse.Namespace) -> int:

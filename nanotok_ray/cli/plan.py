@@ -82,10 +82,10 @@ def _rate(text: str) -> float:
 
 
 def _run_plan(arguments: argparse.Namespace) -> int:
-    from nanotok_ray.job.planning import plan_job  # noqa: PLC0415 - slow to import
+    from nanotok_ray.api import plan  # noqa: PLC0415 - slow to import
 
     recipe = load_recipe(arguments.recipe, overrides=arguments.overrides)
-    announced = plan_job(
+    announced = plan(
         recipe,
         resplit=arguments.resplit,
         relearn=arguments.relearn,

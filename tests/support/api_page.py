@@ -1,0 +1,123 @@
+"""docs/api.md from the docstrings of the public names: `python -m tests.support.api_page`."""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
+
+INTRODUCTION = """\
+# Python API
+
+After this page you can run jobs, use tokenizers and read shards from Python. It is made from the
+docstrings: names that are not here are internal and may change.
+
+```python
+import nanotok_ray
+
+recipe = nanotok_ray.load_recipe("recipe.toml")
+print(nanotok_ray.plan(recipe).text())
+summary = nanotok_ray.prepare(recipe, executor="local")
+shards = nanotok_ray.open_shards(recipe.output.path, split="train")
+```
+"""
+
+SECTIONS = {
+    "Jobs": {
+        "nanotok_ray": (
+            *("load_recipe", "Recipe", "plan", "JobPlan", "prepare", "train", "tokenize"),
+            *("verify", "export", "Summary"),
+        )
+    },
+    "Tokenizers": {
+        "nanotok_ray": ("Tokenizer", "open_tokenizer", "learn", "SpanCounts", "RustBPETokenizer")
+    },
+    "Data": {
+        "nanotok_ray.loader": ("open_shards", "Shards", "Loader", "Batch", "NanochatLoader"),
+    },
+}
+RESULTS = {"JobPlan", "Summary", "Batch", "Shards"}
+"""Classes that users get and do not make."""
+
+METHODS = {"__len__", "__getitem__", "__iter__"}
+_HEAD = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [INTRODUCTION]
+    for title, modules in SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for module, names in modules.items():
+            home = importlib.import_module(module)
+            for name in names:
+                parts += _entry(f"{module}.{name}", getattr(home, name), level=3)
+    return "\n".join(parts)
+
+
+def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {title.rpartition('.')[2] if level > 3 else title}\n"
+    name = title.rpartition(".")[2]
+    if name not in RESULTS:
+        yield f"```text\n{_signature(name, item)}\n```\n"
+    yield from _blocks(inspect.getdoc(item) or "")
+    if not inspect.isclass(item):
+        return
+    for name, member in vars(item).items():
+        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if name == "__init__" and member.__doc__ and title.rpartition(".")[2] not in RESULTS:
+            yield from _blocks(inspect.cleandoc(member.__doc__))
+        elif (not name.startswith("_") or name in METHODS) and inspect.isfunction(function):
+            yield from _entry(f"{title}.{name}", function, level=level + 1)
+        elif isinstance(member, property) and not name.startswith("_"):
+            yield f"#### {name}\n"
+            yield from _blocks(inspect.getdoc(member) or "")
+
+
+def _signature(name: str, item: object) -> str:
+    """Return a signature, one parameter a line if it is long."""
+    try:
+        signature = inspect.signature(item)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return name
+    text = str(signature.replace(return_annotation=inspect.Signature.empty))
+    text = re.sub(r"nanotok_ray(\.\w+)+\.(\w+)", r"\2", f"{name}{text}").replace("'", "")
+    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text).replace("<factory>", "...")
+    text = re.sub(r"(collections\.abc|typing)\.", "", text)
+    if len(text) <= 100:
+        return text
+    inner = text[len(name) + 1 : -1]
+    pieces = re.split(r", (?![^\[\(]*[\]\)])", inner)
+    return "\n".join([f"{name}(", *(f"    {piece}," for piece in pieces), ")"])
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield a docstring as Markdown: sections as lists, examples as code."""
+    for block in text.split("\n\n"):
+        lines = block.splitlines()
+        if not lines:
+            continue
+        if block.lstrip().startswith(">>>"):
+            yield "```python\n" + "\n".join(lines) + "\n```\n"
+        elif _HEAD.fullmatch(lines[0]):
+            yield f"{lines[0][:-1]}:\n\n{_items(lines[1:])}\n"
+        else:
+            yield block + "\n"
+
+
+def _items(lines: list[str]) -> str:
+    """Return the items of a section; a deeper line continues the item before it."""
+    items: list[str] = []
+    for line in lines:
+        if line.startswith("        ") and items:
+            items[-1] += f" {line.strip()}"
+        else:
+            name, colon, rest = line.strip().partition(": ")
+            items.append(f"- `{name}`: {rest}" if colon else f"- {line.strip()}")
+    return "\n".join(items)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
