@@ -17,6 +17,7 @@ from nanotok_ray.formats.manifest import MANIFEST_NAME, REPORT_PAGE_NAME
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
 from nanotok_ray.job.plan_text import duration
 from nanotok_ray.job.status import FINISHED, RUNNING, RunStatus
+from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import printable
 
@@ -276,11 +277,13 @@ Say how the last run of an output stands: running, dead, finished, failed; from 
   nanotok status /data/out
   nanotok status /data/out --watch                  (every 10 s, until the run has ended)
   nanotok status s3://bucket/out --json             (JSON alone, as for jq .state)
+  nanotok status recipe.toml                        (and what `nanotok prepare` has left to do)
 
 Read are the lease and the journal of the run (OUT/run/lease and OUT/run/journal), from any machine
 that sees the output, while the run goes on or long after. The journal is written when a
 stage begins, then after 2, 4, 8 and 16 s, then every 30 s, and less often in a run of more than
-two hours. The last line on stdout is JSON.
+two hours. The last line on stdout is JSON. With a recipe the inputs are read too, as by
+`nanotok prepare --dry-run`, and compared with what the output holds.
 
 states:
   running      its process is there, or it was heard of within 60 s by this machine's clock
@@ -315,7 +318,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("output", metavar="DIR", help="folder or URL of the output")
+    parser.add_argument(
+        "output", metavar="DIR|RECIPE", help="folder or URL of the output, or a recipe (.toml)"
+    )
     parser.add_argument(
         "--watch", action="store_true", help="look again every 10 s until the run has ended"
     )
@@ -325,9 +330,27 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _run_status(arguments: argparse.Namespace) -> int:
     show = (lambda _: None) if arguments.json else _print_text
-    values = read_status(arguments.output, watch=arguments.watch, show=show)
+    if not arguments.output.endswith(".toml"):
+        values = read_status(arguments.output, watch=arguments.watch, show=show)
+    else:
+        recipe = load_recipe(arguments.output)
+        values = read_status(recipe.output.path, watch=arguments.watch, show=show)
+        values["plan"] = _plan(recipe, is_shown=not arguments.json)
     print_json(values)
     return exit_code(values)
+
+
+def _plan(recipe: Recipe, *, is_shown: bool) -> dict[str, Any]:
+    """Return what `prepare` has done and has left to do, by stage."""
+    from nanotok_ray.job.decide import decide  # noqa: PLC0415 - slow to import
+    from nanotok_ray.job.plan_text import STAGES, stage_line  # noqa: PLC0415 - as above
+
+    values = decide(recipe).values
+    stages = {stage: values[stage] for stage in STAGES if stage in values}
+    if is_shown:
+        for stage, numbers in stages.items():
+            print(stage_line(stage, numbers), file=sys.stderr)
+    return stages
 
 
 def exit_code(values: dict[str, Any]) -> int:

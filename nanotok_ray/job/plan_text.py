@@ -8,6 +8,9 @@ from nanotok_ray.units import few, format_bytes
 
 _INDENT = " " * 12
 
+STAGES = ("count", "learn", "also", "tokenize")
+"""The stages whose numbers a plan has, in the order of the job."""
+
 
 def plan_text(values: Mapping[str, Any]) -> str:
     """Return the lines: output, sources, notes, changes, what is to do, how long it may take."""
@@ -17,11 +20,7 @@ def plan_text(values: Mapping[str, Any]) -> str:
     lines += [f"note        {note}" for note in values["notes"]]
     if values["changes"] is not None:
         lines += change_lines(values["changes"])
-    lines += [
-        f"{stage:<11} {_stage_text(values[stage])}"
-        for stage in ("count", "learn", "also", "tokenize")
-        if stage in values
-    ]
+    lines += [stage_line(stage, values[stage]) for stage in STAGES if stage in values]
     if "estimate" in values:
         lines += _estimate_lines(values["estimate"])
         lines += [f"space       {Space(**space).text()}" for space in values["estimate"]["space"]]
@@ -92,9 +91,14 @@ def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _stage_text(stage: Mapping[str, int]) -> str:
-    size = f", about {format_bytes(stage['bytes'])}" if stage.get("bytes") else ""
-    return f"{stage['todo']:,} to do, {stage['done']:,} done{size}"
+def stage_line(stage: str, numbers: Mapping[str, int]) -> str:
+    """Return the line on a stage.
+
+    >>> stage_line("count", {"todo": 2, "done": 1_000, "bytes": 5_000_000})
+    'count       2 to do, 1,000 done, about 5.0 MB'
+    """
+    size = f", about {format_bytes(numbers['bytes'])}" if numbers.get("bytes") else ""
+    return f"{stage:<11} {numbers['todo']:,} to do, {numbers['done']:,} done{size}"
 
 
 def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.job.lease import Holder, lease_name, leased, take
 from nanotok_ray.job.planning import plan_job
 from nanotok_ray.storage import Folder
-from tests.support.small_corpus import recipe, write_corpus
+from tests.support.small_corpus import RECIPE, recipe, write_corpus
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_800_000_000.0
@@ -340,3 +340,20 @@ def test_a_holder_is_alive_only_where_that_can_be_known():
     assert not replace(me, host="elsewhere").lives(me)
     assert not ELSEWHERE.lives(me)
     assert me.pid == os.getpid()
+
+
+def test_with_a_recipe_it_says_what_is_left_to_do(job, out, tmp_path, capsys):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE.format(root=tmp_path / "in", out=out.url))
+    prepare(job)
+    removed = min((tmp_path / "out").glob("records/tokenize/*/*/*.json"))
+    removed.unlink()
+    main(["status", str(path)])
+    captured = capsys.readouterr()
+    values = json.loads(captured.out)
+    assert (values["state"], values["output"]) == ("finished", out.url)
+    assert [values["plan"][stage]["todo"] for stage in ("count", "learn", "tokenize")] == [0, 0, 1]
+    assert "tokenize    1 to do" in captured.err
+    main(["status", str(path), "--json"])
+    captured = capsys.readouterr()
+    assert (json.loads(captured.out)["plan"], captured.err) == (values["plan"], "")
