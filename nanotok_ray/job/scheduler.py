@@ -276,7 +276,7 @@ def _final_message(failure: Failure, account: _Account) -> str:
         case Cause.WORKER:
             return (
                 f"its worker process died {times} times with this slice alone ({failure.text}); "
-                "was it killed for its memory, or did native code crash? Ray's log of the worker "
+                "was it killed for its memory, or did native code crash? On Ray the worker's log "
                 "says more. Give workers more memory or lower limits.slice_bytes, else leave the "
                 "file out"
             )
