@@ -21,7 +21,7 @@ def test_the_notebook_runs_and_is_stored_without_results(tmp_path):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
     resources = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=scaled(120), resources=resources).execute()
+    NotebookClient(notebook, timeout=round(scaled(120)), resources=resources).execute()
     shown = "".join(
         output.get("text", "") or output["data"]["text/plain"]
         for cell in code
