@@ -1,134 +1,169 @@
-"""The values of a recipe as frozen dataclasses, which are checked when they are made."""
+"""The recipe: all tables but that of a source, and what they must say together."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
+
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.limits import (
-    DERIVED,
-    LearnerRecipe,
-    LimitsRecipe,
-    check_choice,
-    check_distinct,
-    check_range,
+from nanotok_ray.recipe.problems import (
+    Problem,
+    SeveralProblemsError,
+    did_you_mean,
+    key_of,
+    problems_of,
+    sources_of,
 )
 from nanotok_ray.recipe.source import SourceRecipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS, expand_presets
+from nanotok_ray.recipe.table import (
+    Flag,
+    Number,
+    OrNone,
+    Path,
+    Size,
+    Sizes,
+    Table,
+    Text,
+    Texts,
+    between,
+    check_distinct,
+    check_range,
+    one_of,
+)
 
 Gaps = Literal["spans", "error"]
-GAPS_RULES: Final = get_args(Gaps)
+TooLong = Literal["keep", "cut", "drop"]
+Untrainable = Literal["keep", "drop"]
+
+MAX_DOCUMENT_BYTES: Final = 2**30
+"""Default of `limits.max_document_bytes`."""
 
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _READ_ONLY = ("http://", "https://")
 _MAX_TABLE_SPANS = 16_000_000  # about 1 GB
+_SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
+_MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
+_MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
+_MAX_COUNT = 2**63 - 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TokenizerRecipe:
+class TokenizerRecipe(Table):
     """What to learn, or where a tokenizer lies that exists.
 
     >>> TokenizerRecipe().num_merges
     32503
     """
 
-    vocab_size: int = 32768
-    """Number of ids: 256 bytes, merges and special tokens together."""
-    pattern: str = "nanochat"
+    location: ClassVar = ("tokenizer",)
+
+    path: OrNone[Path] = None
+    """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
+    tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
+    keys below only extend and gaps are used, and of span_table whether it is 0."""
+    pattern: Text = "nanochat"
     """The split pattern: a name or a regular expression."""
-    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
+    special_tokens: Texts = SPECIAL_TOKENS
     """Names of the special tokens in the order of their ids, which come last."""
-    extra_special_tokens: tuple[str, ...] = ()
+    extra_special_tokens: Texts = ()
     """More of them, after `special_tokens` and like these part of `vocab_size`: so there are fewer
     merges, and every special token has another id than without. `preset:seed` stands for all tokens
     of a preset; here and in `extend`."""
-    extend: tuple[str, ...] = ()
+    extend: Texts = ()
     """Special tokens added to the tokenizer, learned or that of `path`: they get the ids after its
     last, on top of `vocab_size`, and no id moves. Those that the one of `path` has stay."""
-    gaps: Gaps = "spans"
+    vocab_size: Size = 32768
+    """Number of ids: 256 bytes, merges and special tokens together."""
+    gaps: Annotated[Gaps, one_of(get_args(Gaps))] = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
-    min_pair_count: int = 1
+    min_pair_count: Annotated[Size, between(1, _MAX_COUNT)] = 1
     """Learning ends before a pair that occurs less often is merged."""
-    max_token_bytes: int | None = None
+    max_token_bytes: OrNone[Annotated[Size, between(2, _MAX_COUNT)]] = None
     """No token gets more bytes than this; None: any number."""
-    min_count: int = 1
+    min_count: Annotated[Size, between(1, _MAX_COUNT)] = 1
     """Spans that occur less often in all of the corpus are left out of learning. Above 1 the merges
     are no longer rustbpe's."""
-    also: tuple[int, ...] = ()
+    also: Sizes = ()
     """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
-    span_table: int = 1_000_000
+    span_table: Annotated[Size, between(0, _MAX_TABLE_SPANS)] = 1_000_000
     """How many of the most frequent spans get their ids written beside the tokenizer, for speed
     alone; 0: none, and one that is there is not used."""
-    path: str | None = None
-    """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
-    tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
-    keys above only extend and gaps are used, and of span_table whether it is 0."""
 
-    def __post_init__(self) -> None:
-        check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
-        if not self.pattern:
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, path: str | None) -> str | None:
+        if path == "":
             raise RecipeError(
-                "tokenizer.pattern is empty; give the name of a pattern or a regular expression"
+                " is empty; name a tokenizer's folder or file, or leave it out to learn one"
             )
-        if self.path == "":
-            raise RecipeError(
-                "tokenizer.path is empty; name a tokenizer's folder or file, or leave it out to "
-                "learn one"
-            )
-        self._settle_special_tokens()
-        smallest = _NUM_BYTES + len(self.learned_special_tokens)
-        if self.vocab_size < smallest:
-            raise RecipeError(
-                f"tokenizer.vocab_size = {self.vocab_size} has no room for 256 bytes and "
-                f"{len(self.learned_special_tokens)} special tokens; use at least {smallest}"
-            )
-        check_range(
-            "tokenizer.vocab_size", self.vocab_size, minimum=smallest, maximum=_MAX_VOCAB_SIZE
-        )
-        check_range("tokenizer.span_table", self.span_table, minimum=0, maximum=_MAX_TABLE_SPANS)
-        check_range("tokenizer.min_pair_count", self.min_pair_count, minimum=1, maximum=2**63 - 1)
-        check_range("tokenizer.min_count", self.min_count, minimum=1, maximum=2**63 - 1)
-        if self.max_token_bytes is not None:
-            check_range(
-                "tokenizer.max_token_bytes", self.max_token_bytes, minimum=2, maximum=2**63 - 1
-            )
-        self._check_also(smallest)
+        return path
 
-    def _settle_special_tokens(self) -> None:
+    @field_validator("pattern")
+    @classmethod
+    def _check_pattern(cls, pattern: str) -> str:
+        if not pattern:
+            raise RecipeError(" is empty; give the name of a pattern or a regular expression")
+        return pattern
+
+    @field_validator("special_tokens", "extra_special_tokens", "extend")
+    @classmethod
+    def _settle_special_tokens(
+        cls, names: tuple[str, ...], info: ValidationInfo
+    ) -> tuple[str, ...]:
         """Replace presets by their tokens; refuse a token that is there twice."""
-        known = dict.fromkeys(self.special_tokens, "special_tokens")
-        check_distinct("tokenizer.special_tokens", self.special_tokens)
-        for key in ("extra_special_tokens", "extend"):
-            names = expand_presets(f"tokenizer.{key}", getattr(self, key))
-            check_distinct(f"tokenizer.{key}", names)
-            object.__setattr__(self, key, names)
-            if key == "extend" and self.path is not None:
-                return
+        if info.field_name != "special_tokens":
+            names = expand_presets("", names)
+        check_distinct(names)
+        if info.field_name == "extend" and info.data.get("path", "unknown") is not None:
+            return names  # a token that the one of `path` has stays
+        for key in ("special_tokens", "extra_special_tokens"):
             for name in names:
-                if name in known:
+                if name in info.data.get(key, ()):
                     raise RecipeError(
-                        f"tokenizer.{key} holds {name!r}, which tokenizer.{known[name]} holds too; "
-                        "name it in one of them"
+                        f" holds {name!r}, which tokenizer.{key} holds too; name it in one of them"
                     )
-                known[name] = key
+        return names
 
-    def _check_also(self, smallest: int) -> None:
-        for position, size in enumerate(self.also):
-            if size > self.vocab_size:
-                raise RecipeError(
-                    f"tokenizer.also holds {size}, and a tokenizer of tokenizer.vocab_size = "
-                    f"{self.vocab_size} ids contains none that large; raise vocab_size, or remove "
-                    f"{size}"
-                )
-            if size in self.also[:position]:
-                raise RecipeError(f"tokenizer.also holds {size} twice; each size may be used once")
-            check_range("tokenizer.also", size, minimum=smallest, maximum=self.vocab_size)
-        if self.also and self.path is not None:
+    @field_validator("vocab_size")
+    @classmethod
+    def _check_vocab_size(cls, size: int, info: ValidationInfo) -> int:
+        smallest = _smallest_size(info.data)
+        if size < smallest:
             raise RecipeError(
-                f"tokenizer.also = {list(self.also)} is for a tokenizer that is learned, and "
-                f"tokenizer.path = {self.path!r} names one that exists; leave one of them out, or "
-                "use Tokenizer.truncated"
+                f" = {size} has no room for 256 bytes and {smallest - _NUM_BYTES} special tokens; "
+                f"use at least {smallest}"
             )
+        check_range(size, minimum=smallest, maximum=_MAX_VOCAB_SIZE)
+        return size
+
+    @field_validator("also")
+    @classmethod
+    def _check_also(cls, sizes: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        largest = info.data.get("vocab_size", _MAX_VOCAB_SIZE)
+        for position, size in enumerate(sizes):
+            if size > largest:
+                raise RecipeError(
+                    f" holds {size}, and a tokenizer of tokenizer.vocab_size = {largest} ids "
+                    f"contains none that large; raise vocab_size, or remove {size}"
+                )
+            if size in sizes[:position]:
+                raise RecipeError(f" holds {size} twice; each size may be used once")
+            check_range(size, minimum=_smallest_size(info.data), maximum=largest)
+        if sizes and (path := info.data.get("path")) is not None:
+            raise RecipeError(
+                f" = {list(sizes)} is for a tokenizer that is learned, and tokenizer.path = "
+                f"{path!r} names one that exists; leave one of them out, or use "
+                "Tokenizer.truncated"
+            )
+        return sizes
 
     @property
     def uses_span_table(self) -> bool:
@@ -151,36 +186,48 @@ class TokenizerRecipe:
         return self.learned_special_tokens + self.extend
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OutputRecipe:
+def _smallest_size(values: Mapping[str, Any]) -> int:
+    """Return the smallest vocabulary with room for the special tokens that are known."""
+    return _NUM_BYTES + sum(
+        len(values.get(key, ())) for key in ("special_tokens", "extra_special_tokens")
+    )
+
+
+class OutputRecipe(Table):
     """Where the results go."""
 
-    path: str
+    location: ClassVar = ("output",)
+
+    path: Path
     """Folder of the output, local or a URL."""
-    work: str = DERIVED
+    work: Path = Field(default_factory=lambda own: f"{own.get('path', '-').rstrip('/')}/work")
     """Folder of count files, which later runs use again. Default: `work` in the output."""
-    layouts: tuple[str, ...] = ()
+    layouts: Texts = ()
     """Layouts in which the output is written too, to `export/NAME` in it: `NAME`, or with options
     `NAME:KEY=VALUE,...`, as `nanotok export --to` takes them."""
-    allow_removed: bool = False
+    allow_removed: Flag = False
     """Whether a job may drop documents from a published output because a source of it, or more than
     a tenth of the files or bytes of one, is gone."""
-    replace: bool = False
+    replace: Flag = False
     """Whether a job may replace a published output of which no source remains."""
 
-    def __post_init__(self) -> None:
-        for name in ("path", "work"):
-            folder = getattr(self, name)
-            if folder == "":
-                raise RecipeError(f"output.{name} is empty; name a folder")
-            if folder is not DERIVED and folder.startswith(_READ_ONLY):
-                raise RecipeError(
-                    f"output.{name} = {folder!r} is a web server, which can only be read; name a "
-                    "folder, or a store as s3://bucket/folder"
-                )
-        check_distinct("output.layouts", tuple(layout.partition(":")[0] for layout in self.layouts))
-        if self.work is DERIVED:
-            object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
+    @field_validator("path", "work")
+    @classmethod
+    def _check_folder(cls, folder: str) -> str:
+        if not folder:
+            raise RecipeError(" is empty; name a folder")
+        if folder.startswith(_READ_ONLY):
+            raise RecipeError(
+                f" = {folder!r} is a web server, which can only be read; name a folder, or a "
+                "store as s3://bucket/folder"
+            )
+        return folder
+
+    @field_validator("layouts")
+    @classmethod
+    def _check_layouts(cls, layouts: tuple[str, ...]) -> tuple[str, ...]:
+        check_distinct(layout.partition(":")[0] for layout in layouts)
+        return layouts
 
     @property
     def folders(self) -> dict[str, str]:
@@ -188,72 +235,232 @@ class OutputRecipe:
         return {"output.path": self.path, "output.work": self.work}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
+class LimitsRecipe(Table):
+    """Sizes and limits."""
+
+    location: ClassVar = ("limits",)
+
+    slice_bytes: Annotated[Size, between(1, 2**50)] = 256 * 2**20
+    """Target of decoded bytes in one slice."""
+    max_shard_tokens: OrNone[Annotated[Size, between(1, _MAX_SHARD_TOKENS)]] = None
+    """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
+    shard under 2 GiB."""
+    max_tokens: OrNone[Annotated[Size, between(1, _MAX_COUNT)]] = None
+    """A conversation or vision document of more tokens is too long; None: none is."""
+    too_long: Annotated[TooLong, one_of(get_args(TooLong))] = "keep"
+    """What becomes of one that is: `keep` it whole and count it, `cut` it as nanochat does, or
+    `drop` it, which quarantine lists as `dropped`."""
+    untrainable: Annotated[Untrainable, one_of(get_args(Untrainable))] = "keep"
+    """What becomes of conversations and vision documents without a token to train on: `keep` them,
+    or `drop` them in the same way."""
+    doc_cap: OrNone[Annotated[Size, between(1, _MAX_COUNT)]] = None
+    """Counting reads this many code points of each document; None: all."""
+    max_chars: OrNone[Annotated[Size, between(1, _MAX_COUNT)]] = None
+    """Counting stops after this many code points of the corpus; None: never."""
+    max_document_bytes: Annotated[Size, between(1, _MAX_DOCUMENT_BYTES)] = MAX_DOCUMENT_BYTES
+    """A document of more bytes is quarantined; of JSON lines, one whose line has more. A worker
+    needs 1 GB and four times its largest document."""
+    max_quarantined_share: Number = 0.001
+    """The job fails when a larger share of the documents is quarantined."""
+    max_quarantined: OrNone[Annotated[Size, between(0, _MAX_COUNT)]] = None
+    """The job fails when more documents than this are quarantined; None: only the share counts."""
+    max_tails: Annotated[Size, between(0, _MAX_COUNT)] = 0
+    """The job fails when the rest of more files than this could not be read."""
+    slice_deadline: Annotated[Size, between(1, 2**31 - 1)] = 3600
+    """Seconds that an attempt at slices may run for each started GiB of them, before it is given
+    up as one that hangs."""
+    max_skipped_slices: Annotated[Size, between(0, _MAX_COUNT)] = 0
+    """The job fails when more slices than this cannot be done at all; up to so many are left out,
+    said so, and tried again by the next run."""
+
+    @field_validator("too_long")
+    @classmethod
+    def _check_too_long(cls, rule: TooLong, info: ValidationInfo) -> TooLong:
+        if rule != "keep" and info.data.get("max_tokens", 0) is None:
+            raise RecipeError(
+                f" = {rule!r}, but limits.max_tokens does not say what is too long; set it, as "
+                "max_tokens = 2048, or leave too_long out"
+            )
+        return rule
+
+    @field_validator("max_quarantined_share")
+    @classmethod
+    def _check_share(cls, share: float) -> float:
+        if not 0 <= share <= 1:
+            raise RecipeError(f" = {share} is no share; use a number from 0 to 1, as 0.001")
+        return share
+
+    def shard_tokens(self, id_bytes: int) -> int:
+        """Return the most tokens in one shard for ids of so many bytes.
+
+        >>> LimitsRecipe().shard_tokens(2), LimitsRecipe(max_shard_tokens=9).shard_tokens(4)
+        (1073741823, 9)
+        """
+        return self.max_shard_tokens or (_SHARD_BYTES - 1) // id_bytes
+
+
+class LearnerRecipe(Table):
+    """Where the learner runs; nothing that is written depends on it."""
+
+    location: ClassVar = ("learner",)
+
+    memory: OrNone[Annotated[Size, between(2**20, 2**50)]] = None
+    """Bytes that one Ray task reserves, in which the learner runs; None: it runs in the driver."""
+    cpus: Annotated[Size, between(1, 2**16)] = 1
+    """CPUs of that task."""
+    label: OrNone[Text] = None
+    """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
+
+    @field_validator("cpus", "label")
+    @classmethod
+    def _check_task(cls, value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - of either type
+        if value not in {1, None} and info.data.get("memory", 0) is None:
+            raise RecipeError(
+                f" = {value!r} is for a learner that runs as a task; say how much memory it needs "
+                'too, as learner.memory = "32GiB"'
+            )
+        return value
+
+    @field_validator("label")
+    @classmethod
+    def _check_label(cls, label: str | None) -> str | None:
+        if label is not None and not all(label.partition("=")[::2]):
+            raise RecipeError(
+                f" = {label!r} is not KEY=VALUE, as 'ray.io/market-type=on-demand'; write it so"
+            )
+        return label
+
+
+class Recipe(Table):
     """All of one job: its sources in order, what to learn, where to write, within which limits."""
 
-    sources: tuple[SourceRecipe, ...]
+    sources: tuple[SourceRecipe, ...] = Field((), validation_alias="source")
+    tokenizer: TokenizerRecipe = TokenizerRecipe()
     output: OutputRecipe
-    tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
-    limits: LimitsRecipe = field(default_factory=LimitsRecipe)
-    learner: LearnerRecipe = field(default_factory=LearnerRecipe)
-    text: str = field(default="", compare=False, repr=False)
-    """The TOML it was read from, before environment variables were put in; for people."""
+    limits: LimitsRecipe = LimitsRecipe()
+    learner: LearnerRecipe = LearnerRecipe()
+    _text: str = PrivateAttr("")
 
-    def __post_init__(self) -> None:
-        if not self.sources:
-            raise RecipeError("the recipe has no source; add at least one [[source]] table")
-        check_distinct("source.name", tuple(source.name for source in self.sources))
-        if self.tokenizer.path is not None:
-            return
-        if not any(source.count for source in self.sources):
-            raise RecipeError(
-                "no source has count = true, so there is nothing to learn a tokenizer from; set it "
-                "for one source, or name an existing tokenizer in tokenizer.path"
-            )
-        for source in self.sources:
-            self._check_special_tokens(source)
-        self._check_shares()
+    @field_validator("sources")
+    @classmethod
+    def _check_sources(cls, sources: tuple[SourceRecipe, ...]) -> tuple[SourceRecipe, ...]:
+        if not sources:
+            raise RecipeError(": the recipe has no source; add at least one [[source]] table")
+        return sources
 
-    def _check_shares(self) -> None:
-        counted = [source for source in self.sources if source.count]
-        shares = [source.learned_share for source in counted]
-        if not any(share is not None for share in shares):
-            return
-        for source, share in zip(counted, shares, strict=True):
-            if share is None:
-                raise RecipeError(
-                    f"source.{source.name}.weight = {source.weight!r}, while other sources have "
-                    "shares; give every source that is counted a share, or none"
-                )
-        total = sum(share for share in shares if share is not None)
-        if total != 1:
-            raise RecipeError(
-                f"the shares in source.weight of {', '.join(entry.name for entry in counted)} add "
-                f"up to {total}; they must to 1"
-            )
+    @property
+    def text(self) -> str:
+        """The TOML it was read from, before environment variables were put in; for people."""
+        return self._text
 
-    def _check_special_tokens(self, source: SourceRecipe) -> None:
-        known = self.tokenizer.all_special_tokens
-        for key, names in (("prepend", source.prepend), ("append", source.append)):
-            for name in names:
-                if name not in known:
-                    raise RecipeError(
-                        f"source.{source.name}.{key} has {name!r}, which is not among "
-                        f"tokenizer.special_tokens {list(known)}; add it there, or set {key} = []"
-                    )
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.sources, self.tokenizer, self.output, self.limits, self.learner))
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_together(
+        cls,
+        values: Any,  # noqa: ANN401 - not checked yet
+        handler: Callable[[Any], Self],
+        info: ValidationInfo,
+    ) -> Self:
+        recipe: Self | None = None
+        try:
+            recipe = handler(values)
+        except ValidationError as error:
+            sources = [_valid(SourceRecipe, table, info) for table in sources_of(values)]
+            table = values.get("tokenizer", {}) if isinstance(values, Mapping) else None
+            tokenizer = _valid(TokenizerRecipe, table, info)
+            found = problems_of(error, values)
+        else:
+            sources, tokenizer, found = list(recipe.sources), recipe.tokenizer, []
+        found += _problems_together(values, sources, tokenizer)
+        if found or recipe is None:
+            raise SeveralProblemsError(found)
+        return recipe
 
     def to_dict(self) -> dict[str, Any]:
         """Return every resolved value under the keys of the TOML file, in a fixed order."""
-        tables = asdict(self)
-        return {
-            "source": [_plain(table) for table in tables["sources"]],
-            "tokenizer": _plain(tables["tokenizer"]),
-            "output": _plain(tables["output"]),
-            "limits": _plain(tables["limits"]),
-            "learner": _plain(tables["learner"]),
-        }
+        tables = self.model_dump(mode="json")
+        return {"source": tables.pop("sources")} | tables
 
 
-def _plain(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
+_TableT = TypeVar("_TableT", bound=Table)
+
+
+def _valid(kind: type[_TableT], values: object, info: ValidationInfo) -> _TableT | None:
+    """Return a table that is right on its own, else None."""
+    try:
+        return kind.model_validate(values, context=info.context)
+    except ValidationError:
+        return None
+
+
+def _problems_together(
+    tables: object, sources: Sequence[SourceRecipe | None], tokenizer: TokenizerRecipe | None
+) -> Iterator[Problem]:
+    """Yield what is wrong between tables, as far as those that are right on their own tell it."""
+    names = [key_of(("source", index), tables) for index in range(len(sources))]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            message = (
+                f"source.name holds {name.removeprefix('source.')!r} twice; each name may be used "
+                "once"
+            )
+            yield Problem(("source", index, "name"), message)
+    if tokenizer is None or tokenizer.path is not None:
+        return
+    for index, source in enumerate(sources):
+        if source is not None:
+            yield from _unknown_tokens(source, index, tokenizer.all_special_tokens)
+    counted = {
+        index: source for index, source in enumerate(sources) if source is None or source.count
+    }
+    if sources and not counted:
+        message = (
+            "no source has count = true, so there is nothing to learn a tokenizer from; set it "
+            "for one source, or name an existing tokenizer in tokenizer.path"
+        )
+        yield Problem(("source",), message)
+    known = {index: source for index, source in counted.items() if source is not None}
+    yield from _wrong_shares(known, complete=len(known) == len(counted))
+
+
+def _unknown_tokens(source: SourceRecipe, index: int, known: tuple[str, ...]) -> Iterator[Problem]:
+    for key, names in (("prepend", source.prepend), ("append", source.append)):
+        for name in names:
+            if name not in known:
+                near = did_you_mean(name, known)
+                message = (
+                    f"source.{source.name}.{key} has {name!r}, which is not among "
+                    f"tokenizer.special_tokens {list(known)}; {near and f'{near} Or '}add it "
+                    f"there, or set {key} = []"
+                )
+                yield Problem(("source", index, key), message)
+
+
+def _wrong_shares(sources: Mapping[int, SourceRecipe], *, complete: bool) -> Iterator[Problem]:
+    """Yield what is wrong with the weights of the sources that are counted.
+
+    Args:
+        sources: by their indexes.
+        complete: whether these are all.
+    """
+    shares = [source.learned_share for source in sources.values()]
+    total = sum(share for share in shares if share is not None)
+    if not total:
+        return
+    for (index, source), share in zip(sources.items(), shares, strict=True):
+        if share is None:
+            message = (
+                f"source.{source.name}.weight = {source.weight!r}, while other sources have "
+                "shares; give every source that is counted a share, or none"
+            )
+            yield Problem(("source", index, "weight"), message)
+    if complete and None not in shares and total != 1:
+        names = ", ".join(source.name for source in sources.values())
+        message = f"the shares in source.weight of {names} add up to {total}; they must to 1"
+        yield Problem(("source",), message)
