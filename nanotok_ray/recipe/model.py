@@ -1,18 +1,17 @@
 """The recipe: all tables but that of a source, and what they must say together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     Field,
     PrivateAttr,
     ValidationError,
     ValidationInfo,
-    field_validator,
     model_validator,
 )
 
-from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.problems import (
     Problem,
     SeveralProblemsError,
@@ -34,9 +33,11 @@ from nanotok_ray.recipe.table import (
     Text,
     Texts,
     between,
-    check_distinct,
-    check_range,
-    one_of,
+    must,
+    not_empty,
+    outside,
+    repeated,
+    rule,
 )
 
 Gaps = Literal["spans", "error"]
@@ -56,6 +57,92 @@ _MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
 _MAX_COUNT = 2**63 - 1
 
 
+_Values = Mapping[str, Any]
+
+
+def _smallest_size(values: _Values) -> int:
+    """Return the smallest vocabulary with room for the special tokens that are known."""
+    return _NUM_BYTES + sum(
+        len(values.get(key, ())) for key in ("special_tokens", "extra_special_tokens")
+    )
+
+
+@rule
+def _room(size: int, values: _Values) -> str | None:
+    smallest = _smallest_size(values)
+    if size < smallest:
+        return (
+            f" = {size} has no room for 256 bytes and {smallest - _NUM_BYTES} special tokens; use "
+            f"at least {smallest}"
+        )
+    return outside(size, minimum=smallest, maximum=_MAX_VOCAB_SIZE)
+
+
+@rule
+def _smaller_sizes(sizes: tuple[int, ...], values: _Values) -> str | None:
+    largest = values.get("vocab_size", _MAX_VOCAB_SIZE)
+    for position, size in enumerate(sizes):
+        if size > largest:
+            return (
+                f" holds {size}, and a tokenizer of tokenizer.vocab_size = {largest} ids contains "
+                f"none that large; raise vocab_size, or remove {size}"
+            )
+        if size in sizes[:position]:
+            return f" holds {size} twice; each size may be used once"
+        if wrong := outside(size, minimum=_smallest_size(values), maximum=largest):
+            return wrong
+    return None
+
+
+def _clash(names: tuple[str, ...], values: _Values) -> str | None:
+    for key in ("special_tokens", "extra_special_tokens"):
+        for name in names:
+            if name in values.get(key, ()):
+                return f" holds {name!r}, which tokenizer.{key} holds too; name it in one of them"
+    return None
+
+
+@rule
+def _new_names(names: tuple[str, ...], values: _Values) -> str | None:
+    """Refuse names that there are before; those of a tokenizer that exists may be named again."""
+    return _clash(names, values) if values.get("path", "unknown") is None else None
+
+
+_writable = must(
+    lambda folder, _: not folder.startswith(_READ_ONLY),
+    " = {value!r} is a web server, which can only be read; name a folder, or a store as "
+    "s3://bucket/folder",
+)
+_knows_length = must(
+    lambda rule, values: rule == "keep" or values.get("max_tokens", 0) is not None,
+    " = {value!r}, but limits.max_tokens does not say what is too long; set it, as "
+    "max_tokens = 2048, or leave too_long out",
+)
+_share = must(
+    lambda share, _: 0 <= share <= 1,
+    " = {value} is no share; use a number from 0 to 1, as 0.001",
+)
+_in_a_task = must(
+    lambda value, values: value == 1 or values.get("memory", 0) is not None,
+    " = {value!r} is for a learner that runs as a task; say how much memory it needs too, as "
+    'learner.memory = "32GiB"',
+)
+_label = must(
+    lambda label, _: all(label.partition("=")[::2]),
+    " = {value!r} is not KEY=VALUE; write it as 'ray.io/market-type=on-demand'",
+)
+_to_learn = must(
+    lambda sizes, values: not sizes or values.get("path") is None,
+    " = {value} is for a tokenizer that is learned, and tokenizer.path = {path!r} names one that "
+    "exists; leave one of them out, or use Tokenizer.truncated",
+)
+_Presets = Annotated[Texts, AfterValidator(lambda names: expand_presets("", names))]
+_DISTINCT = rule(lambda names, _: repeated(names))
+_Count = Annotated[Size, between(1, _MAX_COUNT)]
+_CountFrom0 = Annotated[Size, between(0, _MAX_COUNT)]
+_Folder = Annotated[Path, not_empty("name a folder"), _writable]
+
+
 class TokenizerRecipe(Table):
     """What to learn, or where a tokenizer lies that exists.
 
@@ -65,105 +152,43 @@ class TokenizerRecipe(Table):
 
     location: ClassVar = ("tokenizer",)
 
-    path: OrNone[Path] = None
+    path: OrNone[
+        Annotated[
+            Path, not_empty("name a tokenizer's folder or file, or leave it out to learn one")
+        ]
+    ] = None
     """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
     tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
     keys below only extend and gaps are used, and of span_table whether it is 0."""
-    pattern: Text = "nanochat"
+    pattern: Annotated[Text, not_empty("give the name of a pattern or a regular expression")] = (
+        "nanochat"
+    )
     """The split pattern: a name or a regular expression."""
-    special_tokens: Texts = SPECIAL_TOKENS
+    special_tokens: Annotated[Texts, _DISTINCT] = SPECIAL_TOKENS
     """Names of the special tokens in the order of their ids, which come last."""
-    extra_special_tokens: Texts = ()
+    extra_special_tokens: Annotated[_Presets, _DISTINCT, rule(_clash)] = ()
     """More of them, after `special_tokens` and like these part of `vocab_size`: so there are fewer
     merges, and every special token has another id than without. `preset:seed` stands for all tokens
     of a preset; here and in `extend`."""
-    extend: Texts = ()
+    extend: Annotated[_Presets, _DISTINCT, _new_names] = ()
     """Special tokens added to the tokenizer, learned or that of `path`: they get the ids after its
     last, on top of `vocab_size`, and no id moves. Those that the one of `path` has stay."""
-    vocab_size: Size = 32768
+    vocab_size: Annotated[Size, _room] = 32768
     """Number of ids: 256 bytes, merges and special tokens together."""
-    gaps: Annotated[Gaps, one_of(get_args(Gaps))] = "spans"
+    gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
-    min_pair_count: Annotated[Size, between(1, _MAX_COUNT)] = 1
+    min_pair_count: _Count = 1
     """Learning ends before a pair that occurs less often is merged."""
     max_token_bytes: OrNone[Annotated[Size, between(2, _MAX_COUNT)]] = None
     """No token gets more bytes than this; None: any number."""
-    min_count: Annotated[Size, between(1, _MAX_COUNT)] = 1
+    min_count: _Count = 1
     """Spans that occur less often in all of the corpus are left out of learning. Above 1 the merges
     are no longer rustbpe's."""
-    also: Sizes = ()
+    also: Annotated[Sizes, _smaller_sizes, _to_learn] = ()
     """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
     span_table: Annotated[Size, between(0, _MAX_TABLE_SPANS)] = 1_000_000
     """How many of the most frequent spans get their ids written beside the tokenizer, for speed
     alone; 0: none, and one that is there is not used."""
-
-    @field_validator("path")
-    @classmethod
-    def _check_path(cls, path: str | None) -> str | None:
-        if path == "":
-            raise RecipeError(
-                " is empty; name a tokenizer's folder or file, or leave it out to learn one"
-            )
-        return path
-
-    @field_validator("pattern")
-    @classmethod
-    def _check_pattern(cls, pattern: str) -> str:
-        if not pattern:
-            raise RecipeError(" is empty; give the name of a pattern or a regular expression")
-        return pattern
-
-    @field_validator("special_tokens", "extra_special_tokens", "extend")
-    @classmethod
-    def _settle_special_tokens(
-        cls, names: tuple[str, ...], info: ValidationInfo
-    ) -> tuple[str, ...]:
-        """Replace presets by their tokens; refuse a token that is there twice."""
-        if info.field_name != "special_tokens":
-            names = expand_presets("", names)
-        check_distinct(names)
-        if info.field_name == "extend" and info.data.get("path", "unknown") is not None:
-            return names  # a token that the one of `path` has stays
-        for key in ("special_tokens", "extra_special_tokens"):
-            for name in names:
-                if name in info.data.get(key, ()):
-                    raise RecipeError(
-                        f" holds {name!r}, which tokenizer.{key} holds too; name it in one of them"
-                    )
-        return names
-
-    @field_validator("vocab_size")
-    @classmethod
-    def _check_vocab_size(cls, size: int, info: ValidationInfo) -> int:
-        smallest = _smallest_size(info.data)
-        if size < smallest:
-            raise RecipeError(
-                f" = {size} has no room for 256 bytes and {smallest - _NUM_BYTES} special tokens; "
-                f"use at least {smallest}"
-            )
-        check_range(size, minimum=smallest, maximum=_MAX_VOCAB_SIZE)
-        return size
-
-    @field_validator("also")
-    @classmethod
-    def _check_also(cls, sizes: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
-        largest = info.data.get("vocab_size", _MAX_VOCAB_SIZE)
-        for position, size in enumerate(sizes):
-            if size > largest:
-                raise RecipeError(
-                    f" holds {size}, and a tokenizer of tokenizer.vocab_size = {largest} ids "
-                    f"contains none that large; raise vocab_size, or remove {size}"
-                )
-            if size in sizes[:position]:
-                raise RecipeError(f" holds {size} twice; each size may be used once")
-            check_range(size, minimum=_smallest_size(info.data), maximum=largest)
-        if sizes and (path := info.data.get("path")) is not None:
-            raise RecipeError(
-                f" = {list(sizes)} is for a tokenizer that is learned, and tokenizer.path = "
-                f"{path!r} names one that exists; leave one of them out, or use "
-                "Tokenizer.truncated"
-            )
-        return sizes
 
     @property
     def uses_span_table(self) -> bool:
@@ -186,23 +211,20 @@ class TokenizerRecipe(Table):
         return self.learned_special_tokens + self.extend
 
 
-def _smallest_size(values: Mapping[str, Any]) -> int:
-    """Return the smallest vocabulary with room for the special tokens that are known."""
-    return _NUM_BYTES + sum(
-        len(values.get(key, ())) for key in ("special_tokens", "extra_special_tokens")
-    )
-
-
 class OutputRecipe(Table):
     """Where the results go."""
 
     location: ClassVar = ("output",)
 
-    path: Path
+    path: _Folder
     """Folder of the output, local or a URL."""
-    work: Path = Field(default_factory=lambda own: f"{own.get('path', '-').rstrip('/')}/work")
+    work: _Folder = Field(
+        default_factory=lambda values: f"{values.get('path', '-').rstrip('/')}/work"
+    )
     """Folder of count files, which later runs use again. Default: `work` in the output."""
-    layouts: Texts = ()
+    layouts: Annotated[
+        Texts, rule(lambda layouts, _: repeated(layout.partition(":")[0] for layout in layouts))
+    ] = ()
     """Layouts in which the output is written too, to `export/NAME` in it: `NAME`, or with options
     `NAME:KEY=VALUE,...`, as `nanotok export --to` takes them."""
     allow_removed: Flag = False
@@ -210,24 +232,6 @@ class OutputRecipe(Table):
     a tenth of the files or bytes of one, is gone."""
     replace: Flag = False
     """Whether a job may replace a published output of which no source remains."""
-
-    @field_validator("path", "work")
-    @classmethod
-    def _check_folder(cls, folder: str) -> str:
-        if not folder:
-            raise RecipeError(" is empty; name a folder")
-        if folder.startswith(_READ_ONLY):
-            raise RecipeError(
-                f" = {folder!r} is a web server, which can only be read; name a folder, or a "
-                "store as s3://bucket/folder"
-            )
-        return folder
-
-    @field_validator("layouts")
-    @classmethod
-    def _check_layouts(cls, layouts: tuple[str, ...]) -> tuple[str, ...]:
-        check_distinct(layout.partition(":")[0] for layout in layouts)
-        return layouts
 
     @property
     def folders(self) -> dict[str, str]:
@@ -245,50 +249,33 @@ class LimitsRecipe(Table):
     max_shard_tokens: OrNone[Annotated[Size, between(1, _MAX_SHARD_TOKENS)]] = None
     """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
     shard under 2 GiB."""
-    max_tokens: OrNone[Annotated[Size, between(1, _MAX_COUNT)]] = None
+    max_tokens: OrNone[_Count] = None
     """A conversation or vision document of more tokens is too long; None: none is."""
-    too_long: Annotated[TooLong, one_of(get_args(TooLong))] = "keep"
+    too_long: Annotated[TooLong, _knows_length] = "keep"
     """What becomes of one that is: `keep` it whole and count it, `cut` it as nanochat does, or
     `drop` it, which quarantine lists as `dropped`."""
-    untrainable: Annotated[Untrainable, one_of(get_args(Untrainable))] = "keep"
+    untrainable: Untrainable = "keep"
     """What becomes of conversations and vision documents without a token to train on: `keep` them,
     or `drop` them in the same way."""
-    doc_cap: OrNone[Annotated[Size, between(1, _MAX_COUNT)]] = None
+    doc_cap: OrNone[_Count] = None
     """Counting reads this many code points of each document; None: all."""
-    max_chars: OrNone[Annotated[Size, between(1, _MAX_COUNT)]] = None
+    max_chars: OrNone[_Count] = None
     """Counting stops after this many code points of the corpus; None: never."""
     max_document_bytes: Annotated[Size, between(1, _MAX_DOCUMENT_BYTES)] = MAX_DOCUMENT_BYTES
     """A document of more bytes is quarantined; of JSON lines, one whose line has more. A worker
     needs 1 GB and four times its largest document."""
-    max_quarantined_share: Number = 0.001
+    max_quarantined_share: Annotated[Number, _share] = 0.001
     """The job fails when a larger share of the documents is quarantined."""
-    max_quarantined: OrNone[Annotated[Size, between(0, _MAX_COUNT)]] = None
+    max_quarantined: OrNone[_CountFrom0] = None
     """The job fails when more documents than this are quarantined; None: only the share counts."""
-    max_tails: Annotated[Size, between(0, _MAX_COUNT)] = 0
+    max_tails: _CountFrom0 = 0
     """The job fails when the rest of more files than this could not be read."""
     slice_deadline: Annotated[Size, between(1, 2**31 - 1)] = 3600
     """Seconds that an attempt at slices may run for each started GiB of them, before it is given
     up as one that hangs."""
-    max_skipped_slices: Annotated[Size, between(0, _MAX_COUNT)] = 0
+    max_skipped_slices: _CountFrom0 = 0
     """The job fails when more slices than this cannot be done at all; up to so many are left out,
     said so, and tried again by the next run."""
-
-    @field_validator("too_long")
-    @classmethod
-    def _check_too_long(cls, rule: TooLong, info: ValidationInfo) -> TooLong:
-        if rule != "keep" and info.data.get("max_tokens", 0) is None:
-            raise RecipeError(
-                f" = {rule!r}, but limits.max_tokens does not say what is too long; set it, as "
-                "max_tokens = 2048, or leave too_long out"
-            )
-        return rule
-
-    @field_validator("max_quarantined_share")
-    @classmethod
-    def _check_share(cls, share: float) -> float:
-        if not 0 <= share <= 1:
-            raise RecipeError(f" = {share} is no share; use a number from 0 to 1, as 0.001")
-        return share
 
     def shard_tokens(self, id_bytes: int) -> int:
         """Return the most tokens in one shard for ids of so many bytes.
@@ -306,47 +293,27 @@ class LearnerRecipe(Table):
 
     memory: OrNone[Annotated[Size, between(2**20, 2**50)]] = None
     """Bytes that one Ray task reserves, in which the learner runs; None: it runs in the driver."""
-    cpus: Annotated[Size, between(1, 2**16)] = 1
+    cpus: Annotated[Size, between(1, 2**16), _in_a_task] = 1
     """CPUs of that task."""
-    label: OrNone[Text] = None
+    label: OrNone[Annotated[Text, _in_a_task, _label]] = None
     """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
 
-    @field_validator("cpus", "label")
-    @classmethod
-    def _check_task(cls, value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - of either type
-        if value not in {1, None} and info.data.get("memory", 0) is None:
-            raise RecipeError(
-                f" = {value!r} is for a learner that runs as a task; say how much memory it needs "
-                'too, as learner.memory = "32GiB"'
-            )
-        return value
 
-    @field_validator("label")
-    @classmethod
-    def _check_label(cls, label: str | None) -> str | None:
-        if label is not None and not all(label.partition("=")[::2]):
-            raise RecipeError(
-                f" = {label!r} is not KEY=VALUE, as 'ray.io/market-type=on-demand'; write it so"
-            )
-        return label
+_NO_SOURCE = ": the recipe has no source; add at least one [[source]] table"
 
 
 class Recipe(Table):
     """All of one job: its sources in order, what to learn, where to write, within which limits."""
 
-    sources: tuple[SourceRecipe, ...] = Field((), validation_alias="source")
+    sources: Annotated[
+        tuple[SourceRecipe, ...],
+        must(lambda sources, _: sources, _NO_SOURCE),
+    ] = Field((), validation_alias="source")
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     output: OutputRecipe
     limits: LimitsRecipe = LimitsRecipe()
     learner: LearnerRecipe = LearnerRecipe()
     _text: str = PrivateAttr("")
-
-    @field_validator("sources")
-    @classmethod
-    def _check_sources(cls, sources: tuple[SourceRecipe, ...]) -> tuple[SourceRecipe, ...]:
-        if not sources:
-            raise RecipeError(": the recipe has no source; add at least one [[source]] table")
-        return sources
 
     @property
     def text(self) -> str:

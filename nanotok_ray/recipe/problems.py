@@ -57,20 +57,37 @@ def problems_of(error: ValidationError, tables: Any, prefix: Location = ()) -> l
     return found
 
 
+_TYPES = {
+    "string_type": "is not a string; put it in quotes",
+    "bool_type": "is neither true nor false; write one of them, without quotes",
+    "float_type": "is not a number; write one without quotes, as 0.001",
+}
+"""What pydantic's types of errors say."""
+
+
 def _message(line: Any, location: Location, tables: Any, cause: object) -> str:  # noqa: ANN401 - pydantic's and TOML's
     key = key_of(location, tables)
     table, _, name = key.rpartition(".")
-    if line["type"] == "extra_forbidden":
-        keys = KEYS[str(location[0]) if table else ""]
-        hint = did_you_mean(name, keys) or f"the keys are {', '.join(keys)}"
-        return f"unknown key {name!r} {f'in [{table}]' if table else 'at the top level'}; {hint}"
-    if line["type"] == "missing":
-        return f"{key} is missing; add " + (f"a line {name} = ..." if table else f"[{name}]")
-    if line["type"] == "value_error":
-        return f"{key}{cause}"
-    if location[0] == "source":
-        return "source is not a list of tables; begin each source with [[source]]"
-    return f"{key} = {line['input']!r} is not a table; write [{name}] above its keys"
+    match line["type"]:
+        case "extra_forbidden":
+            keys = KEYS[str(location[0]) if table else ""]
+            hint = did_you_mean(name, keys) or f"the keys are {', '.join(keys)}"
+            where = f"in [{table}]" if table else "at the top level"
+            message = f"unknown key {name!r} {where}; {hint}"
+        case "missing":
+            message = f"{key} is missing; add " + (f"a line {name} = ..." if table else f"[{name}]")
+        case "value_error":
+            message = f"{key}{cause}"
+        case "literal_error":
+            choices = re.findall(r"'([^']+)'", line["ctx"]["expected"])
+            message = f"{key}{no_choice(line['input'], choices)}"
+        case kind if kind in _TYPES:
+            message = f"{key} = {line['input']!r} {_TYPES[kind]}"
+        case _ if location[0] == "source":
+            message = "source is not a list of tables; begin each source with [[source]]"
+        case _:
+            message = f"{key} = {line['input']!r} is not a table; write [{name}] above its keys"
+    return message
 
 
 NAME_OF_SOURCE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -111,6 +128,14 @@ def did_you_mean(value: str, choices: Collection[str]) -> str:
     """
     near = difflib.get_close_matches(value, choices, n=1)
     return f"did you mean {near[0]!r}?" if near else ""
+
+
+def no_choice(value: object, choices: Collection[str]) -> str:
+    """Return what is wrong with a value that is none of the choices; empty: it is one."""
+    if value in choices:
+        return ""
+    step = did_you_mean(str(value), choices) or "use one of them"
+    return f" = {value!r} is none of {', '.join(map(repr, choices))}; {step}"
 
 
 def refusal(

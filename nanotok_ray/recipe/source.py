@@ -1,13 +1,15 @@
 """One source of a recipe: its keys, with their limits and their defaults by kind."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.problems import NAME_OF_SOURCE, did_you_mean
+from nanotok_ray.recipe.problems import NAME_OF_SOURCE, did_you_mean, no_choice
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.recipe.table import (
     Flag,
@@ -18,8 +20,10 @@ from nanotok_ray.recipe.table import (
     Text,
     Texts,
     between,
-    check_choice,
+    must,
+    not_empty,
     one_of,
+    rule,
 )
 
 KINDS: Final = ("text", "chat", "vision")
@@ -27,15 +31,106 @@ FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
 _NO_COLUMNS = {"lines", "document"}
 _SPLITS = ("last-file", "train", "val", "files")
-_VISION_DEFAULTS = {
-    "image_token": None,
-    "image_tokens": None,
-    "grounding": False,
-    "train_prompt": True,
-}
 _MAX_IMAGE_TOKENS = 2**20  # those of all images of a document, as `vision` has it
 _SMALLEST_WEIGHT = Decimal("0.000001")
 _MAX_WEIGHT = 1_000_000
+_Values = Mapping[str, Any]
+
+
+_folder_name = must(
+    lambda name, _: NAME_OF_SOURCE.fullmatch(name),
+    " = {value!r} cannot name a folder; use 1 to 100 letters, digits, '_', '-' or '.', the first a "
+    "letter, a digit or '_'",
+)
+_fits_kind = must(
+    lambda form, values: values.get("kind", "text") == "text" or form not in _NO_COLUMNS,
+    " = {value!r}, but a {kind} source is read from JSON lines or parquet; use "
+    'format = "jsonl" or "parquet"',
+)
+_not_rendered = must(
+    lambda value, values: values.get("kind", "text") == "text" or not value,
+    " = {value!r} has no use for a {kind} source, whose rendering fixes it; leave it out",
+)
+_no_column = must(
+    lambda column, values: not column or values.get("format") not in _NO_COLUMNS,
+    " = {value!r}, but the format {format!r} has no columns; leave it out",
+)
+_needed_column = must(
+    lambda column, values: column or "format" not in values or not _default_column(values),
+    " is empty; name the column or JSON field of the text",
+)
+_has_columns = must(
+    lambda _, values: values.get("format") not in _NO_COLUMNS,
+    " = {value!r}, but the format {format!r} has text alone and no columns; leave it out, the "
+    "source map of a record tells the file and place of each document",
+)
+_names_val_files = must(
+    lambda files, values: values.get("split") != "files" or all(files or ("",)),
+    ' is empty; name the files that are val, as ["part-9.parquet", "held/*"], or choose another '
+    "split",
+)
+_for_split_files = must(
+    lambda files, values: not files or values.get("split", "files") == "files",
+    " = {value} is for split = 'files', not {split!r}; leave one of them out",
+)
+_of_counted = must(
+    lambda weight, values: weight == "1" or values.get("count", True),
+    " = {value!r}, but no tokenizer is learned from this source; set count = true, or leave the "
+    "weight out",
+)
+_not_of_text = must(
+    lambda _, values: not _is_text(values),
+    " = {value!r}, but the documents of a text source have none; leave it out, or set "
+    'kind = "chat" or "vision"',
+)
+_new_meaning = must(
+    lambda token, _: token not in SPECIAL_TOKENS,
+    " = {value!r} already means something else in every document; name a special token of its own, "
+    "as <image>",
+)
+
+
+def _vision_alone(default: object) -> AfterValidator:
+    return must(
+        lambda value, values: values.get("kind", "vision") == "vision" or value == default,
+        " = {value!r} is for documents with images, not for a {kind} source; leave it out, or set "
+        'kind = "vision"',
+    )
+
+
+@rule
+def _split_rule(split: str, _: _Values) -> str | None:
+    if split in _SPLITS or (split.startswith("share:") and 0 < _number(split[6:]) < 1):
+        return None
+    return (
+        f" = {split!r} is none of 'last-file', 'train', 'val', 'files' and 'share:S' with "
+        f"0 < S < 1, as in 'share:0.01'; {did_you_mean(split, _SPLITS) or 'use one of them'}"
+    )
+
+
+@rule
+def _weight(weight: str, _: _Values) -> str | None:
+    name, _colon, share = weight.rpartition(":")
+    number = _number(share)
+    # A decimal without a fraction of more digits is a whole number of millionths.
+    if 0 < number <= {"": _MAX_WEIGHT, "share": 1}.get(name, 0) and number % _SMALLEST_WEIGHT == 0:
+        return None
+    return (
+        f" = {weight!r} is neither a decimal above 0 and up to {_MAX_WEIGHT:,}, as '2.5', nor "
+        "'share:S' with 0 < S <= 1, as 'share:0.3'; at most 6 digits follow the point"
+    )
+
+
+def _number(text: str) -> Decimal:
+    """Return a decimal; 0 for what is none."""
+    with suppress(InvalidOperation):
+        return number if (number := Decimal(text)).is_finite() else Decimal(0)
+    return Decimal(0)
+
+
+@rule
+def _dialect_of_kind(dialect: str, values: _Values) -> str | None:
+    return no_choice(dialect, DIALECTS[values["kind"]]) if "kind" in values else None
 
 
 def _decimal(value: object) -> str:
@@ -45,11 +140,11 @@ def _decimal(value: object) -> str:
     return str(value)
 
 
-def _is_text(values: dict[str, Any]) -> bool:
+def _is_text(values: _Values) -> bool:
     return values.get("kind") == "text"
 
 
-def _default_column(values: dict[str, Any]) -> str:
+def _default_column(values: _Values) -> str:
     return "text" if _is_text(values) and values.get("format") not in _NO_COLUMNS else ""
 
 
@@ -63,43 +158,58 @@ class SourceRecipe(Table):
 
     location: ClassVar = ("source", 0)
 
-    name: Text
+    name: Annotated[Text, _folder_name]
     """Also the name of its folder in the output."""
     kind: Annotated[Text, one_of(KINDS)]
     """`text`, `chat` or `vision`."""
-    paths: Paths
+    paths: Annotated[Paths, not_empty("name at least one file, folder or glob")]
     """Globs, files and folders, local or URLs."""
-    format: OrNone[Annotated[Text, one_of(FORMATS)]] = None
+    format: OrNone[Annotated[Text, one_of(FORMATS), _fits_kind]] = None
     """`parquet`, `jsonl`, `lines` (a document a line), `document` (one a file); None: by suffix."""
-    column: Text = Field(default_factory=_default_column)
+    column: Annotated[Text, _not_rendered, _no_column, _needed_column] = Field(
+        default_factory=_default_column
+    )
     """Parquet column or JSON field of the text; empty where there is none. Default: text."""
-    split: Text = Field(default_factory=lambda own: "last-file" if _is_text(own) else "train")
+    split: Annotated[Text, _split_rule] = Field(
+        default_factory=lambda values: "last-file" if _is_text(values) else "train"
+    )
     """`last-file` (default for text), `train` (default for chat and vision), `val`, `files` or
     `share:0.01`."""
-    val_files: Texts = ()
+    val_files: Annotated[Texts, _names_val_files, _for_split_files] = ()
     """With the split `files`: the files that are val, as paths below the root or globs."""
     count: Flag = Field(default_factory=_is_text)
     """Whether the tokenizer is learned from it. Default: text yes, others no."""
-    weight: Annotated[str, BeforeValidator(_decimal)] = "1"
+    weight: Annotated[str, BeforeValidator(_decimal), _weight, _of_counted] = "1"
     """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
     much of all that is learned from."""
-    id_column: OrNone[Text] = None
+    id_column: OrNone[
+        Annotated[Text, not_empty("name a column or JSON field, or leave it out"), _has_columns]
+    ] = None
     """Parquet column or JSON field, a string or an integer, that is carried along beside each
     document; None: nothing is."""
-    prepend: Texts = Field(default_factory=lambda own: SPECIAL_TOKENS[:1] if _is_text(own) else ())
+    prepend: Annotated[Texts, _not_rendered] = Field(
+        default_factory=lambda values: SPECIAL_TOKENS[:1] if _is_text(values) else ()
+    )
     """Special tokens put before each document. Default: `<|bos|>` for text, else none."""
-    append: Texts = ()
+    append: Annotated[Texts, _not_rendered] = ()
     """Special tokens put after each document."""
-    dialect: OrNone[Text] = None
+    dialect: OrNone[Annotated[Text, _not_of_text, _dialect_of_kind]] = None
     """Chat and vision: how documents say who speaks, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
     None: seen from the first document of each file."""
-    image_token: OrNone[Text] = None
+    image_token: OrNone[
+        Annotated[
+            Text,
+            not_empty("name a special token, or leave it out"),
+            _vision_alone(None),
+            _new_meaning,
+        ]
+    ] = None
     """Vision: the special token that stands for a part of an image; None: the tokenizer's."""
-    image_tokens: OrNone[Annotated[Size, between(1, _MAX_IMAGE_TOKENS)]] = None
+    image_tokens: OrNone[Annotated[Size, _vision_alone(None), between(1, _MAX_IMAGE_TOKENS)]] = None
     """Vision: tokens of each image where a document does not say so; None: one."""
-    grounding: Flag = False
+    grounding: Annotated[Flag, _vision_alone(False)] = False
     """Vision: whether the special tokens of grounding are recognised where a text spells them."""
-    train_prompt: Flag = True
+    train_prompt: Annotated[Flag, _vision_alone(True)] = True
     """Vision: whether the prompt's text is trained on too."""
 
     @property
@@ -112,158 +222,3 @@ class SourceRecipe(Table):
     def share(self) -> str | None:
         """The share of documents that go to val by their hash, as it was written, or None."""
         return self.split.partition(":")[2] or None
-
-    @field_validator("name")
-    @classmethod
-    def _check_name(cls, name: str) -> str:
-        if not NAME_OF_SOURCE.fullmatch(name):
-            raise RecipeError(
-                f" = {name!r} cannot name a folder; use 1 to 100 letters, digits, '_', '-' or "
-                "'.', the first a letter, a digit or '_'"
-            )
-        return name
-
-    @field_validator("paths")
-    @classmethod
-    def _check_paths(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        if not paths or not all(paths):
-            raise RecipeError(" is empty; name at least one file, folder or glob")
-        return paths
-
-    @field_validator("format")
-    @classmethod
-    def _check_format(cls, form: str | None, info: ValidationInfo) -> str | None:
-        kind = info.data.get("kind", "text")
-        if kind != "text" and form not in {None, "jsonl", "parquet"}:
-            raise RecipeError(
-                f" = {form!r}, but a {kind} source is read from JSON lines or parquet; use "
-                'format = "jsonl" or "parquet"'
-            )
-        return form
-
-    @field_validator("column", "prepend", "append")
-    @classmethod
-    def _check_rendered(cls, value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - of any type
-        kind = info.data.get("kind", "text")
-        if kind != "text" and value:
-            raise RecipeError(
-                f" = {value!r} has no use for a {kind} source, whose rendering fixes it; leave it "
-                "out"
-            )
-        return value
-
-    @field_validator("column")
-    @classmethod
-    def _check_column(cls, column: str, info: ValidationInfo) -> str:
-        if not {"kind", "format"} <= info.data.keys() or not _is_text(info.data):
-            return column
-        form = info.data["format"]
-        if form in _NO_COLUMNS and column:
-            raise RecipeError(
-                f" = {column!r}, but the format {form!r} has no columns; leave it out"
-            )
-        if form not in _NO_COLUMNS and not column:
-            raise RecipeError(" is empty; name the column or JSON field of the text")
-        return column
-
-    @field_validator("id_column")
-    @classmethod
-    def _check_id_column(cls, column: str | None, info: ValidationInfo) -> str | None:
-        if column == "":
-            raise RecipeError(" is empty; name a column or JSON field, or leave it out")
-        if column is not None and (form := info.data.get("format")) in _NO_COLUMNS:
-            raise RecipeError(
-                f" = {column!r}, but the format {form!r} has text alone and no columns; leave it "
-                "out, the source map of a record tells the file and place of each document"
-            )
-        return column
-
-    @field_validator("split")
-    @classmethod
-    def _check_split(cls, split: str) -> str:
-        rule, _, share = split.partition(":")
-        try:
-            valid = split in _SPLITS or (rule == "share" and 0 < Decimal(share) < 1)
-        except InvalidOperation:
-            valid = False
-        if not valid:
-            raise RecipeError(
-                f" = {split!r} is none of 'last-file', 'train', 'val', 'files' and 'share:S' with "
-                "0 < S < 1, as in 'share:0.01'; "
-                + (did_you_mean(split, _SPLITS) or "use one of them")
-            )
-        return split
-
-    @field_validator("val_files")
-    @classmethod
-    def _check_val_files(cls, files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        split = info.data.get("split")
-        if split == "files" and not all(files or ("",)):
-            raise RecipeError(
-                ' is empty; name the files that are val, as ["part-9.parquet", "held/*"], or '
-                "choose another split"
-            )
-        if files and split not in {None, "files"}:
-            raise RecipeError(
-                f" = {list(files)} is for split = 'files', not {split!r}; leave one of them out"
-            )
-        return files
-
-    @field_validator("weight")
-    @classmethod
-    def _check_weight(cls, weight: str, info: ValidationInfo) -> str:
-        rule, _, share = weight.rpartition(":")
-        try:
-            number = Decimal(share)
-            # A decimal without a fraction of more digits is a whole number of millionths.
-            valid = number.is_finite() and number == number.quantize(_SMALLEST_WEIGHT)
-        except InvalidOperation:
-            number, valid = Decimal(0), False
-        maximum = {"": _MAX_WEIGHT, "share": 1}.get(rule, 0)
-        if not (valid and 0 < number <= maximum):
-            raise RecipeError(
-                f" = {weight!r} is neither a decimal above 0 and up to {_MAX_WEIGHT:,}, as '2.5', "
-                "nor 'share:S' with 0 < S <= 1, as 'share:0.3'; at most 6 digits follow the point"
-            )
-        if weight != "1" and not info.data.get("count", True):
-            raise RecipeError(
-                f" = {weight!r}, but no tokenizer is learned from this source; set count = true, "
-                "or leave the weight out"
-            )
-        return weight
-
-    @field_validator("dialect")
-    @classmethod
-    def _check_dialect(cls, dialect: str | None, info: ValidationInfo) -> str | None:
-        kind = info.data.get("kind")
-        if dialect is not None and kind == "text":
-            raise RecipeError(
-                f" = {dialect!r}, but the documents of a text source have none; leave it out, or "
-                'set kind = "chat" or "vision"'
-            )
-        if dialect is not None and kind is not None:
-            check_choice(dialect, DIALECTS[kind])
-        return dialect
-
-    @field_validator(*_VISION_DEFAULTS)
-    @classmethod
-    def _check_vision(cls, value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - of any type
-        kind = info.data.get("kind", "vision")
-        if kind != "vision" and value != _VISION_DEFAULTS[str(info.field_name)]:
-            raise RecipeError(
-                f" = {value!r} is for documents with images, not for a {kind} source; leave it "
-                'out, or set kind = "vision"'
-            )
-        return value
-
-    @field_validator("image_token")
-    @classmethod
-    def _check_image_token(cls, token: str | None) -> str | None:
-        if token == "":
-            raise RecipeError(" is empty; name a special token, or leave it out")
-        if token in SPECIAL_TOKENS:
-            raise RecipeError(
-                f" = {token!r} already means something else in every document; name a special "
-                "token of its own, as <image>"
-            )
-        return token

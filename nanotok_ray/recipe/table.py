@@ -1,6 +1,6 @@
 """What the tables of a recipe are made of: the base class, types of values, and limits."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -8,12 +8,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     ValidationError,
     ValidationInfo,
 )
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.problems import KEYS, did_you_mean, problems_of, refusal
+from nanotok_ray.recipe.problems import KEYS, no_choice, problems_of, refusal
 from nanotok_ray.recipe.text import absolute_path, parse_size
 
 
@@ -63,30 +64,12 @@ def _sizes(value: object) -> tuple[int, ...]:
     return tuple(map(_size, value if isinstance(value, list | tuple) else [value]))
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise RecipeError(f" = {value!r} is not a string; put it in quotes")
-    return value
-
-
 def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise RecipeError(f' = {value!r} is not a list of strings; write ["first", "second"]')
     return tuple(value)
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise RecipeError(f" = {value!r} is neither true nor false; write one of them, unquoted")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecipeError(f" = {value!r} is not a number; write one without quotes, as 0.001")
-    return float(value)
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:
@@ -102,57 +85,76 @@ OrNone = Annotated[_T | None, BeforeValidator(_none)]
 """None, for which TOML has the text "none"."""
 Size = Annotated[int, BeforeValidator(_size)]
 Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes)]
-Text = Annotated[str, BeforeValidator(_text)]
+Text = Annotated[str, Field(strict=True)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
-Flag = Annotated[bool, BeforeValidator(_flag)]
-Number = Annotated[float, BeforeValidator(_number)]
+Flag = Annotated[bool, Field(strict=True)]
+Number = Annotated[float, Field(strict=True)]
 Path = Annotated[Text, AfterValidator(_absolute)]
 Paths = Annotated[Texts, AfterValidator(_all_absolute)]
 
 
-def between(minimum: int, maximum: int) -> AfterValidator:
-    """Return a validator that refuses numbers outside of limits."""
+_Check = Callable[[Any, Mapping[str, Any]], str | None]
 
-    def check(value: int) -> int:
-        check_range(value, minimum=minimum, maximum=maximum)
+
+def rule(check: _Check) -> AfterValidator:
+    """Return a validator that refuses a value of which `check` has something to say.
+
+    `check` gets the value and those of the keys above it that are right, and returns what is wrong:
+    a message that follows the name of the key.
+    """
+
+    def validate(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 - of any type
+        if message := check(value, info.data or {}):
+            raise RecipeError(message)
         return value
 
-    return AfterValidator(check)
+    return AfterValidator(validate)
 
 
-def check_range(value: int, *, minimum: int, maximum: int) -> None:
-    """Refuse a number below `minimum` or above `maximum`."""
-    if not minimum <= value <= maximum:
-        raise RecipeError(
-            f" = {value} is outside {minimum} to {maximum}; use a number within these limits"
-        )
+def must(condition: Callable[[Any, Mapping[str, Any]], object], message: str) -> AfterValidator:
+    """Return a validator that refuses a value for which a condition does not hold.
+
+    Args:
+        condition: gets what the check of a `rule` gets.
+        message: with `{value}` and the names of other keys for their values.
+    """
+
+    def check(value: Any, values: Mapping[str, Any]) -> str | None:  # noqa: ANN401 - of any type
+        written = list(value) if isinstance(value, tuple) else value  # as TOML has it
+        return None if condition(value, values) else message.format(**values, value=written)
+
+    return rule(check)
 
 
-def one_of(choices: Collection[str]) -> BeforeValidator:
+def between(minimum: int, maximum: int) -> AfterValidator:
+    """Return a validator that refuses numbers outside of limits."""
+    return rule(lambda value, _: outside(value, minimum=minimum, maximum=maximum))
+
+
+def one_of(choices: Collection[str]) -> AfterValidator:
     """Return a validator that refuses texts that are not among the choices."""
-
-    def check(value: object) -> str:
-        check_choice(_text(value), choices)
-        return _text(value)
-
-    return BeforeValidator(check)
+    return rule(lambda value, _: no_choice(value, choices))
 
 
-def check_choice(value: str, choices: Collection[str]) -> None:
-    """Refuse a text that is none of the choices."""
-    if value not in choices:
-        raise RecipeError(
-            f" = {value!r} is none of {', '.join(map(repr, choices))}; "
-            + (did_you_mean(value, choices) or "use one of them")
-        )
+def not_empty(step: str) -> AfterValidator:
+    """Return a validator that refuses an empty text, and a list without texts."""
+    return must(lambda value, _: value and all(value), f" is empty; {step}")
 
 
-def check_distinct(names: Iterable[str]) -> None:
-    """Refuse an empty name and a name that is there twice."""
+def outside(value: int, *, minimum: int, maximum: int) -> str | None:
+    """Return what is wrong with a number below `minimum` or above `maximum`."""
+    if minimum <= value <= maximum:
+        return None
+    return f" = {value} is outside {minimum} to {maximum}; use a number within these limits"
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return what is wrong with names of which one is empty, or there twice."""
     seen: set[str] = set()
     for name in names:
         if not name:
-            raise RecipeError(" holds an empty name; remove it")
+            return " holds an empty name; remove it"
         if name in seen:
-            raise RecipeError(f" holds {name!r} twice; each name may be used once")
+            return f" holds {name!r} twice; each name may be used once"
         seen.add(name)
+    return None

@@ -691,7 +691,7 @@ def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(
         ("source.web.paths = '${NOT_SET}/web'", "variable NOT_SET", "give a default", "(line 5)"),
         ("unknown key 'spilt' in [source.web]", "did you mean 'split'? (line 6)"),
         ("source.name holds 'web' twice", "(line 9)"),
-        ("source.web.prepend = ('<s>',)", "chat source", "leave it out (line 12)"),
+        ("source.web.prepend = ['<s>']", "chat source", "leave it out (line 12)"),
         ("source.code.append has '<|bo|>'", "did you mean '<|bos|>'?", "(line 18)"),
         ("source[3].name is missing; add a line name = ... (line 20)",),
         ("source[3].paths = 3 is not a list of strings", "(line 22)"),
