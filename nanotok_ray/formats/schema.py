@@ -22,7 +22,10 @@ from nanotok_ray.formats.paths import is_inner_name
 
 Check = Callable[[Any], bool]
 Shape = Check | list[Any] | dict[str, Any]
-"""A check; a list of things of one shape; a dictionary with these keys, and perhaps others."""
+"""A check; a list of things of one shape; a dictionary with these keys, and perhaps others.
+
+A key that ends with `?` may be missing.
+"""
 
 _MAX_VALUE_CHARS = 40
 
@@ -98,10 +101,12 @@ def check_shape(value: object, shape: Shape, *, name: str, at: str = "") -> None
 def _check_dictionary(value: object, shape: Mapping[str, Shape], *, name: str, at: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, name=name, at=at)
-    for key, field_shape in shape.items():
-        if key not in value:
+    for field, field_shape in shape.items():
+        key = field.removesuffix("?")
+        if key in value:
+            check_shape(value[key], field_shape, name=name, at=f"{at}.{key}" if at else key)
+        elif key == field:
             raise CorruptOutputError(f"{name} lacks the field {at}.{key}".replace(" .", " "))
-        check_shape(value[key], field_shape, name=name, at=f"{at}.{key}" if at else key)
 
 
 def _wrong(value: object, *, name: str, at: str) -> CorruptOutputError:
@@ -207,17 +212,20 @@ _TOKENIZE: Shape = {
             "documents": number,
             "bytes": number,
             "tokens": number,
-            "source_map": [{"file": text, "first_row": number, "rows": number}],
+            "source_map": [
+                {
+                    "file": text,
+                    "first_row": number,
+                    "rows": number,
+                    "row_group?": number,
+                    "range?": [number],
+                    "present?": [number],
+                    "absent?": [number],
+                }
+            ],
         }
     ],
     "files": _FILES,
-}
-
-_ENTRY_EXTRAS: dict[str, Shape] = {
-    "row_group": number,
-    "range": [number],
-    "present": [number],
-    "absent": [number],
 }
 
 
@@ -266,10 +274,6 @@ def check_record_shape(values: Mapping[str, Any], *, name: str, of_shards: bool)
     check_shape(values, _TOKENIZE, name=name)
     if len(values["proof"]) > len(_PROOF):
         raise CorruptOutputError(f"{name}: proof has fields that this version does not know")
-    for shard in values["shards"]:
-        for entry in shard["source_map"]:
-            for field in _ENTRY_EXTRAS.keys() & entry.keys():
-                check_shape(entry[field], _ENTRY_EXTRAS[field], name=name, at=f"shards.{field}")
 
 
 def check_size(num_bytes: int | None, *, limit: int, name: str) -> None:

@@ -1,4 +1,7 @@
-"""The events of a running job, as values: the command line shows them as bars and lines."""
+"""The events of a running job, as values: the command line shows them as bars and lines.
+
+Rows of the journal have their fields in the order in which they are here.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,12 +69,12 @@ class SliceEnded:
     worker: str
     """Host and process of that attempt."""
     attempts: int
-    error: str | None = None
-    """Why it failed for good."""
     estimate: int = 0
     """Bytes that it was estimated to have, as in `StageStarted`."""
     slices: int = 1
     """How many it is: 2 where both splits were written from one read."""
+    error: str | None = None
+    """Why it failed for good."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

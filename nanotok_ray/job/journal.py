@@ -9,33 +9,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from nanotok_ray.job.events import AttemptFailed, Note, SliceEnded, StageStarted
 from nanotok_ray.storage import Folder
+from nanotok_ray.units import without_secrets
 
 DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted", "terminated")
 """How a run may end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Happened:
+class Happened(Note):
     """A note, with its time."""
 
     at: float
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stage:
+class Stage(StageStarted):
     """A stage of the run; one that was run twice (count with max_chars) is listed twice."""
 
-    name: str
     at: float
     """When it began."""
-    todo: int
-    """Slices (count files, merges, spans) to do."""
-    kept: int
-    """Slices that were done already."""
-    num_bytes: int
-    """Estimated bytes to do; 0 where the stage is not measured in bytes."""
     done: int = 0
     failed: int = 0
     done_bytes: int = 0
@@ -44,38 +38,29 @@ class Stage:
     seconds: float | None = None
     """What it took; None: it has not ended."""
 
+    @property
+    def name(self) -> str:
+        """As the journal calls the stage."""
+        return self.stage
+
+    @property
+    def kept(self) -> int:
+        """As the journal calls the slices that were done already."""
+        return self.num_done
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JournalledSlice:
+class JournalledSlice(SliceEnded):
     """A slice (or group of count files, or unit of an export) that ended in this run."""
 
-    stage: str
-    name: str
     at: float
-    began: float
-    """By its worker's clock; 0: not known."""
-    seconds: float
-    num_bytes: int
-    worker: str
-    """Host and process: `node-7/1234`."""
-    attempts: int
-    error: str | None = None
-    estimate: int = 0
-    """Bytes that it was estimated to have, as in `Stage.num_bytes`."""
-    slices: int = 1
-    """How many it is: 2 where both splits were written from one read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FailedAttempt:
+class FailedAttempt(AttemptFailed):
     """An attempt that failed and may have been tried again."""
 
-    stage: str
-    name: str
     at: float
-    slices: int
-    cause: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,11 +121,48 @@ _TYPES: dict[Any, tuple[type, ...]] = {
     str: (str,),
     str | None: (str, type(None)),
 }
-_FIELDS: dict[type[Any], tuple[tuple[str, Any], ...]] = {
-    kind: tuple((row_field.name, row_field.type) for row_field in fields(kind))
-    for kind in (Happened, Stage, JournalledSlice, FailedAttempt)
+_ALIASES = {("stage", "stage"): "name", ("stage", "num_done"): "kept"}
+"""Names in the journal of fields that are called otherwise, by event and field."""
+
+_FIELDS: dict[type[Any], tuple[tuple[str, str, Any], ...]] = {
+    kind: tuple(
+        (_ALIASES.get((event, own.name), own.name), own.name, own.type) for own in fields(kind)
+    )
+    for event, kinds in {
+        "note": (Note, Happened),
+        "stage": (StageStarted, Stage),
+        "slice": (SliceEnded, JournalledSlice),
+        "attempt": (AttemptFailed, FailedAttempt),
+    }.items()
+    for kind in kinds
 }
-"""Names and types: of 200,000 slices they are wanted again and again."""
+"""Of each field its name in the journal, its own, and its type: of 200,000 slices they are wanted
+again and again."""
+
+_TEXTS = {"text", "error"}
+_LEFT_OUT = {"error": None, "slices": 1}
+"""Values that a row does not say."""
+
+MAX_CHARS = 2000
+
+
+def journal_text(text: str) -> str:
+    """Return a text as a journal has it: without secrets, and of no more than MAX_CHARS."""
+    return without_secrets(text)[:MAX_CHARS]
+
+
+def row_of(
+    kind: str, event: Note | StageStarted | SliceEnded | AttemptFailed, at: float
+) -> dict[str, Any]:
+    """Return the row of an event: what `kind` calls it, its time, and its fields."""
+    row: dict[str, Any] = {"event": kind, "at": at}
+    for name, own, _ in _FIELDS[type(event)]:
+        value = getattr(event, own)
+        if own in _TEXTS and value is not None:
+            value = journal_text(value)
+        if kind == "attempt" or own not in _LEFT_OUT or value != _LEFT_OUT[own]:
+            row[name] = round(value, 3) if isinstance(value, float) else value
+    return row
 
 
 def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
@@ -280,8 +302,8 @@ def _row(kind: type[_Row], event: dict[str, Any]) -> _Row:
     Raises:
         TypeError, ValueError: they have not, or some are missing.
     """
-    given = [(name, wanted) for name, wanted in _FIELDS[kind] if name in event]
-    return kind(**{name: _checked(name, event[name], wanted) for name, wanted in given})
+    given = [(name, own, wanted) for name, own, wanted in _FIELDS[kind] if name in event]
+    return kind(**{own: _checked(name, event[name], wanted) for name, own, wanted in given})
 
 
 def _checked(name: str, value: Any, wanted: Any) -> Any:  # noqa: ANN401 - as JSON gives it

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,15 @@ from nanotok_ray.job.events import (
     ignore,
 )
 from nanotok_ray.job.executor import current_executor, executor_in_use
-from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FORMAT, TERMINATED
+from nanotok_ray.job.journal import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    JOURNAL_FORMAT,
+    TERMINATED,
+    journal_text,
+    row_of,
+)
 from nanotok_ray.job.journal_writer import Journal
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
@@ -38,8 +46,6 @@ from nanotok_ray.units import without_secrets
 
 MAX_ATTEMPTS = 10_000
 """Failed attempts that are listed one by one; beyond that they are only counted."""
-
-MAX_CHARS = 2000
 
 
 @dataclass(slots=True)
@@ -58,13 +64,13 @@ class JournalRows:
         match event:
             case SliceEnded():
                 self._sliced.add(event.stage)
-                return _slice(event, at)
+                return row_of("slice", event, at)
             case Note():
-                return {"event": "note", "at": at, "text": journal_text(event.text)}
+                return row_of("note", event, at)
             case StageStarted():
                 self._percents.pop(event.stage, None)
                 self._done.pop(event.stage, None)
-                return _stage(event, at)
+                return row_of("stage", event, at)
             case StageEnded():
                 row = {"event": "stage end", "at": at, "seconds": round(event.seconds, 3)}
                 done = self._done.get(event.stage)
@@ -90,43 +96,7 @@ class JournalRows:
     def _attempt(self, event: AttemptFailed, at: float) -> dict[str, Any] | None:
         is_listed = self.attempts.total() < MAX_ATTEMPTS
         self.attempts[event.cause] += event.slices
-        if not is_listed:
-            return None
-        return {"event": "attempt", "at": at, **asdict(event), "text": journal_text(event.text)}
-
-
-def journal_text(text: str) -> str:
-    """Return a text as a journal has it: without secrets, and of no more than SHOWN_CHARS."""
-    return without_secrets(text)[:MAX_CHARS]
-
-
-def _stage(event: StageStarted, at: float) -> dict[str, Any]:
-    return {
-        "event": "stage",
-        "at": at,
-        "name": event.stage,
-        "todo": event.todo,
-        "kept": event.num_done,
-        "num_bytes": event.num_bytes,
-    }
-
-
-def _slice(event: SliceEnded, at: float) -> dict[str, Any]:
-    row = {
-        "event": "slice",
-        "at": at,
-        "stage": event.stage,
-        "name": event.name,
-        "began": round(event.began, 3),
-        "seconds": round(event.seconds, 3),
-        "num_bytes": event.num_bytes,
-        "worker": event.worker,
-        "attempts": event.attempts,
-        "estimate": event.estimate,
-    }
-    if event.slices != 1:
-        row["slices"] = event.slices
-    return row if event.error is None else {**row, "error": journal_text(event.error)}
+        return row_of("attempt", event, at) if is_listed else None
 
 
 def head_row(recipe: Recipe, command: str, *, run: int, began: float, at: float) -> dict[str, Any]:

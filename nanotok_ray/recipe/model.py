@@ -1,131 +1,192 @@
-"""The values of a recipe as frozen dataclasses, which are checked when they are made."""
+"""The recipe: all tables but that of a source, and what they must say together."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
-from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.limits import (
-    DERIVED,
-    LearnerRecipe,
-    LimitsRecipe,
-    check_choice,
-    check_distinct,
-    check_range,
+from pydantic import (
+    AfterValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from nanotok_ray.recipe.problems import (
+    Problem,
+    SeveralProblemsError,
+    did_you_mean,
+    key_of,
+    problems_of,
+    sources_of,
 )
 from nanotok_ray.recipe.source import SourceRecipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS, expand_presets
+from nanotok_ray.recipe.table import (
+    Flag,
+    Number,
+    OrNone,
+    Path,
+    Size,
+    Sizes,
+    Table,
+    Text,
+    Texts,
+    between,
+    must,
+    not_empty,
+    outside,
+    repeated,
+    rule,
+)
 
 Gaps = Literal["spans", "error"]
-GAPS_RULES: Final = get_args(Gaps)
+TooLong = Literal["keep", "cut", "drop"]
+Untrainable = Literal["keep", "drop"]
+
+MAX_DOCUMENT_BYTES: Final = 2**30
+"""Default of `limits.max_document_bytes`."""
 
 _NUM_BYTES = 256
 _MAX_VOCAB_SIZE = 2**31 - 1  # ids of 32 bits are declared int32 in the document index
 _READ_ONLY = ("http://", "https://")
+_SHARD_BYTES = 2**31  # from there on some trainers' readers count in numbers too small
+_MAX_SHARD_TOKENS = 2**31 - 1  # lengths in the document index are int32
+_MAX_DOCUMENT_BYTES = _MAX_SHARD_TOKENS  # a byte may be a token
+_MAX_COUNT = 2**63 - 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TokenizerRecipe:
+_Values = Mapping[str, Any]
+
+
+def _smallest_size(values: _Values) -> int:
+    """Return the smallest vocabulary with room for the special tokens that are known."""
+    return _NUM_BYTES + sum(
+        len(values.get(key, ())) for key in ("special_tokens", "extra_special_tokens")
+    )
+
+
+@rule
+def _room(size: int, values: _Values) -> str | None:
+    smallest = _smallest_size(values)
+    if size < smallest:
+        return (
+            f" = {size} has no room for 256 bytes and {smallest - _NUM_BYTES} special tokens; use "
+            f"at least {smallest}"
+        )
+    return outside(size, minimum=smallest, maximum=_MAX_VOCAB_SIZE)
+
+
+@rule
+def _smaller_sizes(sizes: tuple[int, ...], values: _Values) -> str | None:
+    largest = values.get("vocab_size", _MAX_VOCAB_SIZE)
+    for position, size in enumerate(sizes):
+        if size > largest:
+            return (
+                f" holds {size}, and a tokenizer of tokenizer.vocab_size = {largest} ids contains "
+                f"none that large; raise vocab_size, or remove {size}"
+            )
+        if size in sizes[:position]:
+            return f" holds {size} twice; each size may be used once"
+        if wrong := outside(size, minimum=_smallest_size(values), maximum=largest):
+            return wrong
+    return None
+
+
+def _clash(names: tuple[str, ...], values: _Values) -> str | None:
+    for key in ("special_tokens", "extra_special_tokens"):
+        for name in names:
+            if name in values.get(key, ()):
+                return f" holds {name!r}, which tokenizer.{key} holds too; name it in one of them"
+    return None
+
+
+@rule
+def _new_names(names: tuple[str, ...], values: _Values) -> str | None:
+    """Refuse names that there are before; those of a tokenizer that exists may be named again."""
+    return _clash(names, values) if values.get("path", "unknown") is None else None
+
+
+_writable = must(
+    lambda folder, _: not folder.startswith(_READ_ONLY),
+    " = {value!r} is a web server, which can only be read; name a folder, or a store as "
+    "s3://bucket/folder",
+)
+_knows_length = must(
+    lambda rule, values: rule == "keep" or values.get("max_tokens", 0) is not None,
+    " = {value!r}, but limits.max_tokens does not say what is too long; set it, as "
+    "max_tokens = 2048, or leave too_long out",
+)
+_share = must(
+    lambda share, _: 0 <= share <= 1,
+    " = {value} is no share; use a number from 0 to 1, as 0.001",
+)
+_in_a_task = must(
+    lambda value, values: value == 1 or values.get("memory", 0) is not None,
+    " = {value!r} is for a learner that runs as a task; say how much memory it needs too, as "
+    'learner.memory = "32GiB"',
+)
+_label = must(
+    lambda label, _: all(label.partition("=")[::2]),
+    " = {value!r} is not KEY=VALUE; write it as 'ray.io/market-type=on-demand'",
+)
+_to_learn = must(
+    lambda sizes, values: not sizes or values.get("path") is None,
+    " = {value} is for a tokenizer that is learned, and tokenizer.path = {path!r} names one that "
+    "exists; leave one of them out, or use Tokenizer.truncated",
+)
+_Presets = Annotated[Texts, AfterValidator(lambda names: expand_presets("", names))]
+_DISTINCT = rule(lambda names, _: repeated(names))
+_Count = Annotated[Size, between(1, _MAX_COUNT)]
+_CountFrom0 = Annotated[Size, between(0, _MAX_COUNT)]
+_Folder = Annotated[Path, not_empty("name a folder"), _writable]
+
+
+class TokenizerRecipe(Table):
     """What to learn, or where a tokenizer lies that exists.
 
     >>> TokenizerRecipe().num_merges
     32503
     """
 
-    vocab_size: int = 32768
-    """Number of ids: 256 bytes, merges and special tokens together."""
-    pattern: str = "nanochat"
+    location: ClassVar = ("tokenizer",)
+
+    path: OrNone[
+        Annotated[
+            Path, not_empty("name a tokenizer's folder or file, or leave it out to learn one")
+        ]
+    ] = None
+    """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
+    tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
+    keys below only extend and gaps are used."""
+    pattern: Annotated[Text, not_empty("give the name of a pattern or a regular expression")] = (
+        "nanochat"
+    )
     """The split pattern: a name or a regular expression."""
-    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
+    special_tokens: Annotated[Texts, _DISTINCT] = SPECIAL_TOKENS
     """Names of the special tokens in the order of their ids, which come last."""
-    extra_special_tokens: tuple[str, ...] = ()
+    extra_special_tokens: Annotated[_Presets, _DISTINCT, rule(_clash)] = ()
     """More of them, after `special_tokens` and like these part of `vocab_size`: so there are fewer
     merges, and every special token has another id than without. `preset:seed` stands for all tokens
     of a preset; here and in `extend`."""
-    extend: tuple[str, ...] = ()
+    extend: Annotated[_Presets, _DISTINCT, _new_names] = ()
     """Special tokens added to the tokenizer, learned or that of `path`: they get the ids after its
     last, on top of `vocab_size`, and no id moves. Those that the one of `path` has stay."""
+    vocab_size: Annotated[Size, _room] = 32768
+    """Number of ids: 256 bytes, merges and special tokens together."""
     gaps: Gaps = "spans"
     """Text the pattern does not match: `spans` keeps it as spans of its own, `error` refuses it."""
-    min_pair_count: int = 1
+    min_pair_count: _Count = 1
     """Learning ends before a pair that occurs less often is merged."""
-    max_token_bytes: int | None = None
+    max_token_bytes: OrNone[Annotated[Size, between(2, _MAX_COUNT)]] = None
     """No token gets more bytes than this; None: any number."""
-    min_count: int = 1
+    min_count: _Count = 1
     """Spans that occur less often in all of the corpus are left out of learning. Above 1 the merges
     are no longer rustbpe's."""
-    also: tuple[int, ...] = ()
+    also: Annotated[Sizes, _smaller_sizes, _to_learn] = ()
     """Smaller vocabulary sizes, whose tokenizers are written too; nothing more is learned."""
-    span_table: int | None = None
+    span_table: OrNone[Size] = None
     """Has no effect: accepted because recipes written before have it."""
-    path: str | None = None
-    """Existing tokenizer, ours or of others: a folder, a tokenizer.txt, tokenizer.json or
-    tokenizer.pkl, or ranks with their pattern, as `ranks.tiktoken:gpt4`. Nothing is learned; of the
-    keys above only extend and gaps are used."""
-
-    def __post_init__(self) -> None:
-        check_choice("tokenizer.gaps", self.gaps, GAPS_RULES)
-        if not self.pattern:
-            raise RecipeError(
-                "tokenizer.pattern is empty; give the name of a pattern or a regular expression"
-            )
-        if self.path == "":
-            raise RecipeError(
-                "tokenizer.path is empty; name a tokenizer's folder or file, or leave it out to "
-                "learn one"
-            )
-        self._settle_special_tokens()
-        smallest = _NUM_BYTES + len(self.learned_special_tokens)
-        if self.vocab_size < smallest:
-            raise RecipeError(
-                f"tokenizer.vocab_size = {self.vocab_size} has no room for 256 bytes and "
-                f"{len(self.learned_special_tokens)} special tokens; use at least {smallest}"
-            )
-        check_range(
-            "tokenizer.vocab_size", self.vocab_size, minimum=smallest, maximum=_MAX_VOCAB_SIZE
-        )
-        check_range("tokenizer.min_pair_count", self.min_pair_count, minimum=1, maximum=2**63 - 1)
-        check_range("tokenizer.min_count", self.min_count, minimum=1, maximum=2**63 - 1)
-        if self.max_token_bytes is not None:
-            check_range(
-                "tokenizer.max_token_bytes", self.max_token_bytes, minimum=2, maximum=2**63 - 1
-            )
-        self._check_also(smallest)
-
-    def _settle_special_tokens(self) -> None:
-        """Replace presets by their tokens; refuse a token that is there twice."""
-        known = dict.fromkeys(self.special_tokens, "special_tokens")
-        check_distinct("tokenizer.special_tokens", self.special_tokens)
-        for key in ("extra_special_tokens", "extend"):
-            names = expand_presets(f"tokenizer.{key}", getattr(self, key))
-            check_distinct(f"tokenizer.{key}", names)
-            object.__setattr__(self, key, names)
-            if key == "extend" and self.path is not None:
-                return
-            for name in names:
-                if name in known:
-                    raise RecipeError(
-                        f"tokenizer.{key} holds {name!r}, which tokenizer.{known[name]} holds too; "
-                        "name it in one of them"
-                    )
-                known[name] = key
-
-    def _check_also(self, smallest: int) -> None:
-        for position, size in enumerate(self.also):
-            if size > self.vocab_size:
-                raise RecipeError(
-                    f"tokenizer.also holds {size}, and a tokenizer of tokenizer.vocab_size = "
-                    f"{self.vocab_size} ids contains none that large; raise vocab_size, or remove "
-                    f"{size}"
-                )
-            if size in self.also[:position]:
-                raise RecipeError(f"tokenizer.also holds {size} twice; each size may be used once")
-            check_range("tokenizer.also", size, minimum=smallest, maximum=self.vocab_size)
-        if self.also and self.path is not None:
-            raise RecipeError(
-                f"tokenizer.also = {list(self.also)} is for a tokenizer that is learned, and "
-                f"tokenizer.path = {self.path!r} names one that exists; leave one of them out, or "
-                "use Tokenizer.truncated"
-            )
 
     @property
     def num_merges(self) -> int:
@@ -143,36 +204,27 @@ class TokenizerRecipe:
         return self.learned_special_tokens + self.extend
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OutputRecipe:
+class OutputRecipe(Table):
     """Where the results go."""
 
-    path: str
+    location: ClassVar = ("output",)
+
+    path: _Folder
     """Folder of the output, local or a URL."""
-    work: str = DERIVED
+    work: _Folder = Field(
+        default_factory=lambda values: f"{values.get('path', '-').rstrip('/')}/work"
+    )
     """Folder of count files, which later runs use again. Default: `work` in the output."""
-    layouts: tuple[str, ...] = ()
+    layouts: Annotated[
+        Texts, rule(lambda layouts, _: repeated(layout.partition(":")[0] for layout in layouts))
+    ] = ()
     """Layouts in which the output is written too, to `export/NAME` in it: `NAME`, or with options
     `NAME:KEY=VALUE,...`, as `nanotok export --to` takes them."""
-    allow_removed: bool = False
+    allow_removed: Flag = False
     """Whether a job may drop documents from a published output because a source of it, or more than
     a tenth of the files or bytes of one, is gone."""
-    replace: bool = False
+    replace: Flag = False
     """Whether a job may replace a published output of which no source remains."""
-
-    def __post_init__(self) -> None:
-        for name in ("path", "work"):
-            folder = getattr(self, name)
-            if folder == "":
-                raise RecipeError(f"output.{name} is empty; name a folder")
-            if folder is not DERIVED and folder.startswith(_READ_ONLY):
-                raise RecipeError(
-                    f"output.{name} = {folder!r} is a web server, which can only be read; name a "
-                    "folder, or a store as s3://bucket/folder"
-                )
-        check_distinct("output.layouts", tuple(layout.partition(":")[0] for layout in self.layouts))
-        if self.work is DERIVED:
-            object.__setattr__(self, "work", f"{self.path.rstrip('/')}/work")
 
     @property
     def folders(self) -> dict[str, str]:
@@ -180,32 +232,130 @@ class OutputRecipe:
         return {"output.path": self.path, "output.work": self.work}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
-    """All of one job: its sources in order, what to learn, where to write, within which limits."""
+class LimitsRecipe(Table):
+    """Sizes and limits."""
 
-    sources: tuple[SourceRecipe, ...]
+    location: ClassVar = ("limits",)
+
+    slice_bytes: Annotated[Size, between(1, 2**50)] = 256 * 2**20
+    """Target of decoded bytes in one slice."""
+    max_shard_tokens: OrNone[Annotated[Size, between(1, _MAX_SHARD_TOKENS)]] = None
+    """Most tokens in one shard; a longer document gets a shard of its own. None: as many as keep a
+    shard under 2 GiB."""
+    max_tokens: OrNone[_Count] = None
+    """A conversation or vision document of more tokens is too long; None: none is."""
+    too_long: Annotated[TooLong, _knows_length] = "keep"
+    """What becomes of one that is: `keep` it whole and count it, `cut` it as nanochat does, or
+    `drop` it, which quarantine lists as `dropped`."""
+    untrainable: Untrainable = "keep"
+    """What becomes of conversations and vision documents without a token to train on: `keep` them,
+    or `drop` them in the same way."""
+    doc_cap: OrNone[_Count] = None
+    """Counting reads this many code points of each document; None: all."""
+    max_chars: OrNone[_Count] = None
+    """Counting stops after this many code points of the corpus; None: never."""
+    max_document_bytes: Annotated[Size, between(1, _MAX_DOCUMENT_BYTES)] = MAX_DOCUMENT_BYTES
+    """A document of more bytes is quarantined; of JSON lines, one whose line has more. A worker
+    needs 1 GB and four times its largest document."""
+    max_quarantined_share: Annotated[Number, _share] = 0.001
+    """The job fails when a larger share of the documents is quarantined."""
+    max_quarantined: OrNone[_CountFrom0] = None
+    """The job fails when more documents than this are quarantined; None: only the share counts."""
+    max_tails: _CountFrom0 = 0
+    """The job fails when the rest of more files than this could not be read."""
+    slice_deadline: Annotated[Size, between(1, 2**31 - 1)] = 3600
+    """Seconds that an attempt at slices may run for each started GiB of them, before it is given
+    up as one that hangs."""
+    max_skipped_slices: _CountFrom0 = 0
+    """The job fails when more slices than this cannot be done at all; up to so many are left out,
+    said so, and tried again by the next run."""
+
+    def shard_tokens(self, id_bytes: int) -> int:
+        """Return the most tokens in one shard for ids of so many bytes.
+
+        >>> LimitsRecipe().shard_tokens(2), LimitsRecipe(max_shard_tokens=9).shard_tokens(4)
+        (1073741823, 9)
+        """
+        return self.max_shard_tokens or (_SHARD_BYTES - 1) // id_bytes
+
+
+class LearnerRecipe(Table):
+    """Where the learner runs; nothing that is written depends on it."""
+
+    location: ClassVar = ("learner",)
+
+    memory: OrNone[Annotated[Size, between(2**20, 2**50)]] = None
+    """Bytes that one Ray task reserves, in which the learner runs; None: it runs in the driver."""
+    cpus: Annotated[Size, between(1, 2**16), _in_a_task] = 1
+    """CPUs of that task."""
+    label: OrNone[Annotated[Text, _in_a_task, _label]] = None
+    """`KEY=VALUE`: a label of the node on which that task runs; None: any node."""
+
+
+_NO_SOURCE = ": the recipe has no source; add at least one [[source]] table"
+
+
+class Recipe(Table):
+    """All of one job: its sources in order, what to learn, where to write, within which limits.
+
+    The keys are those of the TOML file, described in docs/recipes.md; the list of sources is
+    `sources`. Tables may be plain dictionaries. A recipe cannot be changed.
+
+    Raises:
+        RecipeError: one or several keys are wrong; the message names all of them.
+
+    >>> recipe = Recipe(
+    ...     sources=[{"name": "web", "kind": "text", "paths": ["web/*.parquet"]}],
+    ...     tokenizer={"vocab_size": 8192},
+    ...     output={"path": "out"},
+    ... )
+    >>> recipe.sources[0].split, recipe.tokenizer.num_merges
+    ('last-file', 7927)
+    """
+
+    sources: Annotated[
+        tuple[SourceRecipe, ...],
+        must(lambda sources, _: sources, _NO_SOURCE),
+    ] = Field((), validation_alias="source")
+    tokenizer: TokenizerRecipe = TokenizerRecipe()
     output: OutputRecipe
-    tokenizer: TokenizerRecipe = field(default_factory=TokenizerRecipe)
-    limits: LimitsRecipe = field(default_factory=LimitsRecipe)
-    learner: LearnerRecipe = field(default_factory=LearnerRecipe)
-    text: str = field(default="", compare=False, repr=False)
-    """The TOML it was read from, before environment variables were put in; for people."""
+    limits: LimitsRecipe = LimitsRecipe()
+    learner: LearnerRecipe = LearnerRecipe()
+    _text: str = PrivateAttr("")
 
-    def __post_init__(self) -> None:
-        if not self.sources:
-            raise RecipeError("the recipe has no source; add at least one [[source]] table")
-        check_distinct("source.name", tuple(source.name for source in self.sources))
-        if self.tokenizer.path is not None:
-            return
-        if not any(source.count for source in self.sources):
-            raise RecipeError(
-                "no source has count = true, so there is nothing to learn a tokenizer from; set it "
-                "for one source, or name an existing tokenizer in tokenizer.path"
-            )
-        for source in self.sources:
-            self._check_special_tokens(source)
-        self._check_shares()
+    @property
+    def text(self) -> str:
+        """The TOML it was read from, before environment variables were put in; for people."""
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.sources, self.tokenizer, self.output, self.limits, self.learner))
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_together(
+        cls,
+        values: Any,  # noqa: ANN401 - not checked yet
+        handler: Callable[[Any], Self],
+        info: ValidationInfo,
+    ) -> Self:
+        recipe: Self | None = None
+        try:
+            recipe = handler(values)
+        except ValidationError as error:
+            sources = [_valid(SourceRecipe, table, info) for table in sources_of(values)]
+            table = values.get("tokenizer", {}) if isinstance(values, Mapping) else None
+            tokenizer = _valid(TokenizerRecipe, table, info)
+            found = problems_of(error, values)
+        else:
+            sources, tokenizer, found = list(recipe.sources), recipe.tokenizer, []
+        found += _problems_together(values, sources, tokenizer)
+        if found or recipe is None:
+            raise SeveralProblemsError(found)
+        return recipe
 
     @property
     def deprecations(self) -> tuple[str, ...]:
@@ -214,45 +364,85 @@ class Recipe:
             return ()
         return ("tokenizer.span_table has no effect any more and can be deleted from the recipe",)
 
-    def _check_shares(self) -> None:
-        counted = [source for source in self.sources if source.count]
-        shares = [source.learned_share for source in counted]
-        if not any(share is not None for share in shares):
-            return
-        for source, share in zip(counted, shares, strict=True):
-            if share is None:
-                raise RecipeError(
-                    f"source.{source.name}.weight = {source.weight!r}, while other sources have "
-                    "shares; give every source that is counted a share, or none"
-                )
-        total = sum(share for share in shares if share is not None)
-        if total != 1:
-            raise RecipeError(
-                f"the shares in source.weight of {', '.join(entry.name for entry in counted)} add "
-                f"up to {total}; they must to 1"
-            )
-
-    def _check_special_tokens(self, source: SourceRecipe) -> None:
-        known = self.tokenizer.all_special_tokens
-        for key, names in (("prepend", source.prepend), ("append", source.append)):
-            for name in names:
-                if name not in known:
-                    raise RecipeError(
-                        f"source.{source.name}.{key} has {name!r}, which is not among "
-                        f"tokenizer.special_tokens {list(known)}; add it there, or set {key} = []"
-                    )
-
     def to_dict(self) -> dict[str, Any]:
         """Return every resolved value under the keys of the TOML file, in a fixed order."""
-        tables = asdict(self)
-        return {
-            "source": [_plain(table) for table in tables["sources"]],
-            "tokenizer": _plain(tables["tokenizer"]),
-            "output": _plain(tables["output"]),
-            "limits": _plain(tables["limits"]),
-            "learner": _plain(tables["learner"]),
-        }
+        tables = self.model_dump(mode="json")
+        return {"source": tables.pop("sources")} | tables
 
 
-def _plain(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
+_TableT = TypeVar("_TableT", bound=Table)
+
+
+def _valid(kind: type[_TableT], values: object, info: ValidationInfo) -> _TableT | None:
+    """Return a table that is right on its own, else None."""
+    try:
+        return kind.model_validate(values, context=info.context)
+    except ValidationError:
+        return None
+
+
+def _problems_together(
+    tables: object, sources: Sequence[SourceRecipe | None], tokenizer: TokenizerRecipe | None
+) -> Iterator[Problem]:
+    """Yield what is wrong between tables, as far as those that are right on their own tell it."""
+    names = [key_of(("source", index), tables) for index in range(len(sources))]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            message = (
+                f"source.name holds {name.removeprefix('source.')!r} twice; each name may be used "
+                "once"
+            )
+            yield Problem(("source", index, "name"), message)
+    if tokenizer is None or tokenizer.path is not None:
+        return
+    for index, source in enumerate(sources):
+        if source is not None:
+            yield from _unknown_tokens(source, index, tokenizer.all_special_tokens)
+    counted = {
+        index: source for index, source in enumerate(sources) if source is None or source.count
+    }
+    if sources and not counted:
+        message = (
+            "no source has count = true, so there is nothing to learn a tokenizer from; set it "
+            "for one source, or name an existing tokenizer in tokenizer.path"
+        )
+        yield Problem(("source",), message)
+    known = {index: source for index, source in counted.items() if source is not None}
+    yield from _wrong_shares(known, complete=len(known) == len(counted))
+
+
+def _unknown_tokens(source: SourceRecipe, index: int, known: tuple[str, ...]) -> Iterator[Problem]:
+    for key, names in (("prepend", source.prepend), ("append", source.append)):
+        for name in names:
+            if name not in known:
+                near = did_you_mean(name, known)
+                message = (
+                    f"source.{source.name}.{key} has {name!r}, which is not among "
+                    f"tokenizer.special_tokens {list(known)}; {near and f'{near} Or '}add it "
+                    f"there, or set {key} = []"
+                )
+                yield Problem(("source", index, key), message)
+
+
+def _wrong_shares(sources: Mapping[int, SourceRecipe], *, complete: bool) -> Iterator[Problem]:
+    """Yield what is wrong with the weights of the sources that are counted.
+
+    Args:
+        sources: by their indexes.
+        complete: whether these are all.
+    """
+    shares = [source.learned_share for source in sources.values()]
+    total = sum(share for share in shares if share is not None)
+    if not total:
+        return
+    for (index, source), share in zip(sources.items(), shares, strict=True):
+        if share is None:
+            message = (
+                f"source.{source.name}.weight = {source.weight!r}, while other sources have "
+                "shares; give every source that is counted a share, or none"
+            )
+            yield Problem(("source", index, "weight"), message)
+    if complete and None not in shares and total != 1:
+        names = ", ".join(source.name for source in sources.values())
+        message = f"the shares in source.weight of {names} add up to {total}; they must to 1"
+        yield Problem(("source",), message)

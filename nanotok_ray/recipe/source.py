@@ -1,32 +1,154 @@
-"""One source of a recipe: its values, which are checked, and their defaults by kind."""
+"""One source of a recipe: its keys, with their limits and their defaults by kind."""
 
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.recipe.limits import DERIVED, check_choice, check_range
+from nanotok_ray.recipe.problems import NAME_OF_SOURCE, did_you_mean, no_choice
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.table import (
+    Flag,
+    OrNone,
+    Paths,
+    Size,
+    Table,
+    Text,
+    Texts,
+    between,
+    must,
+    not_empty,
+    one_of,
+    rule,
+)
 
 KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
-_VISION_DEFAULTS = {
-    "image_token": None,
-    "image_tokens": None,
-    "grounding": False,
-    "train_prompt": True,
-}
+_NO_COLUMNS = {"lines", "document"}
+_SPLITS = ("last-file", "train", "val", "files")
 _MAX_IMAGE_TOKENS = 2**20  # those of all images of a document, as `vision` has it
 _SMALLEST_WEIGHT = Decimal("0.000001")
 _MAX_WEIGHT = 1_000_000
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_Values = Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceRecipe:
+_folder_name = must(
+    lambda name, _: NAME_OF_SOURCE.fullmatch(name),
+    " = {value!r} cannot name a folder; use 1 to 100 letters, digits, '_', '-' or '.', the first a "
+    "letter, a digit or '_'",
+)
+_fits_kind = must(
+    lambda form, values: values.get("kind", "text") == "text" or form not in _NO_COLUMNS,
+    " = {value!r}, but a {kind} source is read from JSON lines or parquet; use "
+    'format = "jsonl" or "parquet"',
+)
+_not_rendered = must(
+    lambda value, values: values.get("kind", "text") == "text" or not value,
+    " = {value!r} has no use for a {kind} source, whose rendering fixes it; leave it out",
+)
+_no_column = must(
+    lambda column, values: not column or values.get("format") not in _NO_COLUMNS,
+    " = {value!r}, but the format {format!r} has no columns; leave it out",
+)
+_needed_column = must(
+    lambda column, values: column or "format" not in values or not _default_column(values),
+    " is empty; name the column or JSON field of the text",
+)
+_has_columns = must(
+    lambda _, values: values.get("format") not in _NO_COLUMNS,
+    " = {value!r}, but the format {format!r} has text alone and no columns; leave it out, the "
+    "source map of a record tells the file and place of each document",
+)
+_names_val_files = must(
+    lambda files, values: values.get("split") != "files" or all(files or ("",)),
+    ' is empty; name the files that are val, as ["part-9.parquet", "held/*"], or choose another '
+    "split",
+)
+_for_split_files = must(
+    lambda files, values: not files or values.get("split", "files") == "files",
+    " = {value} is for split = 'files', not {split!r}; leave one of them out",
+)
+_of_counted = must(
+    lambda weight, values: weight == "1" or values.get("count", True),
+    " = {value!r}, but no tokenizer is learned from this source; set count = true, or leave the "
+    "weight out",
+)
+_not_of_text = must(
+    lambda _, values: not _is_text(values),
+    " = {value!r}, but the documents of a text source have none; leave it out, or set "
+    'kind = "chat" or "vision"',
+)
+_new_meaning = must(
+    lambda token, _: token not in SPECIAL_TOKENS,
+    " = {value!r} already means something else in every document; name a special token of its own, "
+    "as <image>",
+)
+
+
+def _vision_alone(default: object) -> AfterValidator:
+    return must(
+        lambda value, values: values.get("kind", "vision") == "vision" or value == default,
+        " = {value!r} is for documents with images, not for a {kind} source; leave it out, or set "
+        'kind = "vision"',
+    )
+
+
+@rule
+def _split_rule(split: str, _: _Values) -> str | None:
+    if split in _SPLITS or (split.startswith("share:") and 0 < _number(split[6:]) < 1):
+        return None
+    return (
+        f" = {split!r} is none of 'last-file', 'train', 'val', 'files' and 'share:S' with "
+        f"0 < S < 1, as in 'share:0.01'; {did_you_mean(split, _SPLITS) or 'use one of them'}"
+    )
+
+
+@rule
+def _weight(weight: str, _: _Values) -> str | None:
+    name, _colon, share = weight.rpartition(":")
+    number = _number(share)
+    # A decimal without a fraction of more digits is a whole number of millionths.
+    if 0 < number <= {"": _MAX_WEIGHT, "share": 1}.get(name, 0) and number % _SMALLEST_WEIGHT == 0:
+        return None
+    return (
+        f" = {weight!r} is neither a decimal above 0 and up to {_MAX_WEIGHT:,}, as '2.5', nor "
+        "'share:S' with 0 < S <= 1, as 'share:0.3'; at most 6 digits follow the point"
+    )
+
+
+def _number(text: str) -> Decimal:
+    """Return a decimal; 0 for what is none."""
+    with suppress(InvalidOperation):
+        return number if (number := Decimal(text)).is_finite() else Decimal(0)
+    return Decimal(0)
+
+
+@rule
+def _dialect_of_kind(dialect: str, values: _Values) -> str | None:
+    return no_choice(dialect, DIALECTS[values["kind"]]) if "kind" in values else None
+
+
+def _decimal(value: object) -> str:
+    """Take a decimal as it is written: in quotes, or as a number without an exponent."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise RecipeError(f' = {value!r} is not a decimal; write it in quotes, as "2.5"')
+    return str(value)
+
+
+def _is_text(values: _Values) -> bool:
+    return values.get("kind") == "text"
+
+
+def _default_column(values: _Values) -> str:
+    return "text" if _is_text(values) and values.get("format") not in _NO_COLUMNS else ""
+
+
+class SourceRecipe(Table):
     """Named input files of one kind.
 
     >>> source = SourceRecipe(name="web", kind="text", paths=("/data/web",))
@@ -34,70 +156,61 @@ class SourceRecipe:
     ('last-file', True, ('<|bos|>',), 'text')
     """
 
-    name: str
+    location: ClassVar = ("source", 0)
+
+    name: Annotated[Text, _folder_name]
     """Also the name of its folder in the output."""
-    kind: str
+    kind: Annotated[Text, one_of(KINDS)]
     """`text`, `chat` or `vision`."""
-    paths: tuple[str, ...]
+    paths: Annotated[Paths, not_empty("name at least one file, folder or glob")]
     """Globs, files and folders, local or URLs."""
-    format: str | None = None
+    format: OrNone[Annotated[Text, one_of(FORMATS), _fits_kind]] = None
     """`parquet`, `jsonl`, `lines` (a document a line), `document` (one a file); None: by suffix."""
-    column: str = DERIVED
+    column: Annotated[Text, _not_rendered, _no_column, _needed_column] = Field(
+        default_factory=_default_column
+    )
     """Parquet column or JSON field of the text; empty where there is none. Default: text."""
-    split: str = DERIVED
+    split: Annotated[Text, _split_rule] = Field(
+        default_factory=lambda values: "last-file" if _is_text(values) else "train"
+    )
     """`last-file` (default for text), `train` (default for chat and vision), `val`, `files` or
     `share:0.01`."""
-    val_files: tuple[str, ...] = ()
+    val_files: Annotated[Texts, _names_val_files, _for_split_files] = ()
     """With the split `files`: the files that are val, as paths below the root or globs."""
-    count: bool = DERIVED
+    count: Flag = Field(default_factory=_is_text)
     """Whether the tokenizer is learned from it. Default: text yes, others no."""
-    weight: str = "1"
+    weight: Annotated[str, BeforeValidator(_decimal), _weight, _of_counted] = "1"
     """What its counts are multiplied by before learning: a decimal, as `2.5`, or `share:0.3`, so
     much of all that is learned from."""
-    id_column: str | None = None
+    id_column: OrNone[
+        Annotated[Text, not_empty("name a column or JSON field, or leave it out"), _has_columns]
+    ] = None
     """Parquet column or JSON field, a string or an integer, that is carried along beside each
     document; None: nothing is."""
-    prepend: tuple[str, ...] = DERIVED
+    prepend: Annotated[Texts, _not_rendered] = Field(
+        default_factory=lambda values: SPECIAL_TOKENS[:1] if _is_text(values) else ()
+    )
     """Special tokens put before each document. Default: `<|bos|>` for text, else none."""
-    append: tuple[str, ...] = ()
+    append: Annotated[Texts, _not_rendered] = ()
     """Special tokens put after each document."""
-    dialect: str | None = None
+    dialect: OrNone[Annotated[Text, _not_of_text, _dialect_of_kind]] = None
     """Chat and vision: how documents say who speaks, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
     None: seen from the first document of each file."""
-    image_token: str | None = None
+    image_token: OrNone[
+        Annotated[
+            Text,
+            not_empty("name a special token, or leave it out"),
+            _vision_alone(None),
+            _new_meaning,
+        ]
+    ] = None
     """Vision: the special token that stands for a part of an image; None: the tokenizer's."""
-    image_tokens: int | None = None
+    image_tokens: OrNone[Annotated[Size, _vision_alone(None), between(1, _MAX_IMAGE_TOKENS)]] = None
     """Vision: tokens of each image where a document does not say so; None: one."""
-    grounding: bool = False
+    grounding: Annotated[Flag, _vision_alone(False)] = False
     """Vision: whether the special tokens of grounding are recognised where a text spells them."""
-    train_prompt: bool = True
+    train_prompt: Annotated[Flag, _vision_alone(True)] = True
     """Vision: whether the prompt's text is trained on too."""
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise RecipeError(
-                f"source.name = {self.name!r} cannot name a folder; use 1 to 100 letters, digits, "
-                "'_', '-' or '.', the first a letter, a digit or '_'"
-            )
-        check_choice(self._key("kind"), self.kind, KINDS)
-        if self.format is not None:
-            check_choice(self._key("format"), self.format, FORMATS)
-        if not self.paths or not all(self.paths):
-            raise RecipeError(
-                f"{self._key('paths')} is empty; name at least one file, folder or glob"
-            )
-        self._check_dialect()
-        if self.kind != "text":
-            self._check_rendered()
-        elif self.format in {"lines", "document"} and self.column:
-            raise RecipeError(
-                f"{self._key('column')} = {self.column!r}, but the format {self.format!r} has no "
-                "columns; leave it out"
-            )
-        self._check_id_column()
-        self._fill_in_defaults()
-        self._check_split()
-        self._check_weight()
 
     @property
     def learned_share(self) -> Decimal | None:
@@ -109,121 +222,3 @@ class SourceRecipe:
     def share(self) -> str | None:
         """The share of documents that go to val by their hash, as it was written, or None."""
         return self.split.partition(":")[2] or None
-
-    def _key(self, field_name: str) -> str:
-        return f"source.{self.name}.{field_name}"
-
-    def _check_rendered(self) -> None:
-        if self.format not in {None, "jsonl", "parquet"}:
-            raise RecipeError(
-                f"{self._key('format')} = {self.format!r}, but a {self.kind} source is read from "
-                'JSON lines or parquet; use format = "jsonl" or "parquet"'
-            )
-        for name in ("column", "prepend", "append"):
-            if getattr(self, name):
-                raise RecipeError(
-                    f"{self._key(name)} = {getattr(self, name)!r} has no use for a {self.kind} "
-                    "source, whose rendering fixes it; leave it out"
-                )
-
-    def _check_dialect(self) -> None:
-        """Refuse what is said of dialects and images where there are none."""
-        if self.dialect is not None:
-            if self.kind == "text":
-                raise RecipeError(
-                    f"{self._key('dialect')} = {self.dialect!r}, but the documents of a text "
-                    'source have none; leave it out, or set kind = "chat" or "vision"'
-                )
-            check_choice(self._key("dialect"), self.dialect, DIALECTS[self.kind])
-        for name, default in _VISION_DEFAULTS.items():
-            if self.kind != "vision" and getattr(self, name) != default:
-                raise RecipeError(
-                    f"{self._key(name)} = {getattr(self, name)!r} is for documents with images, "
-                    f'not for a {self.kind} source; leave it out, or set kind = "vision"'
-                )
-        if self.image_token == "":
-            raise RecipeError(
-                f"{self._key('image_token')} is empty; name a special token, or leave it out"
-            )
-        if self.image_token in SPECIAL_TOKENS:
-            raise RecipeError(
-                f"{self._key('image_token')} = {self.image_token!r} already means something else "
-                "in every document; name a special token of its own, as <image>"
-            )
-        if self.image_tokens is not None:
-            key = self._key("image_tokens")
-            check_range(key, self.image_tokens, minimum=1, maximum=_MAX_IMAGE_TOKENS)
-
-    def _fill_in_defaults(self) -> None:
-        is_text = self.kind == "text"
-        has_column = is_text and self.format not in {"lines", "document"}
-        defaults = {
-            "column": "text" if has_column else "",
-            "split": "last-file" if is_text else "train",
-            "count": is_text,
-            "prepend": ("<|bos|>",) if is_text else (),
-        }
-        for name, default in defaults.items():
-            if getattr(self, name) is DERIVED:
-                object.__setattr__(self, name, default)
-        if has_column and not self.column:
-            raise RecipeError(
-                f"{self._key('column')} is empty; name the column or JSON field of the text"
-            )
-
-    def _check_split(self) -> None:
-        if self.split == "files" and not all(self.val_files or ("",)):
-            raise RecipeError(
-                f"{self._key('val_files')} is empty; name the files that are val, as "
-                '["part-9.parquet", "held/*"], or choose another split'
-            )
-        if self.val_files and self.split != "files":
-            raise RecipeError(
-                f"{self._key('val_files')} = {list(self.val_files)} is for split = 'files', not "
-                f"{self.split!r}; leave one of them out"
-            )
-        if self.split in {"last-file", "train", "val", "files"}:
-            return
-        rule, _, share = self.split.partition(":")
-        try:
-            valid = rule == "share" and 0 < Decimal(share) < 1
-        except InvalidOperation:
-            valid = False
-        if not valid:
-            raise RecipeError(
-                f"{self._key('split')} = {self.split!r} is none of 'last-file', 'train', 'val', "
-                "'files' and 'share:S' with 0 < S < 1, as in 'share:0.01'"
-            )
-
-    def _check_id_column(self) -> None:
-        if self.id_column == "":
-            raise RecipeError(
-                f"{self._key('id_column')} is empty; name a column or JSON field, or leave it out"
-            )
-        if self.id_column is not None and self.format in {"lines", "document"}:
-            raise RecipeError(
-                f"{self._key('id_column')} = {self.id_column!r}, but the format {self.format!r} "
-                "has text alone and no columns; leave it out, the source map of a record tells "
-                "the file and place of each document"
-            )
-
-    def _check_weight(self) -> None:
-        rule, _, share = self.weight.rpartition(":")
-        try:
-            number = Decimal(share)
-            # A decimal without a fraction of more digits is a whole number of millionths.
-            valid = number.is_finite() and number == number.quantize(_SMALLEST_WEIGHT)
-        except InvalidOperation:
-            number, valid = Decimal(0), False
-        maximum = {"": _MAX_WEIGHT, "share": 1}.get(rule, 0)
-        if not (valid and 0 < number <= maximum):
-            raise RecipeError(
-                f"{self._key('weight')} = {self.weight!r} is neither a decimal above 0 and up to "
-                f"{_MAX_WEIGHT:,}, as '2.5', nor 'share:S' with 0 < S <= 1, as 'share:0.3'; at "
-                "most 6 digits follow the point"
-            )
-        if self.weight != "1" and not self.count:
-            raise RecipeError(
-                f"{self._key('weight')} = {self.weight!r}, but no tokenizer is learned from this "
-                "source; set count = true, or leave the weight out"
-            )

@@ -110,8 +110,10 @@ def _expand_string(text: str, *, key: str, environment: Mapping[str, str]) -> st
     return _VARIABLE.sub(replacement, text)
 
 
-def absolute_path(path: str) -> str:
+def absolute_path(path: str, *, key: str | None = None) -> str:
     """Make a local path absolute and expand a leading `~`; a URL stays as it is.
+
+    `key` is what an error calls the path; without it the error begins with the path itself.
 
     Raises:
         RecipeError: `~name` stands for no user of this machine.
@@ -125,19 +127,24 @@ def absolute_path(path: str) -> str:
         expanded = Path(path).expanduser()
     except RuntimeError as error:
         raise RecipeError(
-            f"{path} begins with ~, and no such user has a home folder here; write the whole path"
+            f"{'' if key is None else f'{key}: '}{path} begins with ~, and no such user has a home "
+            "folder here; write the whole path"
         ) from error
     return os.path.abspath(expanded)  # noqa: PTH100 - Path.absolute keeps ".."
 
 
-def apply_override(tables: dict[str, Any], override: str) -> None:
+def apply_override(tables: dict[str, Any], override: str) -> tuple[int | str, ...]:
     """Set one key of `tables` to a TOML value, or to a bare string where it is not TOML.
+
+    Returns:
+        where the key is in the tables, as `problems.Location` has it.
 
     Raises:
         RecipeError: the override has no `=` or no table, or names a source that is not there.
 
     >>> tables = {"limits": {}}
     >>> apply_override(tables, "limits.slice_bytes=256MiB")
+    ('limits', 'slice_bytes')
     >>> tables
     {'limits': {'slice_bytes': '256MiB'}}
     """
@@ -148,20 +155,22 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
             f"override {override!r} is not of the form TABLE.KEY=VALUE; "
             "write for instance output.path=/data/out or source.NAME.split=train"
         )
-    _table(tables, table, override=override)[key] = _value(text.strip())
+    value = _value(text.strip())
+    first, _, name = table.partition(".")
+    if first == "source":
+        index = _source_named(name, tables.get("source"), override=override)
+        tables["source"][index][key] = value
+        return ("source", index, key)
+    if not isinstance(tables.setdefault(table, {}), dict):
+        raise RecipeError(f"override {override!r}: {table} is not a table of the recipe")
+    tables[table][key] = value
+    return (table, key)
 
 
-def _table(tables: dict[str, Any], path: str, *, override: str) -> dict[str, Any]:
-    first, _, name = path.partition(".")
-    if first != "source":
-        table = tables.setdefault(path, {})
-        if not isinstance(table, dict):
-            raise RecipeError(f"override {override!r}: {path} is not a table of the recipe")
-        return table
-    sources = tables.get("source")
+def _source_named(name: str, sources: object, *, override: str) -> int:
     named = {
-        source["name"]: source
-        for source in (sources if isinstance(sources, list) else [])
+        source["name"]: index
+        for index, source in enumerate(sources if isinstance(sources, list) else [])
         if isinstance(source, dict) and isinstance(source.get("name"), str)
     }
     if name not in named:

@@ -10,7 +10,7 @@ from typing import Any
 from nanotok_ray.dialects.detect import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats.manifest import PLAN_FORMAT, PLAN_NAME, from_json, key_of, to_json
-from nanotok_ray.formats.schema import Check, Shape, check_shape, number, one_of, optional, text
+from nanotok_ray.formats.schema import Shape, check_shape, number, one_of, optional, text
 from nanotok_ray.sources.files import Piece, RowGroup, SourceFile
 
 STEM_LENGTH = 40
@@ -201,7 +201,27 @@ def _documents(source: PlannedSource) -> int | None:
     return len(source.files) if source.format == "document" else None
 
 
-_FILE: Shape = {
+def _pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(number, value))  # noqa: PLR2004
+
+
+def _range(value: object) -> bool:
+    """Return whether it is the index of a file, a start and a stop."""
+    return isinstance(value, list) and len(value) == 3 and _pair(value[:2]) and value[1] <= value[2]  # noqa: PLR2004
+
+
+def _stem(value: object) -> bool:
+    return text(value) and not {"/", "\0"} & set(str(value))
+
+
+def _share(value: object) -> bool:
+    try:
+        return text(value) and 0 <= Decimal(str(value)) <= 1
+    except InvalidOperation:  # no number at all, or one that cannot be compared
+        return False
+
+
+_FILE_FIELDS: dict[str, Shape] = {
     "path": text,
     "url": text,
     "size": number,
@@ -210,16 +230,15 @@ _FILE: Shape = {
     "footer_sha256": optional(text),
     "format": one_of("parquet", "jsonl", "lines", "document"),
     "compression": one_of(None, "gzip", "zstd"),
-    "split": text,
-    "layout": [[number]],
 }
+"""Those of a `SourceFile` that stand in the plan as they are."""
 
 _SLICE: Shape = {
     "split": one_of("train", "val"),
-    "share": optional(text),
+    "share": optional(_share),
     "number": number,
-    "stem": text,
-    "pieces": [[number]],
+    "stem": _stem,
+    "pieces": [_range],
 }
 
 _PLAN: Shape = {
@@ -230,9 +249,10 @@ _PLAN: Shape = {
             "kind": one_of("text", "chat", "vision"),
             "format": text,
             "column": text,
+            "id_column?": optional(text),
             "root": text,
             "rule": text,
-            "files": [_FILE],
+            "files": [_FILE_FIELDS | {"split": text, "layout": [_pair]}],
             "slices": [_SLICE],
         }
     ],
@@ -255,38 +275,19 @@ def check_plan(values: Mapping[str, Any], *, name: str) -> None:
 
 def _check_source(source: Mapping[str, Any], *, name: str) -> None:
     files = source["files"]
-    if not optional(text)(source.get("id_column")):
-        raise CorruptOutputError(f"{name} has an id_column that is no text")
-    dialects = one_of(None, *DIALECTS.get(source["kind"], ()))
+    is_dialect = one_of(None, *DIALECTS.get(source["kind"], ()))
     for file in files:
-        _check_file(file, dialects=dialects, name=name)
+        if not is_dialect(file.get("dialect")):
+            raise CorruptOutputError(
+                f"{name}: {file['path']!r} has a dialect that its kind has not"
+            )
     for slice_ in source["slices"]:
         where = f"{name}, slice {slice_['stem']!r} {slice_['number']}"
-        if not slice_["pieces"] or "/" in slice_["stem"] or "\0" in slice_["stem"]:
-            raise CorruptOutputError(f"{where} has no piece, or a name that no slice has")
+        if not slice_["pieces"]:
+            raise CorruptOutputError(f"{where} has no piece")
         for piece in slice_["pieces"]:
-            if len(piece) != 3 or piece[0] >= len(files) or piece[1] > piece[2]:  # noqa: PLR2004
-                raise CorruptOutputError(f"{where}: {piece[:3]} is no range of one of its files")
-        _check_share(slice_["share"], name=where)
-
-
-def _check_file(file: Mapping[str, Any], *, dialects: Check, name: str) -> None:
-    if not dialects(file.get("dialect")):
-        raise CorruptOutputError(f"{name}: {file['path']!r} has a dialect that its kind has not")
-    if any(len(group) != 2 for group in file["layout"]):  # noqa: PLR2004 - rows and bytes
-        raise CorruptOutputError(f"{name}: a row group of {file['path']!r} is no pair")
-
-
-def _check_share(share: str | None, *, name: str) -> None:
-    try:
-        is_share = share is None or 0 <= Decimal(share) <= 1
-    except InvalidOperation:  # no number at all, or one that cannot be compared
-        is_share = False
-    if not is_share:
-        raise CorruptOutputError(f"{name} has a share of {share!r:.40}, not from 0 to 1")
-
-
-_FILE_FIELDS = ("path", "url", "size", "etag", "mtime_ns", "footer_sha256", "format", "compression")
+            if piece[0] >= len(files):
+                raise CorruptOutputError(f"{where}: {piece} is no range of one of its files")
 
 
 def plan_to_json(plan: Plan) -> bytes:

@@ -5,7 +5,10 @@ import sys
 
 import pytest
 
-HEAVY = {"adlfs", "fsspec", "gcsfs", "matplotlib", "numpy", "pyarrow", "ray", "s3fs", "tiktoken"}
+HEAVY = {
+    *("adlfs", "fsspec", "gcsfs", "matplotlib", "numpy", "pyarrow", "pydantic", "ray", "s3fs"),
+    "tiktoken",
+}
 
 
 def imported(code):

@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Annotated, Literal, get_args, get_origin
 
 import pytest
 
@@ -16,33 +16,29 @@ from nanotok_ray.recipe import (
     SourceRecipe,
     TokenizerRecipe,
     load_recipe,
-    parse,
     parse_recipe,
 )
-from nanotok_ray.recipe.limits import DERIVED
 from nanotok_ray.recipe.special_tokens import PRESETS, SPECIAL_TOKENS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/recipes.md").read_text("utf-8")
 
 TABLES = {
-    "[[source]]": (SourceRecipe, parse._SOURCE),
-    "[tokenizer]": (TokenizerRecipe, parse._TOKENIZER),
-    "[output]": (OutputRecipe, parse._OUTPUT),
-    "[limits]": (LimitsRecipe, parse._LIMITS),
-    "[learner]": (LearnerRecipe, parse._LEARNER),
+    "[[source]]": SourceRecipe,
+    "[tokenizer]": TokenizerRecipe,
+    "[output]": OutputRecipe,
+    "[limits]": LimitsRecipe,
+    "[learner]": LearnerRecipe,
 }
-READERS = {
-    "_string": "text",
-    "_strings": "texts",
-    "_boolean": "true or false",
-    "_number": "number",
-    "_decimal": "text",
-    "_size": "size",
-    "_sizes": "sizes",
-    "_path": "text",
-    "_paths": "texts",
+TYPES = {
+    str: "text",
+    tuple[str, ...]: "texts",
+    bool: "true or false",
+    float: "number",
+    int: "size",
+    tuple[int, ...]: "sizes",
 }
+"""What the page calls the type of a value; a choice of texts is a text."""
 BY_KIND = ("column", "split", "count", "prepend")
 """Keys of a source whose default depends on its kind."""
 
@@ -73,30 +69,42 @@ def rows(title):
 CELLS = [(title, key, cells) for title in TABLES for key, cells in rows(title).items()]
 
 
-def shown_values(cell, reader):
+REQUIRED = {
+    SourceRecipe: {"name": "a", "kind": "text", "paths": "/a"},
+    OutputRecipe: {"path": "/x"},
+}
+
+
+def shown_values(cell, model, key):
     """Return the values in a cell's code, as a recipe would hold them."""
     texts = [text.replace("\\|", "|") for text in re.findall(r"`([^`]+)`", cell)]
-    return [reader(tomllib.loads(f"value = {text}")["value"], "x") for text in texts]
+    values = [tomllib.loads(f"value = {text}")["value"] for text in texts]
+    return [getattr(model(**REQUIRED.get(model, {}) | {key: value}), key) for value in values]
+
+
+def plain_type(annotation):
+    """Return the type of a value that is there, without what pydantic checks of it."""
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) is Annotated or type(None) in get_args(annotation):
+        return plain_type(parts[0])
+    return str if get_origin(annotation) is Literal else annotation
 
 
 @pytest.mark.parametrize("title", TABLES)
 def test_every_key_is_on_the_page_and_no_other(title):
-    assert sorted(rows(title)) == sorted(TABLES[title][1])
+    assert sorted(rows(title)) == sorted(TABLES[title].model_fields)
 
 
 @pytest.mark.parametrize(("title", "key", "cells"), CELLS)
 def test_the_type_is_what_the_key_takes(title, key, cells):
-    reader = TABLES[title][1][key]
-    own = reader.__closure__[0].cell_contents if reader.__closure__ else reader
-    assert cells[0] == READERS[own.__name__]
+    assert cells[0] == TYPES[plain_type(TABLES[title].model_fields[key].annotation)]
 
 
 @pytest.mark.parametrize(("title", "key", "cells"), CELLS)
 def test_the_default_is_the_true_one(title, key, cells):
-    model, readers = TABLES[title]
-    field = next(each for each in fields(model) if each.name == key)
+    field = TABLES[title].model_fields[key]
     shown = cells[1]
-    if field.default is MISSING and field.default_factory is MISSING:
+    if field.is_required():
         assert shown == "required"
     elif key == "work":
         assert shown == "`work` in `path`"
@@ -106,10 +114,10 @@ def test_the_default_is_the_true_one(title, key, cells):
         assert field.default == SPECIAL_TOKENS
         assert all(f"`{name}`" in section(title) for name in SPECIAL_TOKENS)
     elif title == "[[source]]" and key in BY_KIND:
-        assert field.default is DERIVED
-        check_default_by_kind(key, shown_values(shown, readers[key]))
+        assert field.default_factory is not None
+        check_default_by_kind(key, shown_values(shown, TABLES[title], key))
     else:
-        assert shown_values(shown, readers[key]) == [field.default]
+        assert shown_values(shown, TABLES[title], key) == [field.default]
 
 
 def check_default_by_kind(key, shown):

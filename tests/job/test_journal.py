@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nanotok_ray.job import journal_writer
+from nanotok_ray.job.events import AttemptFailed, Note, SliceEnded, StageStarted
 from nanotok_ray.job.journal import (
     FailedAttempt,
     Happened,
     JournalledSlice,
     read_journal,
+    row_of,
     runs_in,
     segment_name,
 )
@@ -109,6 +111,31 @@ def test_what_is_written_is_read(rows):
     again |= {FailedAttempt: found.failed_attempts}
     for kind, own in again.items():
         assert list(own) == [row for row in rows if type(row) is kind]
+
+
+def test_the_rows_of_events_are_the_bytes_that_they_always_were():
+    own = {"stage": "count", "name": "a", "num_bytes": 3, "worker": "h/1", "attempts": 1}
+    done = SliceEnded(began=1.23456, seconds=2, **own)
+    failed = SliceEnded(began=0.0, seconds=0.0004, estimate=7, slices=2, error="no", **own)
+    attempt = AttemptFailed(stage="count", name="a", slices=1, cause="slow", text="t")
+    started = StageStarted(stage="count", todo=4, num_done=2, num_bytes=9)
+    rows = [
+        row_of("note", Note(text="x" * 3000), 1.5),
+        row_of("stage", started, 2.0),
+        row_of("slice", done, 3.0),
+        row_of("slice", failed, 4.0),
+        row_of("attempt", attempt, 5.0),
+    ]
+    head = '"stage":"count","name":"a"'
+    tail = '"estimate":7,"slices":2,"error":"no"'
+    more = '"num_bytes":3,"worker":"h/1","attempts":1'
+    assert [json.dumps(row, separators=(",", ":")) for row in rows] == [
+        f'{{"event":"note","at":1.5,"text":"{"x" * 2000}"}}',
+        '{"event":"stage","at":2.0,"name":"count","todo":4,"kept":2,"num_bytes":9}',
+        f'{{"event":"slice","at":3.0,{head},"began":1.235,"seconds":2,{more},"estimate":0}}',
+        f'{{"event":"slice","at":4.0,{head},"began":0.0,"seconds":0.0,{more},{tail}}}',
+        f'{{"event":"attempt","at":5.0,{head},"slices":1,"cause":"slow","text":"t"}}',
+    ]
 
 
 JSON = st.recursive(

@@ -107,7 +107,7 @@ def test_unfinished_or_altered_output_is_refused(out):
 def test_reading_needs_neither_the_core_nor_arrow_nor_fsspec_nor_ray(out):
     code = f"""
 import sys
-for name in ("nanotok_ray._core", "pyarrow", "fsspec", "ray", "tqdm"):
+for name in ("nanotok_ray._core", "pyarrow", "fsspec", "pydantic", "ray", "tqdm"):
     sys.modules[name] = None
 import nanotok_ray
 shards = nanotok_ray.open_shards({str(out)!r}, split="train")

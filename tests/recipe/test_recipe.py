@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -641,3 +642,150 @@ def test_what_becomes_of_a_document_that_is_too_long_needs_to_know_what_that_is(
     assert parse_recipe(SMALL, overrides=with_limit).limits.too_long == "drop"
     check_refused(SMALL, "'keep', 'cut', 'drop'", overrides=("limits.too_long=shorten",))
     check_refused(SMALL, "limits.untrainable = 'cut'", overrides=("limits.untrainable=cut",))
+
+
+WRONG = """
+[[source]]
+name = "web"
+kind = "txt"
+paths = ["${NOT_SET}/web"]
+spilt = "train"
+
+[[source]]
+name = "web"
+kind = "chat"
+paths = ["/chats"]
+prepend = ["<s>"]
+
+[[source]]
+name = "code"
+kind = "text"
+paths = ["/code"]
+append = ["<|bo|>"]
+
+[[source]]
+kind = "text"
+paths = 3
+
+[output]
+path = "http://host/out"
+
+[limits]
+slice_bytes = 0
+too_long = "drop"
+max_tails = 3
+
+[learner]
+cpus = 2
+"""
+
+
+def test_all_problems_of_a_recipe_are_reported_at_once_in_the_order_of_the_file(monkeypatch):
+    monkeypatch.delenv("NOT_SET", raising=False)
+    overrides = ["limits.max_tails=-1", "tokeniser.vocab_size=300"]
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(WRONG, overrides=overrides, name="recipe.toml")
+    head, *lines = str(caught.value).splitlines()
+    expected = [
+        ("source.web.kind = 'txt'", "did you mean 'text'? (line 4)"),
+        ("source.web.paths = '${NOT_SET}/web'", "variable NOT_SET", "give a default", "(line 5)"),
+        ("unknown key 'spilt' in [source.web]", "did you mean 'split'? (line 6)"),
+        ("source.name holds 'web' twice", "(line 9)"),
+        ("source.web.prepend = ['<s>']", "chat source", "leave it out (line 12)"),
+        ("source.code.append has '<|bo|>'", "did you mean '<|bos|>'?", "(line 18)"),
+        ("source[3].name is missing; add a line name = ... (line 20)",),
+        ("source[3].paths = 3 is not a list of strings", "(line 22)"),
+        ("output.path = 'http://host/out' is a web server", "(line 25)"),
+        ("limits.slice_bytes = 0 is outside 1 to 1125899906842624", "(line 28)"),
+        ("limits.too_long = 'drop', but limits.max_tokens", "(line 29)"),
+        ("learner.cpus = 2", "learner.memory", "(line 33)"),
+        ("limits.max_tails = -1 is outside 0 to", "(--set)"),
+        ("unknown key 'tokeniser' at the top level", "'tokenizer'", "(--set)"),
+    ]
+    assert head == f"recipe.toml: {len(expected)} problems"
+    for line, parts in zip(lines, expected, strict=True):
+        assert line.startswith(f"  {parts[0]}")
+        assert all(part in line for part in parts)
+
+
+def test_one_problem_is_one_line_that_names_the_line_of_the_file():
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(SMALL + "\n[limits]\n# a comment\nslice_bytes = 0\n", name="a.toml")
+    message = "limits.slice_bytes = 0 is outside 1 to 1125899906842624"
+    assert str(caught.value) == f"a.toml: {message}; use a number within these limits (line 12)"
+
+
+def test_what_follows_from_another_problem_is_not_reported():
+    check_lines(with_source(kind="txt", column="body", dialect="messages"), 1)
+    shares = SHARES.replace('"share:0.25"', '"share:2"')
+    check_lines(shares, 1)  # nobody knows what the shares add up to
+    check_lines(SMALL + '[limits]\nmax_tokens = 0\ntoo_long = "drop"', 1)
+    check_lines(SMALL + '[learner]\nmemory = "big"\ncpus = 2', 1)
+
+
+def check_lines(text, number):
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(text)
+    assert str(caught.value).count("\n") == number - 1
+
+
+def test_a_recipe_is_made_in_python_of_tables_and_of_dictionaries():
+    made = Recipe(
+        sources=[
+            SourceRecipe(name="web", kind="text", paths=["web/*.parquet"]),
+            {"name": "chat", "kind": "chat", "paths": "/chats", "count": True},
+        ],
+        output={"path": "out"},
+        tokenizer={"vocab_size": "10_000"},
+        limits=LimitsRecipe(slice_bytes="1MiB"),
+    )
+    assert [source.paths for source in made.sources] == [("web/*.parquet",), ("/chats",)]
+    assert made.sources[1].split == "train"
+    assert (made.output.work, made.tokenizer.vocab_size) == ("out/work", 10_000)
+    assert made.limits.slice_bytes == 1 << 20
+    assert {made: 1}[Recipe(**{name: getattr(made, name) for name in type(made).model_fields})]
+
+
+def test_what_is_wrong_in_python_is_a_recipe_error_too():
+    with pytest.raises(RecipeError) as caught:
+        Recipe(
+            sources=[{"name": "web", "kin": "text", "paths": "x"}, 3],
+            tokenizer={"vocab_size": 1},
+            limit={},
+        )
+    size = "1 has no room for 256 bytes and 9 special tokens; use at least 265"
+    assert str(caught.value).splitlines() == [
+        "6 problems",
+        "  source.web.kind is missing; add a line kind = ...",
+        "  unknown key 'kin' in [source.web]; did you mean 'kind'?",
+        "  source is not a list of tables; begin each source with [[source]]",
+        f"  tokenizer.vocab_size = {size}",
+        "  output is missing; add [output]",
+        "  unknown key 'limit' at the top level; did you mean 'limits'?",
+    ]
+    with pytest.raises(RecipeError, match=r"^limits\.doc_cap = 0 is outside 1 to"):
+        LimitsRecipe(doc_cap=0)
+    with pytest.raises(RecipeError, match=r"^source\.web\.split = 'vla' .*did you mean 'val'\?"):
+        SourceRecipe(name="web", kind="text", paths=("x",), split="vla")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=4,
+)
+
+
+@given(data=st.data())
+def test_any_tables_give_a_recipe_or_a_recipe_error(data):
+    tables = parse_recipe(FULL).to_dict()
+    names = [*tables, "sources", "text"]
+    for _ in range(data.draw(st.integers(1, 4))):
+        table = data.draw(st.sampled_from([tables, *tables["source"], tables["limits"]]))
+        key = data.draw(st.sampled_from([*table, *names, "split"]))
+        if table is tables and key in {"source", "limits"}:
+            continue
+        table[key] = data.draw(VALUES)
+    tables["source"] = data.draw(st.sampled_from([tables["source"], {}, 3, [3]]))
+    with suppress(RecipeError):
+        assert build_recipe(tables, environment={}).sources

@@ -378,9 +378,8 @@ def test_an_output_without_chats_and_val_has_no_masks(tmp_path, in_process):
     shutil.rmtree(tmp_path / "in/chats")
     only = recipe(tmp_path / "in", tmp_path / "out", "source.web.split=train")
     text = [each for each in only.sources if each.name == "web"]
-    from dataclasses import replace  # noqa: PLC0415
 
-    prepare(replace(only, sources=tuple(text)))
+    prepare(only.model_copy(update={"sources": tuple(text)}))
     page = page_of(tmp_path / "out")
     assert "Masks" not in page.text
     assert page.row("web/train", "")

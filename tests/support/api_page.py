@@ -38,8 +38,8 @@ SECTIONS = {
         "nanotok_ray.loader": ("open_shards", "Shards", "Loader", "Batch", "NanochatLoader"),
     },
 }
-RESULTS = {"JobPlan", "Summary", "Batch", "Shards"}
-"""Classes that users get and do not make."""
+WITHOUT_SIGNATURE = {"JobPlan", "Summary", "Batch", "Shards", "Recipe"}
+"""Classes that users get and do not make, and one whose keys have a page of their own."""
 
 METHODS = {"__len__", "__getitem__", "__iter__"}
 _HEAD = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
@@ -60,14 +60,18 @@ def page() -> str:
 def _entry(title: str, item: object, *, level: int) -> Iterator[str]:
     yield f"{'#' * level} {title.rpartition('.')[2] if level > 3 else title}\n"
     name = title.rpartition(".")[2]
-    if name not in RESULTS:
+    if name not in WITHOUT_SIGNATURE:
         yield f"```text\n{_signature(name, item)}\n```\n"
     yield from _blocks(inspect.getdoc(item) or "")
     if not inspect.isclass(item):
         return
     for name, member in vars(item).items():
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-        if name == "__init__" and member.__doc__ and title.rpartition(".")[2] not in RESULTS:
+        if (
+            name == "__init__"
+            and member.__doc__
+            and title.rpartition(".")[2] not in WITHOUT_SIGNATURE
+        ):
             yield from _blocks(inspect.cleandoc(member.__doc__))
         elif (not name.startswith("_") or name in METHODS) and inspect.isfunction(function):
             yield from _entry(f"{title}.{name}", function, level=level + 1)
